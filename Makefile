@@ -1,0 +1,77 @@
+# Everything a developer runs. `make` alone explains; `make check` is what CI runs.
+
+VENV ?= .venv
+PYTHON ?=
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.knotwise-installed
+
+# pytest exits with 5 when a selection holds no test
+OR_NONE = || [ $$? -eq 5 ]
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-slow doctest lint check demo benchmark format clean
+
+help: ## show this list
+	@echo "knotwise: make targets"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## create .venv and install knotwise with its developer tools (PYTHON=... chooses the interpreter)
+
+$(STAMP): pyproject.toml
+	@if [ ! -x $(BIN)/python ]; then \
+	    for candidate in $(PYTHON) python3.11 python3 python3.12 python3.13 python3.14; do \
+	        if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	            echo "setup: $(VENV) with $$candidate"; \
+	            $$candidate -m venv $(VENV) || exit 1; \
+	            break; \
+	        fi; \
+	    done; \
+	fi
+	@if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "setup: knotwise needs Python 3.11 or newer, and neither $(VENV) nor python3.11 nor python3 is one." >&2; \
+	    echo "setup: install one, remove $(VENV) if it is there, and run: make setup PYTHON=/path/to/python3" >&2; \
+	    exit 1; \
+	fi
+	@echo "setup: installing knotwise and its developer tools into $(VENV)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+test: setup ## run the tests, without the slow ones
+	@echo "test"
+	@$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: setup ## run the slow tests
+	@echo "test-slow"
+	@$(BIN)/python -m pytest -q -m slow $(OR_NONE)
+
+doctest: setup ## run the examples in the docstrings
+	@echo "doctest"
+	@$(BIN)/python -m pytest -q --doctest-modules src $(OR_NONE)
+
+lint: setup ## ruff, mypy and the layers
+	@echo "lint: ruff check"
+	@$(BIN)/ruff check .
+	@echo "lint: ruff format"
+	@$(BIN)/ruff format --check .
+	@echo "lint: mypy"
+	@$(BIN)/mypy
+	@echo "lint: layers"
+	@$(BIN)/lint-imports --no-logo
+
+check: lint test doctest test-slow ## everything: lint, types, layers, tests, doctests, slow tests
+	@echo "check: all passed"
+
+demo: setup ## run the demonstration
+	@$(BIN)/knotwise demo
+
+benchmark: setup ## time the engine
+	@$(BIN)/python benchmarks/ladder.py
+
+format: setup ## format the code and fix what ruff can fix
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+clean: ## remove caches and build products (keeps .venv)
+	@echo "clean"
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
+	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,42 @@
+"""Gaussian processes on knots: how many, where, and with honest uncertainty.
+
+Names are loaded when they are first used, so that importing the package is as light as importing NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, testing
+    from knotwise.estimators import GPRegressor
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "GPRegressor",
+    "__version__",
+    "datasets",
+    "errors",
+    "kernels",
+    "knots",
+    "likelihoods",
+    "metrics",
+    "optimize",
+    "testing",
+]
+
+_HOME = {"GPRegressor": "knotwise.estimators"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"knotwise.{name}")
+    raise AttributeError(f"module 'knotwise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,137 @@
+"""From the options of an estimator to the parts of a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.estimators.scaling import Scaling
+from knotwise.estimators.validation import check_count
+from knotwise.evidence import Model
+from knotwise.kernels.base import Kernel
+from knotwise.kernels.stationary import SquaredExponential
+from knotwise.knots.fixed import Fixed
+from knotwise.knots.problem import Selector
+from knotwise.knots.simultaneous import Simultaneous
+from knotwise.likelihoods import Gaussian
+from knotwise.numerics.parameters import ParameterTable, flat_names
+
+__all__ = ["kernel_from", "likelihood_from", "parameter_table", "power_from", "selector_from"]
+
+POWERS = {"fic": 1.0, "vfe": 0.0}
+DEFAULT_APPROXIMATION = "vfe"
+
+
+def power_from(approximation: Any) -> tuple[float, bool]:
+    """The power of an approximation, and whether it is the exact GP instead."""
+    if approximation is None:
+        approximation = DEFAULT_APPROXIMATION
+    if approximation == "full":
+        return 1.0, True
+    if isinstance(approximation, str):
+        if approximation not in POWERS:
+            raise unknown_option("`approximation`", approximation, [*POWERS, "full"])
+        return POWERS[approximation], False
+    if isinstance(approximation, int | float | np.number) and 0 <= approximation <= 1:
+        return float(approximation), False
+    raise InvalidInputError(
+        f"`approximation` is {approximation!r}; it must be 'fic', 'vfe', 'full' or a power between 0 and 1."
+    )
+
+
+def likelihood_from(given: Any) -> Gaussian:
+    """The likelihood by name or as an object."""
+    if isinstance(given, Gaussian):
+        return given
+    if given == "gaussian":
+        return Gaussian()
+    raise unknown_option("`likelihood`", given, ["gaussian"])
+
+
+def kernel_from(given: Any, feature_names: Sequence[str] | None, n_features: int) -> Kernel:
+    """The kernel for data with these columns; the squared exponential by default."""
+    if given is None:
+        given = SquaredExponential()
+    if not isinstance(given, Kernel):
+        raise InvalidInputError(
+            f"`kernel` is {given!r}; it must be a kernel such as knotwise.kernels.SquaredExponential()."
+        )
+    return given.bind(feature_names, n_features)
+
+
+def selector_from(knots: Any, n_features: int) -> Selector:
+    """The way to choose knots: an array is held, a number is optimised, a selector does as it likes."""
+    if hasattr(knots, "select"):
+        if hasattr(knots, "n_knots"):
+            check_count(knots.n_knots, "n_knots", least=1)
+        return knots
+    if isinstance(knots, str):
+        raise InvalidInputError(
+            f"`knots` is {knots!r}; it must be a number of knots, an array of shape [K, {n_features}], or a selector "
+            "such as knotwise.knots.Simultaneous(30)."
+        )
+    if np.ndim(knots) == 0:
+        return Simultaneous(check_count(knots, "knots", least=1))
+    Z = np.array(knots, float)
+    if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
+        raise InvalidInputError(
+            f"`knots` must be a finite array of shape [K, {n_features}] (one column per feature), "
+            f"but has shape {Z.shape}."
+        )
+    return Fixed(Z, n_knots=len(Z))
+
+
+def parameter_table(
+    model: Model,
+    default_bounds: np.ndarray,
+    scaling: Scaling,
+    *,
+    fixed: Sequence[str] | str,
+    bounds: Mapping[str, tuple[float, float]] | None,
+    held: Sequence[str] = (),
+) -> ParameterTable:
+    """The table of a model's parameters in the engine's units; `bounds` come in the user's.
+
+    `held` are the names of parameters that the data or the model hold, beside those that the user fixed.
+    """
+    names = tuple(flat_names(model.names))
+    n_positive = sum(model.sizes)  # kernels' and likelihoods' parameters are positive, a mean's is not
+    transforms = tuple("log" if i < n_positive else "identity" for i in range(len(names)))
+    values = np.concatenate([np.exp(model.theta[:n_positive]), model.theta[n_positive:]])
+    lower, upper = default_bounds.T.copy()
+    hold = np.zeros(len(names), bool)
+    for name in [*([fixed] if isinstance(fixed, str) else fixed), *held]:
+        hold[_entries(names, name, "`fixed`")] = True
+    for name, pair in (bounds or {}).items():
+        for i in _entries(names, name, "`bounds`"):
+            low, high = _checked_pair(name, pair, positive=i < n_positive)
+            lower[i] = scaling.bounds_to_engine(model, i, low)
+            upper[i] = scaling.bounds_to_engine(model, i, high)
+            values[i] = min(max(values[i], lower[i]), upper[i])
+    # a start that the user gave outside the data's bounds widens them
+    return ParameterTable(
+        names, transforms, values, np.minimum(lower, values), np.maximum(upper, values), hold
+    )
+
+
+def _checked_pair(name: str, pair: Any, *, positive: bool) -> tuple[float, float]:
+    try:
+        low, high = (float(b) for b in pair)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not low <= high or (positive and low <= 0):
+        raise InvalidInputError(
+            f"`bounds` of {name!r} are {pair!r}; they must be a pair (low, high) of "
+            f"{'positive ' if positive else ''}numbers with low <= high."
+        )
+    return low, high
+
+
+def _entries(names: Sequence[str], name: str, option: str) -> list[int]:
+    hits = [i for i, known in enumerate(names) if known == name or known.startswith(f"{name}[")]
+    if not hits:
+        raise unknown_option(f"A parameter in {option}", name, {n.split("[")[0] for n in names})
+    return hits

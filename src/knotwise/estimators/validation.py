@@ -1,0 +1,119 @@
+"""The public door: arrays and options are checked here, once, and the core trusts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from knotwise.errors import InvalidInputError
+
+__all__ = [
+    "check_count",
+    "check_data",
+    "check_inputs",
+    "check_jobs",
+    "check_noise_variance",
+    "generator_from",
+]
+
+
+def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
+    """Inputs as a finite float64 array; numbers stored as objects are converted, text is refused by column."""
+    _refuse_text(X)
+    X = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+    _refuse_non_finite(X, "X")
+    return X
+
+
+def check_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets as finite float64 arrays of one length."""
+    _refuse_text(X)
+    if y is None:
+        raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
+    X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, y_numeric=True)
+    y = np.asarray(y, np.float64)
+    _refuse_non_finite(X, "X")
+    _refuse_non_finite(y, "y")
+    return X, y
+
+
+def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:
+    """Known noise variances, one positive number per row."""
+    if given is None:
+        return None
+    noise = np.asarray(given, float)
+    if noise.shape != (n_rows,):
+        raise InvalidInputError(
+            f"`noise_variance` must have one value for each of the {n_rows} rows, but has shape {noise.shape}."
+        )
+    bad = np.flatnonzero(~(np.isfinite(noise) & (noise > 0)))
+    if len(bad):
+        raise InvalidInputError(
+            f"`noise_variance` must be positive and finite, but is {noise[bad[0]]} in row {bad[0]}"
+            f"{_and_more(len(bad))}. Drop these rows or give them a variance."
+        )
+    return noise
+
+
+def check_count(value: Any, name: str, *, least: int) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInputError(f"`{name}` is {value!r}; it must be a whole number of at least {least}.")
+    return int(value)
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """A number of threads: None or -1 for all cores, or at least 1."""
+    return None if n_jobs is None or n_jobs == -1 else check_count(n_jobs, "n_jobs", least=1)
+
+
+def generator_from(random_state: Any) -> np.random.Generator:
+    """Turn scikit-learn's random_state (None, int, RandomState) or a Generator into a Generator."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"`random_state` is {random_state!r}; it must be None, a whole number of at least 0, or a generator."
+        ) from None
+
+
+def _refuse_text(X: Any) -> None:
+    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
+        return
+    for name, dtype in zip(X.columns, X.dtypes, strict=True):
+        if getattr(dtype, "kind", "O") not in "OSUT":
+            continue
+        for row, value in enumerate(X[name]):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise InvalidInputError(
+                    f"Column {name!r} holds {value!r} in row {row}, which is not a number. "
+                    "Drop the column, or encode it as numbers first (for example with OneHotEncoder)."
+                ) from None
+
+
+def _refuse_non_finite(values: np.ndarray, name: str) -> None:
+    # the sum is finite if every entry is (or overflows, which the exact test then clears)
+    if np.isfinite(values.sum()):
+        return
+    bad = ~np.isfinite(values)
+    rows = np.flatnonzero(bad if bad.ndim == 1 else bad.any(1))
+    if not len(rows):
+        return
+    first = values[rows[0]] if values.ndim == 1 else values[rows[0]][bad[rows[0]]][0]
+    kind = "NaN" if np.isnan(first) else "infinity"
+    raise InvalidInputError(
+        f"Input {name} contains {kind} in row {rows[0]}{_and_more(len(rows))}. Drop or impute these rows.",
+        rows=rows,
+    )
+
+
+def _and_more(n_bad: int) -> str:
+    return f" and {n_bad - 1} more rows" if n_bad > 1 else ""

@@ -1,0 +1,111 @@
+"""The frozen objects between data and evidence: rows, model, jitter, and the evidence itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from knotwise.kernels.base import Kernel
+from knotwise.likelihoods.gaussian import Gaussian
+from knotwise.means import Mean
+from knotwise.numerics.linalg import smallest_jitter
+
+__all__ = ["Evidence", "Jitter", "Model", "Rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Data: inputs X [N, D], targets y [N], known noise variance per row [N] or None, mean basis [N, p]."""
+
+    X: np.ndarray
+    y: np.ndarray
+    noise_variance: np.ndarray | None
+    basis: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> Rows:
+        noise = self.noise_variance
+        return Rows(self.X[rows], self.y[rows], None if noise is None else noise[rows], self.basis[rows])
+
+
+@dataclass(frozen=True)
+class Model:
+    """Kernel, likelihood and mean with values for their parameters, and the power of the approximation.
+
+    theta is the kernel's, the likelihood's and the mean's, in this order.
+    """
+
+    kernel: Kernel
+    likelihood: Gaussian
+    mean: Mean
+    power: float = 1.0
+
+    @property
+    def names(self) -> list[str]:
+        return self.kernel.names + self.likelihood.names + self.mean.names
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.concatenate([self.kernel.theta, self.likelihood.theta, self.mean.theta])
+
+    @cached_property
+    def sizes(self) -> tuple[int, int]:
+        """Lengths of the kernel's and the likelihood's share of theta."""
+        return self.kernel.size, self.likelihood.size
+
+    def with_theta(self, theta: np.ndarray) -> Model:
+        """The same model at other parameters."""
+        p, q = self.sizes
+        new = Model(
+            self.kernel.with_theta(theta[:p]),
+            self.likelihood.with_theta(theta[p : p + q]),
+            self.mean.with_theta(theta[p + q :]),
+            self.power,
+        )
+        new.__dict__["sizes"] = self.sizes  # structure does not change with the values
+        return new
+
+    def with_power(self, power: float) -> Model:
+        """The same model under another approximation."""
+        return replace(self, power=power)
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """A diagonal added to Kuu: `relative` times the mean of the kernel's diagonal at `points`.
+
+    The points stay the same through a fit, so that the jitter is a smooth function of the kernel's
+    parameters (for a stationary kernel it is relative to the variance) and none of the knots.
+    """
+
+    relative: float
+    points: np.ndarray
+
+    def scale(self, kernel: Kernel) -> float:
+        return float(kernel.diag(self.points).sum()) / len(self.points)
+
+    def scale_pullback(self, kernel: Kernel, scale_bar: float) -> np.ndarray:
+        return kernel.diag_pullback(self.points, np.full(len(self.points), scale_bar / len(self.points)))
+
+    @staticmethod
+    def choose(kernel: Kernel, Z: np.ndarray, points: np.ndarray, given: float | None) -> Jitter:
+        """Take the given relative jitter as it is, or the smallest with which Kuu factorises."""
+        if given is not None:
+            return Jitter(float(given), points)
+        jitter = Jitter(0.0, points)
+        return Jitter(smallest_jitter(kernel(Z, Z), jitter.scale(kernel)), points)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log evidence, its gradient in theta [P] and in the knots [K, D] (None if not asked for), and the state."""
+
+    value: float
+    gradient: np.ndarray | None
+    knot_gradient: np.ndarray | None
+    state: Any

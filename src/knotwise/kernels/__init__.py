@@ -1,0 +1,31 @@
+"""Covariance functions: a kernel is its formula, its diagonal and the pullback of both."""
+
+from knotwise.kernels.base import DataScale, Kernel, KernelGradient
+from knotwise.kernels.compose import OnColumns, Product, Sum
+from knotwise.kernels.others import Constant, Linear, Periodic
+from knotwise.kernels.stationary import (
+    Matern12,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    SquaredExponential,
+    Stationary,
+)
+
+__all__ = [
+    "Constant",
+    "DataScale",
+    "Kernel",
+    "KernelGradient",
+    "Linear",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "OnColumns",
+    "Periodic",
+    "Product",
+    "RationalQuadratic",
+    "SquaredExponential",
+    "Stationary",
+    "Sum",
+]

@@ -1,0 +1,149 @@
+"""What a kernel is: values, diagonal, and the pullback of gradients to parameters and points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError
+from knotwise.numerics.parameters import Part
+
+if TYPE_CHECKING:
+    from knotwise.kernels.compose import OnColumns, Product, Sum
+
+__all__ = ["DataScale", "Kernel", "KernelGradient", "Pullback", "WithVariance", "fill", "one_per_column"]
+
+K = TypeVar("K", bound="Kernel")
+
+
+@dataclass(frozen=True)
+class KernelGradient:
+    """Gradient of a scalar with respect to theta [P], the second argument Z [K, D] and the first X [N, D]."""
+
+    theta: np.ndarray
+    Z: np.ndarray
+    X: np.ndarray | None
+
+
+Pullback = Callable[..., KernelGradient]  # pullback(K_bar, with_X=False)
+
+
+@dataclass(frozen=True)
+class DataScale:
+    """Typical sizes in the data, from which parameters get their starts and bounds.
+
+    `spread` is the standard deviation of each input column, `variance` that of the latent function.
+    """
+
+    spread: np.ndarray
+    variance: float = 1.0
+
+
+class Kernel(Part):
+    """A covariance function k(x, z).
+
+    A subclass gives `value_and_pullback`, `diag` and `diag_pullback`; most kernels are `Stationary` and give
+    two formulas only. All parameters are positive and live on the logarithmic scale.
+    """
+
+    def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
+        """Evaluate k at all pairs of rows, [N, K]; with one argument, at all pairs of its rows."""
+        X = np.asarray(X, float)
+        return self.value_and_pullback(X, X if Z is None else np.asarray(Z, float))[0]
+
+    def value_and_pullback(self, X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, Pullback]:
+        """Evaluate K = k(X, Z), [N, K], and return with it the map from K_bar to a `KernelGradient`."""
+        raise NotImplementedError(f"{type(self).__name__} must define `value_and_pullback`.")
+
+    def diag(self, X: np.ndarray) -> np.ndarray:
+        """Evaluate k(x, x) at each row, [N]."""
+        raise NotImplementedError(f"{type(self).__name__} must define `diag`.")
+
+    def diag_pullback(self, X: np.ndarray, k_bar: np.ndarray) -> np.ndarray:
+        """Map the adjoint of `diag(X)` to the gradient in theta, [P]."""
+        raise NotImplementedError(f"{type(self).__name__} must define `diag_pullback`.")
+
+    # -- life in a model -------------------------------------------------------------------
+
+    def bind(self: K, columns: Sequence[str] | None, n_columns: int) -> K:
+        """Return the kernel for data with these columns: names resolved, ARD lists at full length."""
+        return self
+
+    def start(self: K, scale: DataScale) -> K:
+        """Return the kernel with every parameter that is None set from the scale of the data."""
+        return self
+
+    def bounds(self, scale: DataScale) -> np.ndarray:
+        """Lower and upper bounds of the natural values in the order of theta, [P, 2]."""
+        raise NotImplementedError(f"{type(self).__name__} must define `bounds`.")
+
+    def scaled(self: K, factor: float) -> K:
+        """Return the kernel whose values are `factor` times those of this one."""
+        raise NotImplementedError(f"{type(self).__name__} must define `scaled`.")
+
+    def with_values(self: K, **values: object) -> K:
+        """Return a copy with some constructor arguments replaced."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__, **values)
+        return new
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of elementary kernels, each of which keeps two [n, K] arrays for its pullback."""
+        return 1
+
+    # -- composition -----------------------------------------------------------------------
+
+    def __add__(self, other: Kernel) -> Sum:
+        from knotwise.kernels.compose import Sum
+
+        return Sum(self, other)
+
+    def __mul__(self, other: Kernel) -> Product:
+        from knotwise.kernels.compose import Product
+
+        return Product(self, other)
+
+    def on(self, columns: Sequence[int | str] | int | str) -> OnColumns:
+        """Restrict the kernel to some columns of the inputs, by index or by name."""
+        from knotwise.kernels.compose import OnColumns
+
+        return OnColumns(self, columns)
+
+
+class WithVariance(Kernel):
+    """A kernel that is `variance` times something."""
+
+    variance: float | None
+
+    def scaled(self, factor):
+        if self.variance is None:
+            return self
+        variance = np.multiply(self.variance, factor)
+        return self.with_values(variance=variance if np.ndim(variance) else float(variance))
+
+
+def one_per_column(kernel: K, name: str, n_columns: int) -> K:
+    """Bring the list-valued parameter `name` to one entry per column, where the kernel is ARD.
+
+    NaN marks entries that are still to be taken from the data.
+    """
+    given = getattr(kernel, name)
+    if np.ndim(given) and len(given) != n_columns:
+        raise InvalidInputError(
+            f"`{name}` of {type(kernel).__name__} has {len(given)} entries, but the kernel sees {n_columns} columns. "
+            "Give one per column, a single number, or restrict the kernel with `.on(columns)`."
+        )
+    if not np.ndim(given) and getattr(kernel, "ard", False):
+        return kernel.with_values(**{name: np.full(n_columns, np.nan if given is None else float(given))})
+    return kernel
+
+
+def fill(given: Any, typical: np.ndarray) -> Any:
+    """Replace what is still unknown (None, or NaN in a list) by typical values."""
+    if given is None:
+        return float(typical.mean())
+    return np.where(np.isnan(given), typical, given) if np.ndim(given) else given

@@ -1,0 +1,187 @@
+"""Kernels made of kernels: sums, products, and kernels that see some of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.kernels.base import DataScale, Kernel, KernelGradient
+
+__all__ = ["OnColumns", "Product", "Sum"]
+
+
+class Pair(Kernel):
+    """Two kernels under one operation; parameters are named `k1__...` and `k2__...`."""
+
+    def __init__(self, k1: Kernel, k2: Kernel) -> None:
+        for k in (k1, k2):
+            if not isinstance(k, Kernel):
+                raise InvalidInputError(f"A {type(self).__name__} is made of two kernels, but got {k!r}.")
+        self.k1 = k1
+        self.k2 = k2
+
+    def children(self):
+        return {"k1": self.k1, "k2": self.k2}
+
+    @property
+    def n_leaves(self) -> int:
+        return self.k1.n_leaves + self.k2.n_leaves
+
+    def bind(self, columns, n_columns):
+        return type(self)(self.k1.bind(columns, n_columns), self.k2.bind(columns, n_columns))
+
+    def bounds(self, scale):
+        return np.vstack([self.k1.bounds(scale), self.k2.bounds(scale)])
+
+
+class Sum(Pair):
+    """The sum of two kernels: the covariance of the sum of two independent functions."""
+
+    def value_and_pullback(self, X, Z):
+        A, pull_A = self.k1.value_and_pullback(X, Z)
+        B, pull_B = self.k2.value_and_pullback(X, Z)
+
+        def pullback(K_bar, with_X=False):
+            return _join(pull_A(K_bar, with_X), pull_B(K_bar, with_X))
+
+        return A + B, pullback
+
+    def diag(self, X):
+        return self.k1.diag(X) + self.k2.diag(X)
+
+    def diag_pullback(self, X, k_bar):
+        return np.concatenate([self.k1.diag_pullback(X, k_bar), self.k2.diag_pullback(X, k_bar)])
+
+    def start(self, scale):
+        half = replace(scale, variance=scale.variance / 2)
+        return Sum(self.k1.start(half), self.k2.start(half))
+
+    def scaled(self, factor):
+        return Sum(self.k1.scaled(factor), self.k2.scaled(factor))
+
+
+class Product(Pair):
+    """The product of two kernels; only the product of their variances matters, so hold one of them."""
+
+    def value_and_pullback(self, X, Z):
+        A, pull_A = self.k1.value_and_pullback(X, Z)
+        B, pull_B = self.k2.value_and_pullback(X, Z)
+
+        def pullback(K_bar, with_X=False):
+            return _join(pull_A(K_bar * B, with_X), pull_B(K_bar * A, with_X))
+
+        return A * B, pullback
+
+    def diag(self, X):
+        return self.k1.diag(X) * self.k2.diag(X)
+
+    def diag_pullback(self, X, k_bar):
+        return np.concatenate(
+            [
+                self.k1.diag_pullback(X, k_bar * self.k2.diag(X)),
+                self.k2.diag_pullback(X, k_bar * self.k1.diag(X)),
+            ]
+        )
+
+    def start(self, scale):
+        return Product(self.k1.start(scale), self.k2.start(replace(scale, variance=1.0)))
+
+    def bounds(self, scale):
+        return np.vstack([self.k1.bounds(scale), self.k2.bounds(replace(scale, variance=1.0))])
+
+    def scaled(self, factor):
+        return Product(self.k1.scaled(factor), self.k2)
+
+
+class OnColumns(Kernel):
+    """A kernel that sees some columns of the inputs only, by index or by name."""
+
+    def __init__(self, kernel: Kernel, columns: Sequence[int | str] | int | str) -> None:
+        self.kernel = kernel
+        self.columns = columns
+
+    def children(self):
+        return {"kernel": self.kernel}
+
+    @property
+    def n_leaves(self) -> int:
+        return self.kernel.n_leaves
+
+    def indices(self) -> list[int]:
+        """The columns by index; names are known only after `bind`."""
+        columns = [self.columns] if isinstance(self.columns, int | str) else list(self.columns)
+        if any(isinstance(column, str) for column in columns):
+            raise InvalidInputError(
+                f"Columns {columns} are names; they are resolved in a fit on a data frame. Use indices here."
+            )
+        return [int(column) for column in columns]
+
+    def bind(self, columns, n_columns):
+        given = [self.columns] if isinstance(self.columns, int | str) else list(self.columns)
+        names = list(columns) if columns is not None else []
+        indices = []
+        for column in given:
+            if isinstance(column, str):
+                if not names:
+                    raise InvalidInputError(
+                        f"Column {column!r} is named, but the data have no column names. "
+                        "Fit on a data frame or give the column's index."
+                    )
+                if column not in names:
+                    raise unknown_option("A column of the kernel", column, names)
+                indices.append(names.index(column))
+            elif not -n_columns <= column < n_columns:
+                raise InvalidInputError(
+                    f"Column {column} of the kernel does not exist: the data have {n_columns}."
+                )
+            else:
+                indices.append(int(column) % n_columns)
+        inner = [names[i] for i in indices] if names else None
+        return OnColumns(self.kernel.bind(inner, len(indices)), indices)
+
+    def value_and_pullback(self, X, Z):
+        columns = self.indices()
+        value, pull = self.kernel.value_and_pullback(X[:, columns], Z[:, columns])
+
+        def pullback(K_bar, with_X=False):
+            inner = pull(K_bar, with_X)
+            return KernelGradient(
+                inner.theta,
+                _scatter(inner.Z, columns, Z.shape[1]),
+                None if inner.X is None else _scatter(inner.X, columns, X.shape[1]),
+            )
+
+        return value, pullback
+
+    def diag(self, X):
+        return self.kernel.diag(X[:, self.indices()])
+
+    def diag_pullback(self, X, k_bar):
+        return self.kernel.diag_pullback(X[:, self.indices()], k_bar)
+
+    def start(self, scale):
+        return OnColumns(self.kernel.start(self._seen(scale)), self.columns)
+
+    def bounds(self, scale):
+        return self.kernel.bounds(self._seen(scale))
+
+    def scaled(self, factor):
+        return OnColumns(self.kernel.scaled(factor), self.columns)
+
+    def _seen(self, scale: DataScale) -> DataScale:
+        return replace(scale, spread=scale.spread[self.indices()])
+
+
+def _join(a: KernelGradient, b: KernelGradient) -> KernelGradient:
+    X = None if a.X is None or b.X is None else a.X + b.X
+    return KernelGradient(np.concatenate([a.theta, b.theta]), a.Z + b.Z, X)
+
+
+def _scatter(inner: np.ndarray, columns: list[int], n_columns: int) -> np.ndarray:
+    outer = np.zeros((len(inner), n_columns))
+    for position, column in enumerate(columns):  # a column may be named twice
+        outer[:, column] += inner[:, position]
+    return outer

@@ -1,0 +1,179 @@
+"""Kernels that are not functions of a scaled distance: constant, linear, periodic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from knotwise.kernels.base import KernelGradient, WithVariance, fill, one_per_column
+from knotwise.kernels.stationary import Lengthscale, SquaredExponential
+
+__all__ = ["Constant", "Linear", "Periodic"]
+
+
+class Constant(WithVariance):
+    r"""Constant kernel: one unknown level.
+
+    .. math:: k(x, z) = \mathrm{variance}
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"variance": "log"}
+
+    def __init__(self, variance: float | None = None) -> None:
+        self.variance = variance
+        self.validate()
+
+    def value_and_pullback(self, X, Z):
+        variance = self.value("variance")
+
+        def pullback(K_bar, with_X=False):
+            return KernelGradient(
+                np.array([variance * K_bar.sum()]), np.zeros_like(Z), np.zeros_like(X) if with_X else None
+            )
+
+        return np.full((len(X), len(Z)), variance), pullback
+
+    def diag(self, X):
+        return np.full(len(X), self.value("variance"))
+
+    def diag_pullback(self, X, k_bar):
+        return np.array([self.value("variance") * k_bar.sum()])
+
+    def start(self, scale):
+        return self.with_values(variance=scale.variance if self.variance is None else self.variance)
+
+    def bounds(self, scale):
+        return scale.variance * np.array([[1e-8, 1e5]])
+
+
+class Linear(WithVariance):
+    r"""Linear kernel: a random hyperplane through the origin (a list of variances is one per column).
+
+    .. math:: k(x, z) = \sum_j \mathrm{variance}_j\, x_j z_j
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"variance": "log"}
+
+    def __init__(self, variance: float | Sequence[float] | None = None, ard: bool = False) -> None:
+        self.variance = variance  # type: ignore[assignment]
+        self.ard = ard
+        self.validate()
+
+    def value_and_pullback(self, X, Z):
+        variance = np.asarray(self.value("variance"), float)
+
+        def pullback(K_bar, with_X=False):
+            T = K_bar.T @ X  # [K, D]
+            theta_bar = (T * Z).sum(0) * variance
+            return KernelGradient(
+                theta_bar if variance.ndim else np.array([theta_bar.sum()]),
+                T * variance,
+                (K_bar @ Z) * variance if with_X else None,
+            )
+
+        return (X * variance) @ Z.T, pullback
+
+    def diag(self, X):
+        return (X * X * self.value("variance")).sum(1)
+
+    def diag_pullback(self, X, k_bar):
+        theta_bar = ((X * X).T @ k_bar) * self.value("variance")
+        return theta_bar if np.ndim(self.value("variance")) else np.array([theta_bar.sum()])
+
+    def bind(self, columns, n_columns):
+        return one_per_column(self, "variance", n_columns)
+
+    def _typical(self, scale):
+        return scale.variance / (len(scale.spread) * scale.spread**2)
+
+    def start(self, scale):
+        return self.with_values(variance=fill(self.variance, self._typical(scale)))
+
+    def bounds(self, scale):
+        typical = self._typical(scale)
+        return np.outer(
+            typical if np.ndim(self.value("variance")) else typical.mean(keepdims=True), [1e-8, 1e5]
+        )
+
+
+class Periodic(WithVariance):
+    r"""Periodic kernel: functions that repeat themselves exactly.
+
+    .. math:: k(x, z) = \mathrm{variance}\,\exp\Big(-2 \sum_j \sin^2(\pi (x_j - z_j)/\mathrm{period})
+        / \mathrm{lengthscale}_j^2\Big)
+
+    It is the squared exponential of the points (cos, sin)(2 pi x / period) on the circle.
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"variance": "log", "lengthscale": "log", "period": "log"}
+
+    def __init__(
+        self,
+        variance: float | None = None,
+        lengthscale: Lengthscale = None,
+        period: float | None = None,
+        ard: bool = False,
+    ) -> None:
+        self.variance = variance
+        self.lengthscale = lengthscale
+        self.period = period
+        self.ard = ard
+        self.validate()
+
+    def value_and_pullback(self, X, Z):
+        ell = np.asarray(self.value("lengthscale"), float)
+        D = X.shape[1]
+        circle = SquaredExponential(
+            self.value("variance"), np.concatenate([ell, ell]) if ell.ndim else float(ell)
+        )
+        X_angle, Z_angle = (2 * np.pi / self.value("period") * points for points in (X, Z))
+        U, W = (np.hstack([np.cos(angle), np.sin(angle)]) for angle in (X_angle, Z_angle))
+        value, pull = circle.value_and_pullback(U, W)
+
+        def to_angle(points, points_bar):
+            return points[:, :D] * points_bar[:, D:] - points[:, D:] * points_bar[:, :D]
+
+        def pullback(K_bar, with_X=False):
+            inner = pull(K_bar, with_X=True)
+            X_angle_bar, Z_angle_bar = to_angle(U, inner.X), to_angle(W, inner.Z)
+            per_column = inner.theta[1:]
+            theta_bar = np.concatenate(
+                [
+                    inner.theta[:1],
+                    per_column[:D] + per_column[D:] if ell.ndim else per_column,
+                    [-(X_angle * X_angle_bar).sum() - (Z_angle * Z_angle_bar).sum()],
+                ]
+            )
+            speed = 2 * np.pi / self.value("period")
+            return KernelGradient(theta_bar, speed * Z_angle_bar, speed * X_angle_bar if with_X else None)
+
+        return value, pullback
+
+    def diag(self, X):
+        return np.full(len(X), self.value("variance"))
+
+    def diag_pullback(self, X, k_bar):
+        theta_bar = np.zeros(self.size)
+        theta_bar[0] = self.value("variance") * k_bar.sum()
+        return theta_bar
+
+    def bind(self, columns, n_columns):
+        return one_per_column(self, "lengthscale", n_columns)
+
+    def start(self, scale):
+        return self.with_values(
+            variance=scale.variance if self.variance is None else self.variance,
+            # in radii of the circle, whatever the units of the inputs
+            lengthscale=fill(self.lengthscale, np.ones(len(scale.spread))),
+            period=float(scale.spread.mean()) if self.period is None else self.period,
+        )
+
+    def bounds(self, scale):
+        n_lengthscales = np.size(self.value("lengthscale"))
+        return np.vstack(
+            [scale.variance * np.array([1e-8, 1e5])]
+            + [np.array([1e-2, 1e2])] * n_lengthscales
+            + [scale.spread.mean() * np.array([1e-2, 1e2])]
+        )

@@ -1,0 +1,238 @@
+"""Stationary kernels: k(x, z) = variance * rho(r2), r2 the squared distance in length-scale units.
+
+A new kernel is its `rho` and `drho`. Values, diagonal, ARD, starts, bounds and all gradients follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from knotwise.kernels.base import DataScale, KernelGradient, WithVariance, fill, one_per_column
+
+__all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
+
+Lengthscale = float | Sequence[float] | np.ndarray | None
+
+
+class Stationary(WithVariance):
+    """Base of kernels that depend on the distance in length-scale units.
+
+    Parameters
+    ----------
+    variance : float, optional
+        Prior variance of the function; None takes it from the data.
+    lengthscale : float or list of floats, optional
+        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+    ard : bool
+        Ask for one length-scale per column without giving values.
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"variance": "log", "lengthscale": "log"}
+    #: whether r2 may come from one matrix product; a kernel that takes its square root near 0 may not
+    distances_by_product: ClassVar[bool] = True
+
+    def __init__(
+        self, variance: float | None = None, lengthscale: Lengthscale = None, ard: bool = False
+    ) -> None:
+        self.variance = variance
+        self.lengthscale = lengthscale
+        self.ard = ard
+        self.validate()
+
+    def rho(self, r2: np.ndarray) -> np.ndarray:
+        """Correlation as a function of the squared scaled distance."""
+        raise NotImplementedError(f"{type(self).__name__} must define `rho`.")
+
+    def drho(self, r2: np.ndarray) -> np.ndarray:
+        """Derivative of rho with respect to r2, finite at 0."""
+        raise NotImplementedError(f"{type(self).__name__} must define `drho`.")
+
+    def slope(self, r2: np.ndarray, rho: np.ndarray) -> np.ndarray:
+        """`drho` for an author who can reuse the value of rho; the array returned is overwritten."""
+        return self.drho(r2)
+
+    def shape_slopes(self, r2: np.ndarray, rho: np.ndarray) -> list[np.ndarray]:
+        """d rho / d log of each further parameter, in the order of `transforms` (none for most kernels)."""
+        return []
+
+    # -- values and gradients -----------------------------------------------------------------
+
+    def value_and_pullback(self, X, Z):
+        ell = np.asarray(self.value("lengthscale"), float)
+        variance = self.value("variance")
+        centre = Z.sum(0) / len(Z)  # distances of data far from the origin would cancel
+        D = X.shape[1]
+        Zs = (Z - centre) / ell
+        F = np.empty((len(X), 2 * D + 1))  # the rows' features [x, x^2, 1]                          (S15)
+        Xs = F[:, :D]
+        np.subtract(X, centre, out=Xs)
+        Xs /= ell
+        np.multiply(Xs, Xs, out=F[:, D:-1])
+        F[:, -1] = 1.0
+        r2 = self._squared_distances(F, Zs)
+        rho = self.rho(r2)
+
+        def pullback(K_bar: np.ndarray, with_X: bool = False) -> KernelGradient:
+            H = self.slope(r2, rho)
+            H *= K_bar
+            T = (F.T @ H).T  # [K, 2 D + 1]
+            T *= 2.0 * variance
+            HX, HX2, Hs = T[:, :D], T[:, D:-1], T[:, -1:]
+            Z_bar = (Hs * Zs - HX) / ell
+            # sum over pairs of H (x - z)^2, column by column
+            lengthscale_bar = -(HX2.sum(0) + (Zs * (Hs * Zs - 2 * HX)).sum(0))
+            theta_bar = np.concatenate(
+                [
+                    [variance * np.vdot(K_bar, rho)],
+                    lengthscale_bar if ell.ndim else [lengthscale_bar.sum()],
+                    [variance * np.vdot(K_bar, slope) for slope in self.shape_slopes(r2, rho)],
+                ]
+            )
+            X_bar = None
+            if with_X:
+                H *= 2.0 * variance
+                X_bar = (H.sum(1)[:, None] * Xs - H @ Zs) / ell
+            return KernelGradient(theta_bar, Z_bar, X_bar)
+
+        return variance * rho, pullback
+
+    def _squared_distances(self, F: np.ndarray, Zs: np.ndarray) -> np.ndarray:
+        D = Zs.shape[1]
+        if self.distances_by_product:
+            M = np.ones((len(Zs), 2 * D + 1))
+            np.multiply(Zs, -2.0, out=M[:, :D])
+            M[:, -1] = np.einsum("kd,kd->k", Zs, Zs)
+            r2 = F @ M.T
+            return np.maximum(r2, 0.0, out=r2)  # rounding can push it below 0 at coincident points
+        r2 = np.zeros((len(F), len(Zs)))
+        for d in range(D):
+            difference = np.subtract.outer(F[:, d], Zs[:, d])
+            difference *= difference
+            r2 += difference
+        return r2
+
+    def diag(self, X):
+        return np.full(len(X), self.value("variance"))
+
+    def diag_pullback(self, X, k_bar):
+        theta_bar = np.zeros(self.size)
+        theta_bar[0] = self.value("variance") * k_bar.sum()
+        return theta_bar
+
+    # -- life in a model -----------------------------------------------------------------------
+
+    def bind(self, columns, n_columns):
+        return one_per_column(self, "lengthscale", n_columns)
+
+    def start(self, scale: DataScale):
+        return self.with_values(
+            variance=scale.variance if self.variance is None else self.variance,
+            lengthscale=fill(self.lengthscale, np.sqrt(len(scale.spread)) * scale.spread),
+        )
+
+    def bounds(self, scale: DataScale) -> np.ndarray:
+        spread = scale.spread if np.ndim(self.value("lengthscale")) else np.array([scale.spread.mean()])
+        return np.vstack(
+            [scale.variance * np.array([1e-8, 1e5]), np.outer(spread, [1e-3, 1e3])]
+            + [np.array([[1e-2, 1e3]])] * (len(self.transforms) - 2)
+        )
+
+
+class SquaredExponential(Stationary):
+    r"""Squared exponential (Gaussian, RBF) kernel: infinitely smooth paths.
+
+    .. math:: \rho(r^2) = e^{-r^2/2}
+    """
+
+    def rho(self, r2):
+        rho = np.multiply(r2, -0.5)
+        return np.exp(rho, out=rho)
+
+    def drho(self, r2):
+        return -0.5 * self.rho(r2)
+
+    def slope(self, r2, rho):
+        return -0.5 * rho
+
+
+class Matern12(Stationary):
+    r"""Matern kernel with smoothness 1/2 (exponential): continuous, rough paths.
+
+    .. math:: \rho(r^2) = e^{-r}
+    """
+
+    distances_by_product = False  # the square root would turn a rounding of 1e-16 into 1e-8
+
+    def rho(self, r2):
+        return np.exp(-np.sqrt(r2))
+
+    def drho(self, r2):  # the kernel has a kink at r = 0, where 0 is a subgradient
+        r = np.sqrt(r2)
+        return np.where(r > 0, -0.5 * np.exp(-r) / np.maximum(r, 1e-8), 0.0)
+
+
+class Matern32(Stationary):
+    r"""Matern kernel with smoothness 3/2: once-differentiable paths.
+
+    .. math:: \rho(r^2) = (1 + \sqrt{3}\,r)\,e^{-\sqrt{3}\,r}
+    """
+
+    def rho(self, r2):
+        s = np.sqrt(3 * r2)
+        return (1 + s) * np.exp(-s)
+
+    def drho(self, r2):  # closed form: the chain rule through r is 0/0 at r = 0
+        return -1.5 * np.exp(-np.sqrt(3 * r2))
+
+
+class Matern52(Stationary):
+    r"""Matern kernel with smoothness 5/2: twice-differentiable paths.
+
+    .. math:: \rho(r^2) = (1 + \sqrt{5}\,r + 5 r^2/3)\,e^{-\sqrt{5}\,r}
+    """
+
+    def rho(self, r2):
+        s = np.sqrt(5 * r2)
+        return (1 + s + s * s / 3) * np.exp(-s)
+
+    def drho(self, r2):
+        s = np.sqrt(5 * r2)
+        return -5 / 6 * (1 + s) * np.exp(-s)
+
+
+class RationalQuadratic(Stationary):
+    r"""Rational quadratic kernel: a mixture of squared exponentials of many length-scales.
+
+    .. math:: \rho(r^2) = \left(1 + \frac{r^2}{2\,\mathrm{shape}}\right)^{-\mathrm{shape}}
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"variance": "log", "lengthscale": "log", "shape": "log"}
+
+    def __init__(
+        self,
+        variance: float | None = None,
+        lengthscale: Lengthscale = None,
+        shape: float | None = None,
+        ard: bool = False,
+    ) -> None:
+        self.shape = shape
+        super().__init__(variance, lengthscale, ard)
+
+    def rho(self, r2):
+        shape = self.value("shape")
+        return np.exp(-shape * np.log1p(r2 / (2 * shape)))
+
+    def drho(self, r2):
+        shape = self.value("shape")
+        return -0.5 * np.exp(-(shape + 1) * np.log1p(r2 / (2 * shape)))
+
+    def shape_slopes(self, r2, rho):
+        shape = self.value("shape")
+        u = r2 / (2 * shape)
+        return [shape * rho * (u / (1 + u) - np.log1p(u))]
+
+    def start(self, scale):
+        return super().start(scale).with_values(shape=1.0 if self.shape is None else self.shape)

@@ -1,0 +1,43 @@
+"""Knots that stay where they are; only the parameters are optimised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from knotwise.knots.initial import Initial
+from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.start import starting_theta
+
+__all__ = ["Fixed", "select_exact"]
+
+
+@dataclass
+class Fixed:
+    """Hold the knots, and optimise the parameters.
+
+    Parameters
+    ----------
+    initial : array [K, D], name or function
+        The knots, or how to place them: "grid", "random", "kmeans", "kmeans-per-class". An array is in the units
+        of the inputs, and is used exactly as given.
+    n_knots : int
+        Number of knots, where `initial` is not an array.
+    """
+
+    initial: Initial = "kmeans"
+    n_knots: int = 50
+
+    def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
+        Z = problem.initial_knots(self.initial, self.n_knots, rng)
+        stage = problem.optimize(starting_theta(problem, rng), Z, rng)
+        reason = f"{len(Z)} knots held where they were placed; {stage.result.reason}"
+        return Selection(stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts)
+
+
+def select_exact(problem: Problem, rng: np.random.Generator) -> Selection:
+    """Fit the exact GP, which has no knots to select."""
+    stage = problem.optimize(starting_theta(problem, rng), np.empty((0, problem.rows.X.shape[1])), rng)
+    reason = f"exact GP; {stage.result.reason}"
+    return Selection(stage.theta, stage.Z, None, stage.result, reason, stage.failed_restarts)

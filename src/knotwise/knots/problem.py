@@ -1,0 +1,182 @@
+"""What a selector of knots works on: evaluate the evidence, and optimise parameters and chosen knots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from knotwise.errors import KnotwiseError
+from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
+from knotwise.knots.initial import Initial, initial_knots
+from knotwise.numerics.blocks import Executor
+from knotwise.numerics.linalg import pivoted_order
+from knotwise.numerics.parameters import ParameterTable
+from knotwise.optimize.base import Optimizer, OptimizeResult
+
+__all__ = ["Problem", "Selection", "Selector", "Stage"]
+
+BOX_MARGIN = 0.1  # knots stay inside the data's box plus this share of its range on each side
+REDUNDANT_SHARE = 1e-8  # conditional variance, relative to the prior's, below which a knot serves no function
+RESTART_SPREAD = 1.5  # standard deviation of a restart's parameters about the start, on the log scale
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One optimisation: where it ended, and how."""
+
+    theta: np.ndarray
+    Z: np.ndarray
+    jitter: Jitter | None
+    result: OptimizeResult
+    failed_restarts: int = 0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a selector decided: parameters, knots, jitter, and the reason in words."""
+
+    theta: np.ndarray
+    Z: np.ndarray
+    jitter: Jitter | None
+    result: OptimizeResult
+    reason: str
+    failed_restarts: int = 0
+
+
+class Selector(Protocol):
+    """Anything that chooses knots for a problem."""
+
+    def select(self, problem: Problem, rng: np.random.Generator) -> Selection: ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data, model, bounds and optimiser of one fit, in the units of the engine.
+
+    `given` marks the parameters to which the user gave a value; the others may start elsewhere.
+    """
+
+    model: Model
+    rows: Rows
+    table: ParameterTable
+    optimizer: Optimizer | None
+    executor: Executor
+    given: np.ndarray
+    jitter: float | None = None
+    block_size: int | None = None
+    n_restarts: int = 0
+    full: bool = False
+    scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
+
+    @property
+    def free(self) -> np.ndarray:
+        """Which entries of theta are optimised."""
+        return ~self.table.fixed
+
+    @property
+    def box(self) -> np.ndarray:
+        """Bounds of the knots, [D, 2]: the data's box and a margin."""
+        low, high = self.rows.X.min(0), self.rows.X.max(0)
+        margin = BOX_MARGIN * (high - low)
+        return np.column_stack([low - margin, high + margin])
+
+    def choose_jitter(self, theta: np.ndarray, Z: np.ndarray) -> Jitter:
+        """The jitter for one optimiser run: smallest that works at its start, then constant."""
+        X = self.rows.X
+        points = X[:: max(1, len(X) // 8)][:8]
+        return Jitter.choose(self.model.with_theta(theta).kernel, Z, points, self.jitter)
+
+    def evaluate(
+        self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter | None, *, gradient: bool = True
+    ) -> Evidence:
+        """Evidence of the data at theta, exact or through the knots Z."""
+        model = self.model.with_theta(theta)
+        if self.full or jitter is None:
+            return full_evidence(model, self.rows, gradient=gradient)
+        return sparse_evidence(
+            model,
+            self.rows,
+            Z,
+            jitter=jitter,
+            gradient=gradient,
+            executor=self.executor,
+            block_size=self.block_size,
+        )
+
+    def optimize(
+        self, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, *, move: np.ndarray | None = None
+    ) -> Stage:
+        """Optimise the free parameters together with the knots `move` (a mask; None holds all of them).
+
+        With restarts, the best of several starts; a start whose evidence cannot be computed is skipped and counted.
+        """
+        best = self._optimize_once(theta, Z, move)
+        if self.optimizer is None:
+            return best
+        bounds, failed = self.table.theta_bounds, 0
+        for _ in range(self.n_restarts):
+            start = np.clip(
+                theta + RESTART_SPREAD * rng.standard_normal(len(theta)), bounds[:, 0], bounds[:, 1]
+            )
+            try:
+                stage = self._optimize_once(np.where(self.free, start, theta), Z, move)
+            except KnotwiseError:
+                failed += 1
+                continue
+            if stage.result.value > best.result.value:
+                best = stage
+        return replace(best, failed_restarts=failed)
+
+    def _optimize_once(self, theta: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+        jitter = None if self.full else self.choose_jitter(theta, Z)
+        free, n_free = self.free, int(self.free.sum())
+        move = np.zeros(len(Z), bool) if move is None or self.full else move
+        theta, Z = theta.copy(), Z.copy()
+
+        def unpack(vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            theta_new, Z_new = theta.copy(), Z.copy()
+            theta_new[free] = vector[:n_free]
+            Z_new[move] = vector[n_free:].reshape(-1, Z.shape[1])
+            return theta_new, Z_new
+
+        def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
+            evidence = self.evaluate(*unpack(vector), jitter)
+            assert evidence.gradient is not None
+            if not move.any():
+                return evidence.value, evidence.gradient[free]
+            assert evidence.knot_gradient is not None
+            return evidence.value, np.concatenate(
+                [evidence.gradient[free], evidence.knot_gradient[move].ravel()]
+            )
+
+        start = np.concatenate([theta[free], Z[move].ravel()])
+        bounds = np.vstack([self.table.theta_bounds[free], np.tile(self.box, (int(move.sum()), 1))])
+        if self.optimizer is None:
+            value = self.evaluate(theta, Z, jitter, gradient=False).value
+            none = OptimizeResult(
+                value, start, 1, np.nan, True, "parameters kept as given", np.array([value])
+            )
+            return Stage(theta, Z, jitter, none)
+        result = self.optimizer.maximize(objective, start, bounds)
+        return Stage(*unpack(result.parameters), jitter, result)
+
+    def initial_knots(self, how: Initial, n_knots: int, rng: np.random.Generator) -> np.ndarray:
+        """Initial knots in the units of the engine; an array is given in the user's."""
+        if not isinstance(how, str) and not callable(how):
+            how = self.scale_inputs(np.asarray(how, float))
+        return initial_knots(how, self.rows.X, self.rows.y, n_knots, rng)
+
+    def redundant(self, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """Mask of knots that the others determine to within a share of 1e-8 of the prior variance.
+
+        It is a rule of minimum separation that each kernel sets for itself: the squared pivots of a pivoted
+        Cholesky factor of Kuu are the variances of each knot's value given those before it.
+        """
+        Kuu = self.model.with_theta(theta).kernel(Z, Z)
+        kept = pivoted_order(Kuu, REDUNDANT_SHARE * float(Kuu.diagonal().max()))
+        drop = np.ones(len(Z), bool)
+        drop[kept] = False
+        return drop

@@ -1,0 +1,50 @@
+"""All knots and all parameters optimised together, for a given number of knots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from knotwise.knots.initial import Initial
+from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.start import starting_theta
+
+__all__ = ["Simultaneous"]
+
+NEGLIGIBLE_LOSS = 0.01  # nats of evidence below which redundant knots are dropped
+
+
+@dataclass
+class Simultaneous:
+    """Optimise a given number of knots together with the parameters (the paper's "simultaneous").
+
+    Parameters
+    ----------
+    n_knots : int
+        Number of knots. Fewer are used where there are fewer distinct rows, or where some end up so close to
+        others that they serve no function.
+    initial : name, array [K, D] or function
+        Where the knots start: "kmeans", "grid", "random", "kmeans-per-class", or an array in the units of the inputs.
+    """
+
+    n_knots: int = 50
+    initial: Initial = "kmeans"
+
+    def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
+        Z = problem.initial_knots(self.initial, self.n_knots, rng)
+        stage = problem.optimize(starting_theta(problem, rng), Z, rng, move=np.ones(len(Z), bool))
+        notes = [f"{len(Z)} knots optimised together with the parameters; {stage.result.reason}"]
+        if isinstance(self.initial, str) and len(Z) < self.n_knots:
+            notes.append(f"{self.n_knots} knots were asked for, {len(Z)} could be placed")
+        drop = problem.redundant(stage.theta, stage.Z)
+        if drop.any() and not drop.all():
+            kept = stage.Z[~drop]
+            jitter = problem.choose_jitter(stage.theta, kept)
+            value = problem.evaluate(stage.theta, kept, jitter, gradient=False).value
+            if value > stage.result.value - NEGLIGIBLE_LOSS:
+                notes.append(f"{drop.sum()} knots that the others determine were dropped")
+                stage = replace(stage, Z=kept, jitter=jitter, result=replace(stage.result, value=value))
+        return Selection(
+            stage.theta, stage.Z, stage.jitter, stage.result, "; ".join(notes), stage.failed_restarts
+        )

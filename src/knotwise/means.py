@@ -1,0 +1,92 @@
+"""Prior means: zero, a constant, or a linear function whose coefficients are integrated out."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.numerics.parameters import Part
+
+__all__ = ["Constant", "Linear", "Mean", "Zero", "mean_from"]
+
+
+class Mean(Part):
+    """The prior mean of the latent function: an offset, and basis rows with random coefficients.
+
+    `basis(X)` is Phi S^(1/2), [N, p], for coefficients with prior covariance S. Its rows join those of V (S16),
+    so that the coefficients' uncertainty is part of every prediction.
+    """
+
+    offset: float = 0.0
+    n_basis: int = 0
+
+    def bind(self, X: np.ndarray, second_moment: float) -> Mean:
+        """Return the mean for these inputs and targets with this mean square."""
+        return self
+
+    def basis(self, X: np.ndarray) -> np.ndarray:
+        return np.empty((len(X), 0))
+
+
+class Zero(Mean):
+    """Prior mean 0."""
+
+
+class Constant(Mean):
+    """A constant prior mean, learned unless it is held."""
+
+    transforms: ClassVar[dict[str, str]] = {"mean": "identity"}
+
+    def __init__(self, mean: float | None = None) -> None:
+        self.mean = mean
+        self.validate()
+
+    @property
+    def offset(self) -> float:  # type: ignore[override]
+        return 0.0 if self.mean is None else self.mean
+
+
+class Linear(Mean):
+    """A linear trend with Gaussian coefficients that are integrated out.
+
+    Columns are centred and scaled first, so that one prior standard deviation, `prior_sd` times the root mean
+    square of the targets, fits the intercept and every slope.
+    """
+
+    def __init__(self, prior_sd: float = 10.0) -> None:
+        self.prior_sd = prior_sd
+        self.centre = np.zeros(0)
+        self.scale = np.zeros(0)
+
+    def bind(self, X, second_moment):
+        new = Linear(self.prior_sd)
+        new.centre = X.mean(0)
+        spread = X.std(0)
+        new.scale = self.prior_sd * np.sqrt(second_moment) / np.where(spread > 0, spread, 1.0)
+        new.n_basis = 1 + X.shape[1]
+        new.intercept_sd = self.prior_sd * np.sqrt(second_moment)
+        return new
+
+    intercept_sd: float = 0.0
+
+    def basis(self, X):
+        return np.column_stack([np.full(len(X), self.intercept_sd), (X - self.centre) * self.scale])
+
+
+def mean_from(given: str | float | Mean) -> Mean:
+    """Turn the `mean` option of an estimator into a Mean."""
+    names = {"zero": Zero, "constant": Constant, "linear": Linear}
+    if isinstance(given, Mean):
+        return given
+    if isinstance(given, str):
+        if given not in names:
+            raise unknown_option("`mean`", given, names)
+        return names[given]()
+    try:
+        return Constant(float(given))
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"`mean` is {given!r}; it must be 'zero', 'constant', 'linear' or a number."
+        ) from None

@@ -1,0 +1,1 @@
+"""Numerical ground: linear algebra, row blocks, parameter vectors."""

@@ -1,0 +1,118 @@
+"""Row blocks, and executors that map a function over them and add the results in block order.
+
+The sums are the only way in which data reach the evidence, so in-memory, threaded and streamed fits are
+the same code. Blocks depend on the data and the number of knots, never on the number of threads, and the
+results are added in block order, never by arrival: any number of threads gives the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = [
+    "Executor",
+    "Serial",
+    "Threads",
+    "available_cores",
+    "block_slices",
+    "executor_for",
+    "rows_per_block",
+    "single_threaded_blas",
+    "sum_in_order",
+]
+
+BLOCK_BYTES = 1_000_000  # a block's [n, K] array stays within a core's second-level cache
+MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 512, 8192
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Executor(Protocol):
+    """What the engine asks of a way to run block work: an ordered map, and an end."""
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]: ...
+
+    def close(self) -> None: ...
+
+
+class Serial:
+    """Run the blocks one after the other."""
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        return map(function, items)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class Threads:
+    """Run the blocks on a pool of threads; results come back in the order of the items."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self.pool = ThreadPoolExecutor(n_threads)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        items = list(items)
+        if len(items) == 1:  # a hand-over to another thread costs as much as a small evaluation
+            return iter([function(items[0])])
+        return self.pool.map(function, items)
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=True)
+
+
+def available_cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def executor_for(n_jobs: int | None) -> Iterator[Executor]:
+    """Open the executor for a number of jobs (None or negative: the cores that there are), then close it."""
+    n_threads = available_cores() if n_jobs is None or n_jobs < 1 else n_jobs
+    executor: Executor = Serial() if n_threads == 1 else Threads(n_threads)
+    try:
+        with single_threaded_blas():
+            yield executor
+    finally:
+        executor.close()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    # scanning the loaded libraries takes a millisecond; entering a limit on a known controller does not
+    return ThreadpoolController()
+
+
+def single_threaded_blas() -> Any:
+    """Limit BLAS to one thread while the returned context lives: parallel work is over row blocks."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def rows_per_block(n_knots: int) -> int:
+    """Choose how many rows a block has, so that a block's arrays stay in cache."""
+    return max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(n_knots, 1))))
+
+
+def block_slices(n_rows: int, block_size: int) -> list[slice]:
+    """Cut the rows 0 .. n_rows into slices of block_size rows (the last may be shorter)."""
+    return [slice(start, min(start + block_size, n_rows)) for start in range(0, n_rows, block_size)]
+
+
+def sum_in_order(parts: Iterator[Any]) -> Any:
+    """Add parts in the order in which they come; the first is the accumulator."""
+    total = next(parts)
+    for part in parts:
+        total += part
+    return total

@@ -1,0 +1,137 @@
+"""Cholesky factors with recorded jitter, and matrix products that keep the cores busy.
+
+Blocks of rows are stored row-major, one row per datum: a "[n, K]" array here is the transpose of the
+[K, n] matrix of the derivations. Products with triangular matrices use explicit inverses: on blocks of
+a few hundred knots a matrix product runs four times faster than a triangular solve, and NumPy's
+releases the interpreter lock while SciPy's does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import lapack
+
+from knotwise.errors import NotPositiveDefiniteError
+
+__all__ = [
+    "FIRST_JITTER",
+    "LARGEST_JITTER",
+    "cholesky",
+    "inverse_from_factor",
+    "invert_lower",
+    "log_det",
+    "pivoted_order",
+    "smallest_jitter",
+    "times_lower",
+    "times_lower_transposed",
+    "weighted_gram",
+]
+
+FIRST_JITTER = 1e-10
+LARGEST_JITTER = 1e-4
+
+# Below this width one product over the whole triangle is faster than several over its column blocks.
+TRIANGLE_BLOCK = 64
+
+
+def cholesky(A: np.ndarray) -> np.ndarray:
+    """Factorise a symmetric matrix as L L' with L lower triangular.
+
+    Costs K^3/3. Raises `NotPositiveDefiniteError` (with the failing row as `pivot`).
+    """
+    L, info = lapack.dpotrf(A, lower=1, clean=1)
+    if info != 0 or not np.isfinite(L[-1, -1]):
+        raise NotPositiveDefiniteError(
+            f"A covariance matrix of size {len(A)} is not positive definite (pivot {info}). "
+            "Two of its points nearly coincide, or a parameter is extreme; allow a larger `jitter`.",
+            pivot=info,
+        )
+    return L
+
+
+def smallest_jitter(A: np.ndarray, scale: float) -> float:
+    """Find the smallest relative jitter, in powers of ten, for which A + jitter scale I factorises."""
+    jitter = FIRST_JITTER
+    while jitter <= LARGEST_JITTER * 1.01:
+        try:
+            cholesky(A + jitter * scale * np.eye(len(A)))
+        except NotPositiveDefiniteError:
+            jitter *= 10
+        else:
+            return jitter
+    raise NotPositiveDefiniteError(
+        f"`Kuu` of {len(A)} knots is not positive definite, even with relative jitter {LARGEST_JITTER:.0e}. "
+        "Remove knots that nearly coincide, or shorten the length-scale.",
+        jitter=LARGEST_JITTER,
+    )
+
+
+def invert_lower(L: np.ndarray) -> np.ndarray:
+    """Invert a lower triangular matrix, row by row.
+
+    dtrtri on the transpose solves X L = I, which leaves a small *left* residual X L - I. Then X b has the
+    error bound of a triangular solve; a small right residual would not give that.
+    """
+    inverse, _ = lapack.dtrtri(L.T, lower=0)
+    return inverse.T
+
+
+def inverse_from_factor(L: np.ndarray) -> np.ndarray:
+    """Compute (L L')^-1, symmetric to the bit."""
+    inverse, _ = lapack.dpotri(L, lower=1)
+    lower = np.tril(inverse)
+    lower += np.tril(inverse, -1).T
+    return lower
+
+
+def log_det(L: np.ndarray) -> float:
+    """Compute log |L L'|."""
+    return 2.0 * float(np.log(L.diagonal()).sum())
+
+
+def times_lower_transposed(V: np.ndarray, T: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Compute V T' for lower triangular T: the rows of V mapped by T.
+
+    Column blocks skip the zeros of T: 1.3 n K^2 flops at K = 200 instead of 2 n K^2.
+    """
+    K = len(T)
+    if K < 2 * TRIANGLE_BLOCK:
+        return np.matmul(V, T.T, out=out)
+    out = np.empty((len(V), K)) if out is None else out
+    for start in range(0, K, TRIANGLE_BLOCK):
+        stop = min(start + TRIANGLE_BLOCK, K)
+        np.matmul(V[:, :stop], T[start:stop, :stop].T, out=out[:, start:stop])
+    return out
+
+
+def times_lower(V: np.ndarray, T: np.ndarray) -> np.ndarray:
+    """Compute V T for lower triangular T, or lower trapezoidal T with further rows below the triangle."""
+    K = T.shape[1]
+    if K < 2 * TRIANGLE_BLOCK:
+        return V @ T
+    out = np.empty((len(V), K))
+    for start in range(0, K, TRIANGLE_BLOCK):
+        stop = min(start + TRIANGLE_BLOCK, K)
+        np.matmul(V[:, start:], T[start:, start:stop], out=out[:, start:stop])
+    return out
+
+
+def pivoted_order(A: np.ndarray, tolerance: float) -> np.ndarray:
+    """Order rows by pivoted Cholesky: each next one has the largest variance given those before it.
+
+    Rows whose conditional variance is below the tolerance are left out. Costs at most K^3/3.
+    """
+    _, pivots, rank, _ = lapack.dpstrf(A, tol=tolerance, lower=1)
+    return pivots[:rank] - 1  # LAPACK counts from one
+
+
+def weighted_gram(V: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Compute V' diag(weights) V for weights of any sign, by symmetric products of half the cost."""
+    root = np.sqrt(np.abs(weights))
+    scaled = V * root[:, None]
+    negative = weights < 0
+    if not negative.any():
+        return scaled.T @ scaled  # NumPy recognises A' A and calls dsyrk
+    minus = scaled[negative]
+    plus = scaled[~negative]
+    return plus.T @ plus - minus.T @ minus

@@ -1,0 +1,78 @@
+"""L-BFGS-B: quasi-Newton with bounds, the default."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from knotwise.optimize.base import Objective, OptimizeResult, OptimizerSettings, Trials
+
+__all__ = ["LBFGS"]
+
+
+class LBFGS(OptimizerSettings):
+    """SciPy's L-BFGS-B, with trials that may fail.
+
+    A failed trial (no Cholesky factor, NaN) is reported to the line search as "no better than where we are, and
+    flat": its interpolation then shortens the step to between a third and a half, and goes on.
+
+    Parameters
+    ----------
+    max_iterations : int
+        Limit of iterations; reaching it is not convergence.
+    value_tolerance : float
+        Stop when an iteration gains less than this share of the objective.
+    gradient_tolerance : float
+        Stop when the projected gradient's largest entry is below this.
+    memory : int
+        Number of steps from which curvature is learned.
+    """
+
+    def __init__(
+        self,
+        max_iterations: int = 1000,
+        value_tolerance: float = 1e-8,
+        gradient_tolerance: float = 1e-4,
+        memory: int = 50,
+    ) -> None:
+        self.max_iterations = max_iterations
+        self.value_tolerance = value_tolerance
+        self.gradient_tolerance = gradient_tolerance
+        self.memory = memory
+
+    def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
+        from scipy.optimize import minimize  # imported here: it takes longer than a small fit
+
+        trials = Trials(objective)
+        start = np.clip(start, bounds[:, 0], bounds[:, 1])
+        if trials(start) is None or len(start) == 0:
+            return trials.result(bounds, True, "nothing to optimise")
+
+        def negated(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+            trial = trials(parameters)
+            if trial is None:
+                worse = abs(trials.best_value) * 1e-12 + 1e-300
+                return -trials.best_value + worse, np.zeros_like(parameters)
+            value, gradient = trial
+            return -value, -gradient
+
+        end = minimize(
+            negated,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={
+                "maxiter": self.max_iterations,
+                "maxfun": 3 * self.max_iterations,
+                "ftol": self.value_tolerance,
+                "gtol": self.gradient_tolerance,
+                "maxcor": self.memory,
+            },
+        )
+        result = trials.result(bounds, bool(end.success), str(end.message).strip().lower())
+        if not end.success and end.status == 2 and result.gradient_norm < 1e-5 * max(1.0, abs(result.value)):
+            # the line search found nothing better because nothing better can be told from rounding
+            return replace(result, converged=True, reason="no progress beyond rounding")
+        return result

@@ -1,0 +1,150 @@
+"""Posterior of the latent function: state of an evidence -> means, variances, covariances, samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from knotwise.errors import NotPositiveDefiniteError, TooLargeError
+from knotwise.evidence.full import FullState
+from knotwise.evidence.sparse import SparseState
+from knotwise.numerics.blocks import block_slices, rows_per_block
+from knotwise.numerics.linalg import cholesky, invert_lower, times_lower_transposed
+
+__all__ = ["MAX_JOINT_ROWS", "FullPosterior", "Latent", "Posterior", "SparsePosterior", "sample_latent"]
+
+#: joint covariances and samples need an n x n matrix of the new rows
+MAX_JOINT_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Marginal posterior of f at some rows: `mean` [n] and `variance` [n], without noise."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+    @property
+    def std(self) -> np.ndarray:
+        return np.sqrt(self.variance)
+
+
+class Posterior(Protocol):
+    """What the faces ask of a fitted model."""
+
+    def latent(self, X: np.ndarray) -> Latent: ...
+
+    def covariance(self, X: np.ndarray) -> np.ndarray: ...
+
+
+class RowwisePosterior:
+    """Prediction in row blocks, so that memory stays O(block x K) for any number of new rows."""
+
+    width: int
+
+    def latent(self, X: np.ndarray) -> Latent:
+        """Marginal mean and variance of f at the rows of X."""
+        mean, variance = np.empty(len(X)), np.empty(len(X))
+        for rows in block_slices(len(X), rows_per_block(self.width)):
+            mean[rows], variance[rows] = self._marginals(X[rows])
+        return Latent(mean, variance)
+
+    def covariance(self, X: np.ndarray) -> np.ndarray:
+        """Joint posterior covariance of f at the rows of X, [n, n]."""
+        if len(X) > MAX_JOINT_ROWS:
+            raise TooLargeError(
+                f"A joint covariance of {len(X):,} rows would take {8e-9 * len(X) ** 2:.1f} GB; the limit is "
+                f"{MAX_JOINT_ROWS:,} rows. Ask for `return_std=True`, or for fewer rows."
+            )
+        cov = self._joint(X)
+        # the diagonal again in its cancellation-free form, so that it agrees with `latent` and is not negative
+        cov.flat[:: len(X) + 1] = self.latent(X).variance
+        return cov
+
+    def _marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def _joint(self, X: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+class SparsePosterior(RowwisePosterior):
+    """Posterior through knots. Holds no row of the data; costs O(K^2) per new row."""
+
+    def __init__(self, state: SparseState) -> None:
+        self.state = state
+        self.width = len(state.gamma)
+
+    def _features(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """v = L^-1 k(Z, x) for each row [n, K], and with the rows of the mean's basis [n, K + p]."""
+        state = self.state
+        v = times_lower_transposed(state.model.kernel(X, state.Z), state.L_inverse)
+        basis = state.model.mean.basis(X)
+        return v, np.hstack([v, basis]) if basis.shape[1] else v
+
+    def _marginals(self, X):
+        state = self.state
+        v, v_all = self._features(X)
+        g = times_lower_transposed(v_all, state.T)
+        residual = state.model.kernel.diag(X) - np.einsum("nk,nk->n", v, v)
+        # sums of squares, so never negative                                                        (S17)
+        variance = np.maximum(residual, 0.0) + np.einsum("nk,nk->n", g, g)
+        return state.model.mean.offset + v_all @ state.gamma, variance
+
+    def _joint(self, X):
+        v, v_all = self._features(X)
+        g = times_lower_transposed(v_all, self.state.T)
+        return self.state.model.kernel(X, X) - v @ v.T + g @ g.T
+
+
+class FullPosterior(RowwisePosterior):
+    """Posterior of the exact GP. Holds the data; costs O(N^2) per new row."""
+
+    def __init__(self, state: FullState) -> None:
+        self.state = state
+        self.width = len(state.a)
+        self.L_inverse = invert_lower(state.L)
+
+    def _cross(self, X: np.ndarray) -> np.ndarray:
+        rows, model = self.state.rows, self.state.model
+        cross = model.kernel(X, rows.X)
+        if rows.basis.shape[1]:
+            cross += model.mean.basis(X) @ rows.basis.T
+        return cross
+
+    def _marginals(self, X):
+        model = self.state.model
+        cross = self._cross(X)
+        v = times_lower_transposed(cross, self.L_inverse)
+        prior = model.kernel.diag(X) + (model.mean.basis(X) ** 2).sum(1)
+        # a difference: clipped well below the noise, where rounding could leave less than nothing
+        floor = np.finfo(float).eps * prior
+        variance = np.maximum(prior - np.einsum("nk,nk->n", v, v), floor)
+        return model.mean.offset + cross @ self.state.a, variance
+
+    def _joint(self, X):
+        model = self.state.model
+        v = times_lower_transposed(self._cross(X), self.L_inverse)
+        basis = model.mean.basis(X)
+        return model.kernel(X, X) + basis @ basis.T - v @ v.T
+
+
+def sample_latent(
+    posterior: Posterior, X: np.ndarray, n_samples: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw joint samples of f at the rows of X, [n_samples, n]. Costs O(n^3)."""
+    mean = posterior.latent(X).mean
+    cov = posterior.covariance(X)
+    scale = max(float(cov.diagonal().max()), np.finfo(float).tiny)
+    noise = rng.standard_normal((n_samples, len(X)))
+    for relative in (1e-12, 1e-10, 1e-8, 1e-6):
+        try:
+            L = cholesky(cov + relative * scale * np.eye(len(X)))
+        except NotPositiveDefiniteError:
+            continue
+        return mean + noise @ L.T
+    # neighbouring rows are so dependent that only the eigenvalues tell; negative ones are rounding
+    values, vectors = np.linalg.eigh(cov)
+    return mean + (noise * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
