@@ -39,9 +39,7 @@ def test_rmse_is_the_root_of_the_mean_square_by_hand():
 @given(columns(means, means))
 def test_squared_rmse_is_squared_bias_plus_variance_of_the_error(rows):
     y, mean = rows
-    assert_allclose(
-        metrics.rmse(y, mean) ** 2, (mean - y).mean() ** 2 + (mean - y).var(), rtol=1e-10, atol=1e-10
-    )
+    assert_allclose(metrics.rmse(y, mean) ** 2, (mean - y).mean() ** 2 + (mean - y).var(), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("n", [2, 5, 98])
@@ -55,9 +53,7 @@ def test_srmse_does_not_depend_on_the_units(seed, scale, shift_in_units):
     y, mean = np.random.default_rng(seed).normal(size=(2, 12))
     shift = scale * shift_in_units
     # the shift rounds away up to three of the digits of y
-    assert_allclose(
-        metrics.srmse(scale * y + shift, scale * mean + shift), metrics.srmse(y, mean), rtol=1e-10
-    )
+    assert_allclose(metrics.srmse(scale * y + shift, scale * mean + shift), metrics.srmse(y, mean), rtol=1e-10)
 
 
 def test_mnlp_is_the_median_and_mean_nlpd_the_mean_of_an_odd_and_an_even_number_of_rows():
@@ -138,9 +134,7 @@ def test_kl_beyond_the_largest_float_is_infinite_and_not_nan():
 @given(columns(means, variances, means, variances), st.floats(0.01, 100), means)
 def test_kl_does_not_depend_on_the_units(rows, scale, shift):
     m_f, v_f, m_s, v_s = rows
-    moved = metrics.univariate_kl(
-        scale * (m_f + shift), scale**2 * v_f, scale * (m_s + shift), scale**2 * v_s
-    )
+    moved = metrics.univariate_kl(scale * (m_f + shift), scale**2 * v_f, scale * (m_s + shift), scale**2 * v_s)
     # the shift rounds the means at 2e-14 of their size, over standard deviations from 1e-3 on
     assert_allclose(moved, metrics.univariate_kl(*rows), rtol=1e-6, atol=1e-9)
 
@@ -154,9 +148,7 @@ def test_aukl_latent_is_the_mean_over_rows_in_any_order(rng):
 def test_aukl_observation_is_the_latent_formula_with_each_noise_added_once():
     m_f, v_f, m_s, v_s = np.array(GAUSSIANS).T
     per_row = np.array([0.1, 0.2, 0.3, 0.4])
-    found = metrics.aukl_observation(
-        m_f, v_f, m_s, v_s, full_noise_variance=0.5, sparse_noise_variance=per_row
-    )
+    found = metrics.aukl_observation(m_f, v_f, m_s, v_s, full_noise_variance=0.5, sparse_noise_variance=per_row)
     assert found == metrics.aukl_latent(m_f, v_f + 0.5, m_s, v_s + per_row)
 
 

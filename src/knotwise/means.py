@@ -87,6 +87,4 @@ def mean_from(given: str | float | Mean) -> Mean:
     try:
         return Constant(float(given))
     except (TypeError, ValueError):
-        raise InvalidInputError(
-            f"`mean` is {given!r}; it must be 'zero', 'constant', 'linear' or a number."
-        ) from None
+        raise InvalidInputError(f"`mean` is {given!r}; it must be 'zero', 'constant', 'linear' or a number.") from None

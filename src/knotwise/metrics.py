@@ -96,9 +96,7 @@ def gaussian_log_density(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> 
     array([-0.9189])
     """
     y, mean, variance = _finite_rows(y=y, mean=mean, variance=variance)
-    log_density: Vector = -0.5 * (
-        np.log(2 * np.pi) + np.log(variance) + ((y - mean) / np.sqrt(variance)) ** 2
-    )
+    log_density: Vector = -0.5 * (np.log(2 * np.pi) + np.log(variance) + ((y - mean) / np.sqrt(variance)) ** 2)
     return log_density
 
 

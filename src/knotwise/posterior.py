@@ -131,9 +131,7 @@ class FullPosterior(RowwisePosterior):
         return model.kernel(X, X) + basis @ basis.T - v @ v.T
 
 
-def sample_latent(
-    posterior: Posterior, X: np.ndarray, n_samples: int, rng: np.random.Generator
-) -> np.ndarray:
+def sample_latent(posterior: Posterior, X: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
     """Draw joint samples of f at the rows of X, [n_samples, n]. Costs O(n^3)."""
     mean = posterior.latent(X).mean
     cov = posterior.covariance(X)

@@ -145,9 +145,7 @@ def load_hickory_points() -> Floats:
     return _read_only(_read("hickory.csv"))
 
 
-def split(
-    dataset: Dataset, test_share: float | None = None, seed: int = 0, *, n_train: int | None = None
-) -> Split:
+def split(dataset: Dataset, test_share: float | None = None, seed: int = 0, *, n_train: int | None = None) -> Split:
     """Part a data set at random into training and test rows; the same seed gives the same rows.
 
     Give the share of test rows (0.2 if neither is given) or the number of training rows, not both.

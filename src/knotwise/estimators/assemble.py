@@ -74,9 +74,7 @@ def assemble(
         Serial(),
         given=np.concatenate([_given(part) for part in (asked.kernel, asked.likelihood, asked.mean)]),
         jitter=_checked_jitter(options.jitter),
-        block_size=None
-        if options.block_size is None
-        else check_count(options.block_size, "block_size", least=1),
+        block_size=None if options.block_size is None else check_count(options.block_size, "block_size", least=1),
         n_restarts=check_count(options.n_restarts, "n_restarts", least=0),
         full=full,
         scale_inputs=scaling.inputs,

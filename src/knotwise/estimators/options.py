@@ -112,9 +112,7 @@ def parameter_table(
             upper[i] = scaling.bounds_to_engine(model, i, high)
             values[i] = min(max(values[i], lower[i]), upper[i])
     # a start that the user gave outside the data's bounds widens them
-    return ParameterTable(
-        names, transforms, values, np.minimum(lower, values), np.maximum(upper, values), hold
-    )
+    return ParameterTable(names, transforms, values, np.minimum(lower, values), np.maximum(upper, values), hold)
 
 
 def _checked_pair(name: str, pair: Any, *, positive: bool) -> tuple[float, float]:

@@ -130,9 +130,7 @@ def sparse_evidence(
             kept[i] = done
         return done
 
-    first = sum_in_order(
-        executor.map(lambda i: sum_for_evidence(model, blocks[i], projection(i)), range(len(blocks)))
-    )
+    first = sum_in_order(executor.map(lambda i: sum_for_evidence(model, blocks[i], projection(i)), range(len(blocks))))
     B = first.gram.copy()
     B.flat[:: K + p + 1] += 1.0
     LB = cholesky(B)  # (S5)
@@ -145,12 +143,8 @@ def sparse_evidence(
         return Evidence(value, None, None, state)
 
     keep = False  # the second pass uses up what the first has kept
-    second = sum_in_order(
-        executor.map(lambda i: sum_for_gradient(state, blocks[i], projection(i)), range(len(blocks)))
-    )
-    VV_bar = np.multiply.outer(
-        gamma[:K], gamma[:K]
-    )  # V_bar V', of which only the knots' part is needed  (S12)
+    second = sum_in_order(executor.map(lambda i: sum_for_gradient(state, blocks[i], projection(i)), range(len(blocks))))
+    VV_bar = np.multiply.outer(gamma[:K], gamma[:K])  # V_bar V', of which only the knots' part is needed  (S12)
     VV_bar += first.gram[:K, :K]
     VV_bar += T[:, :K].T @ T[:, :K]
     VV_bar.flat[:: K + 1] -= 1.0

@@ -134,9 +134,7 @@ class OnColumns(Kernel):
                     raise unknown_option("A column of the kernel", column, names)
                 indices.append(names.index(column))
             elif not -n_columns <= column < n_columns:
-                raise InvalidInputError(
-                    f"Column {column} of the kernel does not exist: the data have {n_columns}."
-                )
+                raise InvalidInputError(f"Column {column} of the kernel does not exist: the data have {n_columns}.")
             else:
                 indices.append(int(column) % n_columns)
         inner = [names[i] for i in indices] if names else None

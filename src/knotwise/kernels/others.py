@@ -93,9 +93,7 @@ class Linear(WithVariance):
 
     def bounds(self, scale):
         typical = self._typical(scale)
-        return np.outer(
-            typical if np.ndim(self.value("variance")) else typical.mean(keepdims=True), [1e-8, 1e5]
-        )
+        return np.outer(typical if np.ndim(self.value("variance")) else typical.mean(keepdims=True), [1e-8, 1e5])
 
 
 class Periodic(WithVariance):
@@ -125,9 +123,7 @@ class Periodic(WithVariance):
     def value_and_pullback(self, X, Z):
         ell = np.asarray(self.value("lengthscale"), float)
         D = X.shape[1]
-        circle = SquaredExponential(
-            self.value("variance"), np.concatenate([ell, ell]) if ell.ndim else float(ell)
-        )
+        circle = SquaredExponential(self.value("variance"), np.concatenate([ell, ell]) if ell.ndim else float(ell))
         X_angle, Z_angle = (2 * np.pi / self.value("period") * points for points in (X, Z))
         U, W = (np.hstack([np.cos(angle), np.sin(angle)]) for angle in (X_angle, Z_angle))
         value, pull = circle.value_and_pullback(U, W)

@@ -34,9 +34,7 @@ class Stationary(WithVariance):
     #: whether r2 may come from one matrix product; a kernel that takes its square root near 0 may not
     distances_by_product: ClassVar[bool] = True
 
-    def __init__(
-        self, variance: float | None = None, lengthscale: Lengthscale = None, ard: bool = False
-    ) -> None:
+    def __init__(self, variance: float | None = None, lengthscale: Lengthscale = None, ard: bool = False) -> None:
         self.variance = variance
         self.lengthscale = lengthscale
         self.ard = ard

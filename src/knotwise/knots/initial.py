@@ -63,8 +63,7 @@ def grid(X: np.ndarray, y: np.ndarray, n_knots: int, rng: np.random.Generator) -
         else:
             counts[column] += 1
     axes = [
-        np.linspace(a, b, n) if n > 1 else np.array([(a + b) / 2])
-        for a, b, n in zip(low, high, counts, strict=True)
+        np.linspace(a, b, n) if n > 1 else np.array([(a + b) / 2]) for a, b, n in zip(low, high, counts, strict=True)
     ]
     return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
 
@@ -84,9 +83,7 @@ def kmeans(X: np.ndarray, y: np.ndarray, n_knots: int, rng: np.random.Generator)
     for _ in range(20):
         nearest = _nearest(rows, centres)
         counts = np.bincount(nearest, minlength=n_knots)
-        sums = np.stack(
-            [np.bincount(nearest, rows[:, d], minlength=n_knots) for d in range(rows.shape[1])], axis=1
-        )
+        sums = np.stack([np.bincount(nearest, rows[:, d], minlength=n_knots) for d in range(rows.shape[1])], axis=1)
         moved = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
         if np.array_equal(moved, centres):
             break

@@ -89,9 +89,7 @@ class Problem:
         points = X[:: max(1, len(X) // 8)][:8]
         return Jitter.choose(self.model.with_theta(theta).kernel, Z, points, self.jitter)
 
-    def evaluate(
-        self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter | None, *, gradient: bool = True
-    ) -> Evidence:
+    def evaluate(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter | None, *, gradient: bool = True) -> Evidence:
         """Evidence of the data at theta, exact or through the knots Z."""
         model = self.model.with_theta(theta)
         if self.full or jitter is None:
@@ -118,9 +116,7 @@ class Problem:
             return best
         bounds, failed = self.table.theta_bounds, 0
         for _ in range(self.n_restarts):
-            start = np.clip(
-                theta + RESTART_SPREAD * rng.standard_normal(len(theta)), bounds[:, 0], bounds[:, 1]
-            )
+            start = np.clip(theta + RESTART_SPREAD * rng.standard_normal(len(theta)), bounds[:, 0], bounds[:, 1])
             try:
                 stage = self._optimize_once(np.where(self.free, start, theta), Z, move)
             except KnotwiseError:
@@ -148,17 +144,13 @@ class Problem:
             if not move.any():
                 return evidence.value, evidence.gradient[free]
             assert evidence.knot_gradient is not None
-            return evidence.value, np.concatenate(
-                [evidence.gradient[free], evidence.knot_gradient[move].ravel()]
-            )
+            return evidence.value, np.concatenate([evidence.gradient[free], evidence.knot_gradient[move].ravel()])
 
         start = np.concatenate([theta[free], Z[move].ravel()])
         bounds = np.vstack([self.table.theta_bounds[free], np.tile(self.box, (int(move.sum()), 1))])
         if self.optimizer is None:
             value = self.evaluate(theta, Z, jitter, gradient=False).value
-            none = OptimizeResult(
-                value, start, 1, np.nan, True, "parameters kept as given", np.array([value])
-            )
+            none = OptimizeResult(value, start, 1, np.nan, True, "parameters kept as given", np.array([value]))
             return Stage(theta, Z, jitter, none)
         result = self.optimizer.maximize(objective, start, bounds)
         return Stage(*unpack(result.parameters), jitter, result)

@@ -45,6 +45,4 @@ class Simultaneous:
             if value > stage.result.value - NEGLIGIBLE_LOSS:
                 notes.append(f"{drop.sum()} knots that the others determine were dropped")
                 stage = replace(stage, Z=kept, jitter=jitter, result=replace(stage.result, value=value))
-        return Selection(
-            stage.theta, stage.Z, stage.jitter, stage.result, "; ".join(notes), stage.failed_restarts
-        )
+        return Selection(stage.theta, stage.Z, stage.jitter, stage.result, "; ".join(notes), stage.failed_restarts)

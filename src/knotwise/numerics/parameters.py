@@ -64,12 +64,10 @@ class Part:
     def theta(self) -> np.ndarray:
         """The unconstrained values, in the order of `names`."""
         own = [
-            np.log(self.value(name)) if kind == "log" else self.value(name)
-            for name, kind in self.transforms.items()
+            np.log(self.value(name)) if kind == "log" else self.value(name) for name, kind in self.transforms.items()
         ]
         return np.concatenate(
-            [np.atleast_1d(np.asarray(v, float)) for v in own]
-            + [part.theta for part in self.children().values()]
+            [np.atleast_1d(np.asarray(v, float)) for v in own] + [part.theta for part in self.children().values()]
             or [np.empty(0)]
         )
 
@@ -135,9 +133,7 @@ class Part:
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{name}={short_repr(value)}"
-            for name, value in self.get_params(deep=False).items()
-            if value is not None
+            f"{name}={short_repr(value)}" for name, value in self.get_params(deep=False).items() if value is not None
         )
         return f"{type(self).__name__}({shown})"
 
@@ -217,9 +213,7 @@ class ParameterTable:
         """Names of free parameters that ended on a bound."""
         theta, bounds = self.theta, self.theta_bounds
         near = (theta <= bounds[:, 0] + 1e-6) | (theta >= bounds[:, 1] - 1e-6)
-        return [
-            name for name, hit, held in zip(self.names, near, self.fixed, strict=True) if hit and not held
-        ]
+        return [name for name, hit, held in zip(self.names, near, self.fixed, strict=True) if hit and not held]
 
     def _unconstrain(self, values: np.ndarray) -> np.ndarray:
         return np.array(
@@ -239,7 +233,5 @@ class ParameterTable:
         for name, value, low, high, held in zip(
             self.names, self.values, self.lower, self.upper, self.fixed, strict=True
         ):
-            rows.append(
-                f"{name:<{width}}  {value:11.4g}  {low:11.4g}  {high:11.4g}  {'fixed' if held else ''}"
-            )
+            rows.append(f"{name:<{width}}  {value:11.4g}  {low:11.4g}  {high:11.4g}  {'fixed' if held else ''}")
         return "\n".join(row.rstrip() for row in rows)

@@ -55,9 +55,7 @@ class Trials:
     def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray] | None:
         """Value and gradient, or None where the objective cannot be computed or is not finite."""
         if len(self.history) == 1 and self.best is not None and np.array_equal(parameters, self.best[0]):
-            return self.best_value, self.best[
-                1
-            ]  # an optimiser asks again for the start that was just checked
+            return self.best_value, self.best[1]  # an optimiser asks again for the start that was just checked
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 value, gradient = self.objective(parameters)
