@@ -1,21 +1,127 @@
-"""What a likelihood is: the density of y given the latent f, and the response scale."""
+"""What a likelihood is: the density of y given the latent f, its derivatives, and the response scale."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 
+from knotwise.errors import InvalidInputError
 from knotwise.numerics.parameters import Part
 
-__all__ = ["Likelihood"]
+__all__ = ["Derivatives", "Likelihood", "ParameterDerivatives"]
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """First, second and third derivative of log p(y | f) in f, [n] each."""
+
+    first: np.ndarray
+    second: np.ndarray
+    third: np.ndarray
+
+
+@dataclass(frozen=True)
+class ParameterDerivatives:
+    """Derivatives in one unconstrained parameter of log p and of its first and second derivative in f, [n] each."""
+
+    log_density: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
 
 
 class Likelihood(Part):
-    """The distribution of an observation given the latent function at its input."""
+    """The distribution of an observation given the latent function at its input.
+
+    A likelihood of one's own gives `log_density`, `derivatives`, `conditional_mean` and, if it has parameters,
+    `parameter_derivatives`, `start` and `bounds`; `check_likelihood` tests it. `size` is what the data say of the
+    weight of each row (the exposure of a count, the number of trials), 1 where they say nothing.
+    """
+
+    #: the name of the option of `fit` and `predict` that carries `size`, or None
+    size_name: ClassVar[str | None] = None
+    #: whether -d2 log p / df2 is never negative; where it may be, Newton's steps take `fisher` instead
+    log_concave: ClassVar[bool] = True
+    #: whether y is a noisy copy of f on the same scale, so that targets are centred and scaled inside
+    scales_targets: ClassVar[bool] = False
+    #: whether y takes whole numbers only
+    discrete: ClassVar[bool] = False
+
+    # -- the density given f ------------------------------------------------------------------
+
+    def log_density(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """log p(y | f) with all constants, broadcasting its arguments."""
+        raise NotImplementedError(f"{type(self).__name__} must define `log_density`.")
+
+    def derivatives(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> Derivatives:
+        """The first three derivatives of log p(y | f) in f."""
+        raise NotImplementedError(f"{type(self).__name__} must define `derivatives`.")
+
+    def fisher(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """A positive curvature for Newton's steps; the expected one where -d2 log p / df2 may be negative."""
+        return -self.derivatives(y, f, size).second
+
+    def parameter_derivatives(
+        self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0
+    ) -> list[ParameterDerivatives]:
+        """For each entry of theta, the derivatives of log p and of its first two derivatives in f."""
+        return []
+
+    # -- the response -------------------------------------------------------------------------
+
+    def conditional_mean(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """E(y | f), increasing in f."""
+        raise NotImplementedError(f"{type(self).__name__} must define `conditional_mean`.")
+
+    def conditional_variance(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """Var(y | f)."""
+        raise NotImplementedError(f"{type(self).__name__} must define `conditional_variance`.")
+
+    def latent_of_mean(self, mean: np.ndarray | float, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """The f at which E(y | f) is `mean`; -inf or inf beyond what the mean can reach."""
+        raise NotImplementedError(f"{type(self).__name__} must define `latent_of_mean`.")
+
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """P(Y <= y | f)."""
+        raise NotImplementedError(f"{type(self).__name__} must define `cdf`.")
+
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """Draw y given f."""
+        raise NotImplementedError(f"{type(self).__name__} must define `sample`.")
+
+    def support(self, size: np.ndarray | float = 1.0) -> tuple[float, Any]:
+        """Lowest and highest possible y (the highest may be one per row)."""
+        return -np.inf, np.inf
+
+    # -- life in a model ----------------------------------------------------------------------
+
+    def check_targets(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """Refuse targets that the likelihood cannot have, with the row and the value; return them as floats."""
+        return y
+
+    def constant_start(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> float:
+        """A good constant f for these data: the intercept of a model without inputs."""
+        return float(np.mean(y))
 
     def start(self, variance: float) -> Likelihood:
-        """Return the likelihood with every parameter that is None set from the variance of the data."""
-        raise NotImplementedError(f"{type(self).__name__} must define `start`.")
+        """Return the likelihood with every parameter that is None set, for data with this variance of y."""
+        return self
 
     def bounds(self, variance: float) -> np.ndarray:
         """Lower and upper bounds of the natural values in the order of theta, [P, 2]."""
-        raise NotImplementedError(f"{type(self).__name__} must define `bounds`.")
+        return np.empty((0, 2))
+
+    def scaled(self, factor: float) -> Likelihood:
+        """Return the likelihood of factor^(1/2) y; only one that `scales_targets` can."""
+        return self
+
+
+def refuse_rows(bad: np.ndarray, y: np.ndarray, wanted: str, what_to_do: str) -> None:
+    """Raise the error for targets that cannot be, naming the first row and its value."""
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        more = f" and {len(rows) - 1} more rows" if len(rows) > 1 else ""
+        raise InvalidInputError(
+            f"y must be {wanted}, but is {y[rows[0]]:g} in row {rows[0]}{more}. {what_to_do}", rows=rows
+        )

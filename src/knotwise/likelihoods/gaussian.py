@@ -6,12 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from knotwise.likelihoods.base import Likelihood
+from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
 
 __all__ = ["NOISE_FLOOR", "Gaussian"]
 
 #: smallest noise variance, relative to the variance of the data: sites need a finite precision
 NOISE_FLOOR = 1e-8
+
+LOG_2PI = float(np.log(2 * np.pi))
 
 
 class Gaussian(Likelihood):
@@ -23,11 +25,43 @@ class Gaussian(Likelihood):
     """
 
     transforms: ClassVar[dict[str, str]] = {"noise_variance": "log"}
+    scales_targets = True
 
     def __init__(self, noise_variance: float | None = None) -> None:
         self.noise_variance = noise_variance
         if noise_variance != 0:
             self.validate()
+
+    def log_density(self, y, f, size=1.0):
+        noise = self.value("noise_variance")
+        return -0.5 * (LOG_2PI + np.log(noise) + (y - f) ** 2 / noise)
+
+    def derivatives(self, y, f, size=1.0):
+        W = 1.0 / self.value("noise_variance")
+        r = y - f
+        return Derivatives(W * r, np.full_like(r, -W), np.zeros_like(r))
+
+    def parameter_derivatives(self, y, f, size=1.0):
+        W = 1.0 / self.value("noise_variance")
+        r = y - f
+        return [ParameterDerivatives(0.5 * W * r**2 - 0.5, -W * r, np.full_like(r, W))]
+
+    def conditional_mean(self, f, size=1.0):
+        return f
+
+    def conditional_variance(self, f, size=1.0):
+        return np.full_like(f, self.value("noise_variance"))
+
+    def latent_of_mean(self, mean, size=1.0):
+        return np.asarray(mean, float)
+
+    def cdf(self, y, f, size=1.0):
+        from scipy.special import ndtr
+
+        return ndtr((y - f) / np.sqrt(self.value("noise_variance")))
+
+    def sample(self, f, rng, size=1.0):
+        return f + np.sqrt(self.value("noise_variance")) * rng.standard_normal(np.shape(f))
 
     def start(self, variance):
         return Gaussian(variance / 10 if self.noise_variance is None else self.noise_variance)
@@ -35,6 +69,5 @@ class Gaussian(Likelihood):
     def bounds(self, variance):
         return variance * np.array([[NOISE_FLOOR, 10.0]])
 
-    def scaled(self, factor: float) -> Gaussian:
-        """Return the likelihood of factor^(1/2) y."""
+    def scaled(self, factor):
         return Gaussian(None if self.noise_variance is None else self.noise_variance * factor)
