@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 
 from knotwise.errors import NotPositiveDefiniteError, TooLargeError
-from knotwise.evidence.full import FullState
+from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.blocks import block_slices, rows_per_block
-from knotwise.numerics.linalg import cholesky, invert_lower, times_lower_transposed
+from knotwise.numerics.linalg import cholesky, times_lower_transposed
 
 __all__ = ["MAX_JOINT_ROWS", "FullPosterior", "Latent", "Posterior", "SparsePosterior", "sample_latent"]
 
@@ -105,7 +105,6 @@ class FullPosterior(RowwisePosterior):
     def __init__(self, state: FullState) -> None:
         self.state = state
         self.width = len(state.a)
-        self.L_inverse = invert_lower(state.L)
 
     def _cross(self, X: np.ndarray) -> np.ndarray:
         rows, model = self.state.rows, self.state.model
@@ -117,18 +116,15 @@ class FullPosterior(RowwisePosterior):
     def _marginals(self, X):
         model = self.state.model
         cross = self._cross(X)
-        v = times_lower_transposed(cross, self.L_inverse)
         prior = model.kernel.diag(X) + (model.mean.basis(X) ** 2).sum(1)
         # a difference: clipped well below the noise, where rounding could leave less than nothing
-        floor = np.finfo(float).eps * prior
-        variance = np.maximum(prior - np.einsum("nk,nk->n", v, v), floor)
+        variance = np.maximum(prior - self.state.precision.explained(cross), np.finfo(float).eps * prior)
         return model.mean.offset + cross @ self.state.a, variance
 
     def _joint(self, X):
         model = self.state.model
-        v = times_lower_transposed(self._cross(X), self.L_inverse)
         basis = model.mean.basis(X)
-        return model.kernel(X, X) + basis @ basis.T - v @ v.T
+        return model.kernel(X, X) + basis @ basis.T - self.state.precision.explained_jointly(self._cross(X))
 
 
 def sample_latent(posterior: Posterior, X: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The exact GP for Gaussian data: baseline, oracle, and the model of small subsets."""
+"""The exact GP: baseline, oracle, and the model of small subsets. Gaussian data exactly, others by Laplace."""
 
 from __future__ import annotations
 
@@ -7,57 +7,48 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.errors import TooLargeError
+from knotwise.evidence.adjoint import assemble_gradient
+from knotwise.evidence.full_laplace import full_laplace_evidence
+from knotwise.evidence.full_sites import FullState, RootPrecision, prior_covariance
+from knotwise.evidence.gaussian import LOG_2PI, is_conjugate
 from knotwise.evidence.model import Evidence, Model, Rows
-from knotwise.evidence.sparse import LOG_2PI, assemble_gradient
-from knotwise.numerics.linalg import cholesky, inverse_from_factor, log_det
+from knotwise.numerics.linalg import cholesky, inverse_from_factor, log_det, solve_factored
 
-__all__ = ["MAX_FULL_ROWS", "FullState", "full_evidence"]
+__all__ = ["MAX_FULL_ROWS", "check_full_size", "full_evidence"]
 
 #: the exact GP keeps a handful of N x N matrices: 4 GB at this size
 MAX_FULL_ROWS = 10_000
 
 
-@dataclass(frozen=True)
-class FullState:
-    """What prediction needs: the rows, the factor L of their covariance with noise, a = (L L')^-1 (y - m)."""
+def full_evidence(
+    model: Model, rows: Rows, *, gradient: bool = True, start: np.ndarray | None = None
+) -> Evidence:
+    """Compute the log evidence of the exact GP and, if asked, its gradient in theta.
 
-    model: Model
-    rows: Rows
-    L: np.ndarray
-    a: np.ndarray
-
-
-def full_evidence(model: Model, rows: Rows, *, gradient: bool = True) -> Evidence:
-    """Compute the exact log evidence log N(y; m, K + noise) and, if asked, its gradient in theta.
-
-    Costs N^3 flops with the gradient and N^3/3 without; memory a few N x N matrices.
+    For Gaussian data it is exact, log N(y; m, K + noise), and costs N^3 flops with the gradient and N^3/3 without;
+    for other data it is the Laplace approximation. Memory: a few N x N matrices.
     """
     check_full_size(len(rows))
-    K, pullback = model.kernel.value_and_pullback(rows.X, rows.X)
+    if not is_conjugate(model):
+        return full_laplace_evidence(model, rows, gradient=gradient, start=start)
+    K, pullback = prior_covariance(model, rows)
     noise = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
     K.flat[:: len(K) + 1] += noise
-    if rows.basis.shape[1]:
-        K += rows.basis @ rows.basis.T
     L = cholesky(K)
     r = rows.y - model.mean.offset
-    inverse = inverse_from_factor(L) if gradient else None
     a = solve_factored(L, r)
     value = -0.5 * float(len(rows) * LOG_2PI + log_det(L) + r @ a)
-    state = FullState(model, rows, L, a)
-    if inverse is None:
+    state = FullState(model, rows, a, RootPrecision(L, None))
+    if not gradient:
         return Evidence(value, None, None, state)
     K_bar = np.multiply.outer(a, 0.5 * a)
+    inverse = inverse_from_factor(L)
     inverse *= 0.5
     K_bar -= inverse
-    theta_bar = assemble_gradient(model, rows, pullback(K_bar).theta, float(K_bar.trace()), float(a.sum()))
+    known = rows.noise_variance is not None
+    noise_bar = 0.0 if known else float(K_bar.trace()) * model.likelihood.value("noise_variance")
+    theta_bar = assemble_gradient(model, pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))
     return Evidence(value, theta_bar, None, state)
-
-
-def solve_factored(L: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Solve (L L') a = r."""
-    from scipy.linalg import lapack
-
-    return lapack.dpotrs(L, r, lower=1)[0]
 
 
 def check_full_size(n_rows: int) -> None:

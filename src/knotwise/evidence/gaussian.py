@@ -1,4 +1,4 @@
-"""Sites of Gaussian data: the precision that each observation gives its latent value."""
+"""Sites of Gaussian data: one pass, in closed form."""
 
 from __future__ import annotations
 
@@ -7,33 +7,82 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.evidence.model import Model, Rows
+from knotwise.evidence.projection import Projection, Projector
+from knotwise.evidence.sites import Sites, damping, trace_term
+from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
 
-__all__ = ["Sites", "gaussian_sites"]
+__all__ = ["GaussianMode", "gaussian_mode", "is_conjugate"]
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+@dataclass
+class EvidenceSums:
+    """Sums over rows that the value needs: they add."""
+
+    gram: np.ndarray  # V' diag(w) V
+    projected: np.ndarray  # V' (w r)
+    quadratic: float  # sum w r^2
+    log_precision: float  # sum log W - trace term
+
+    def __iadd__(self, other: EvidenceSums) -> EvidenceSums:
+        self.gram += other.gram
+        self.projected += other.projected
+        self.quadratic += other.quadratic
+        self.log_precision += other.log_precision
+        return self
 
 
 @dataclass(frozen=True)
-class Sites:
-    """Per row: precision W, damped precision w = W / (1 + alpha W c), residual r = y - m, and the trace term.
+class GaussianMode:
+    """Log evidence, V' diag(w) V, LB^-1 and gamma = V a; the sites are functions of the rows."""
 
-    `trace` is log1p(alpha W c) / alpha, in the limit alpha -> 0 simply W c: half its sum is what the
-    residual variance c costs, in log |diag| and in the penalty together (S7).
-    """
+    model: Model
+    value: float
+    gram: np.ndarray
+    T: np.ndarray
+    gamma: np.ndarray
+    start: None = None
+    converged: bool = True
+    has_third: bool = False
 
-    W: np.ndarray | float
-    w: np.ndarray
-    r: np.ndarray
-    trace: np.ndarray
+    def sites(self, i: int, block: Rows, seen: Projection) -> Sites:
+        W, r = precision(self.model, block), block.y - self.model.mean.offset
+        h = damping(self.model, W, seen.c)
+        w = W * h
+        a = w * (r - seen.V @ self.gamma)  # (S6)
+        return Sites(W, h, w, a, block.y - a / W, None)
 
 
-def gaussian_sites(model: Model, block: Rows, c: np.ndarray) -> Sites:
-    """Turn Gaussian observations into sites, given the residual prior variance c of their rows."""
-    noise = model.likelihood.noise_variance if block.noise_variance is None else block.noise_variance
-    W = 1.0 / noise  # type: ignore[operator]
-    Wc = W * c
-    power = model.power
-    if power > 0:
-        damping = 1.0 + power * Wc
-        w, trace = W / damping, np.log1p(power * Wc) / power
-    else:
-        w, trace = np.broadcast_to(W, c.shape), Wc
-    return Sites(W, w, block.y - model.mean.offset, trace)
+def is_conjugate(model: Model) -> bool:
+    """Whether the posterior of the latent values is Gaussian, so that no search for a mode is needed."""
+    return model.likelihood.conjugate and not model.nugget.size
+
+
+def precision(model: Model, block: Rows) -> np.ndarray | float:
+    """Site precisions: one over the noise, known by row or one for all."""
+    noise = model.likelihood.value("noise_variance") if block.noise_variance is None else block.noise_variance
+    return 1.0 / noise
+
+
+def gaussian_mode(projector: Projector) -> GaussianMode:
+    """Find the posterior of Gaussian data through the knots. One pass over the rows."""
+    model = projector.model
+
+    def sums(i: int, block: Rows, seen: Projection) -> EvidenceSums:
+        W, r = precision(model, block), block.y - model.mean.offset
+        w = W * damping(model, W, seen.c)
+        wr = w * r
+        log_W = len(block) * np.log(W) if np.ndim(W) == 0 else np.log(W).sum()
+        return EvidenceSums(weighted_gram(seen.V, w), wr @ seen.V, wr @ r, log_W - trace_term(model, W, seen.c))
+
+    total = projector.sum(sums)
+    B = total.gram.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    LB = cholesky(B)  # (S5)
+    T = invert_lower(LB)
+    gamma = T.T @ (T @ total.projected)  # (S6)
+    quadratic = total.quadratic - total.projected @ gamma
+    n_rows = len(projector.rows)
+    value = 0.5 * float(total.log_precision - n_rows * LOG_2PI - log_det(LB) - quadratic)  # (S7)
+    return GaussianMode(model, value, total.gram, T, gamma)

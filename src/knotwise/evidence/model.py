@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from knotwise.kernels.base import Kernel
-from knotwise.likelihoods.gaussian import Gaussian
+from knotwise.likelihoods.base import Likelihood
 from knotwise.means import Mean
+from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.linalg import smallest_jitter
 
 __all__ = ["Evidence", "Jitter", "Model", "Rows"]
@@ -18,54 +19,75 @@ __all__ = ["Evidence", "Jitter", "Model", "Rows"]
 
 @dataclass(frozen=True)
 class Rows:
-    """Data: inputs X [N, D], targets y [N], known noise variance per row [N] or None, mean basis [N, p]."""
+    """Data: inputs X [N, D], targets y [N], known noise variance per row [N] or None, mean basis [N, p].
+
+    `size` [N] is the exposure or the number of trials of each row, or None.
+    """
 
     X: np.ndarray
     y: np.ndarray
     noise_variance: np.ndarray | None
     basis: np.ndarray
+    size: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.X)
 
     def __getitem__(self, rows: slice | np.ndarray) -> Rows:
-        noise = self.noise_variance
-        return Rows(self.X[rows], self.y[rows], None if noise is None else noise[rows], self.basis[rows])
+        noise, size = self.noise_variance, self.size
+        return Rows(
+            self.X[rows],
+            self.y[rows],
+            None if noise is None else noise[rows],
+            self.basis[rows],
+            None if size is None else size[rows],
+        )
+
+    @property
+    def sizes(self) -> np.ndarray | float:
+        """The size of each row, 1 where the data say nothing."""
+        return 1.0 if self.size is None else self.size
 
 
 @dataclass(frozen=True)
 class Model:
-    """Kernel, likelihood and mean with values for their parameters, and the power of the approximation.
+    """Kernel, likelihood, mean and nugget with values for their parameters, and the power of the approximation.
 
-    theta is the kernel's, the likelihood's and the mean's, in this order.
+    theta is the kernel's, the likelihood's, the nugget's and the mean's, in this order.
     """
 
     kernel: Kernel
-    likelihood: Gaussian
+    likelihood: Likelihood
     mean: Mean
     power: float = 1.0
+    nugget: Nugget = field(default_factory=NoNugget)
+
+    @property
+    def parts(self) -> tuple[Kernel, Likelihood, Nugget, Mean]:
+        return self.kernel, self.likelihood, self.nugget, self.mean
 
     @property
     def names(self) -> list[str]:
-        return self.kernel.names + self.likelihood.names + self.mean.names
+        return [name for part in self.parts for name in part.names]
 
     @property
     def theta(self) -> np.ndarray:
-        return np.concatenate([self.kernel.theta, self.likelihood.theta, self.mean.theta])
+        return np.concatenate([part.theta for part in self.parts])
 
     @cached_property
-    def sizes(self) -> tuple[int, int]:
-        """Lengths of the kernel's and the likelihood's share of theta."""
-        return self.kernel.size, self.likelihood.size
+    def sizes(self) -> tuple[int, int, int]:
+        """Lengths of the kernel's, the likelihood's and the nugget's share of theta; the rest is the mean's."""
+        return self.kernel.size, self.likelihood.size, self.nugget.size
 
     def with_theta(self, theta: np.ndarray) -> Model:
         """The same model at other parameters."""
-        p, q = self.sizes
+        p, q, r = self.sizes
         new = Model(
             self.kernel.with_theta(theta[:p]),
             self.likelihood.with_theta(theta[p : p + q]),
-            self.mean.with_theta(theta[p + q :]),
+            self.mean.with_theta(theta[p + q + r :]),
             self.power,
+            self.nugget.with_theta(theta[p + q : p + q + r]) if r else self.nugget,
         )
         new.__dict__["sizes"] = self.sizes  # structure does not change with the values
         return new
@@ -103,9 +125,15 @@ class Jitter:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log evidence, its gradient in theta [P] and in the knots [K, D] (None if not asked for), and the state."""
+    """Log evidence, its gradient in theta [P] and in the knots [K, D] (None if not asked for), and the state.
+
+    `start` is where the search for the mode may begin at a neighbouring evaluation (None for Gaussian data), and
+    `converged` says whether that search ended at a mode.
+    """
 
     value: float
     gradient: np.ndarray | None
     knot_gradient: np.ndarray | None
     state: Any
+    start: np.ndarray | None = None
+    converged: bool = True

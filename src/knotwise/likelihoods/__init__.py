@@ -1,6 +1,55 @@
 """Likelihoods: how the data depend on the latent function."""
 
-from knotwise.likelihoods.base import Likelihood
+from knotwise.errors import unknown_option
+from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
+from knotwise.likelihoods.bernoulli import Bernoulli
+from knotwise.likelihoods.beta import Beta
+from knotwise.likelihoods.binomial import Binomial
+from knotwise.likelihoods.exponential import Exponential
+from knotwise.likelihoods.gamma import Gamma
 from knotwise.likelihoods.gaussian import Gaussian
+from knotwise.likelihoods.lognormal import LogNormal
+from knotwise.likelihoods.negative_binomial import NegativeBinomial
+from knotwise.likelihoods.poisson import Poisson
+from knotwise.likelihoods.student_t import StudentT
+from knotwise.likelihoods.weibull import Weibull
 
-__all__ = ["Gaussian", "Likelihood"]
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "Binomial",
+    "Derivatives",
+    "Exponential",
+    "Gamma",
+    "Gaussian",
+    "Likelihood",
+    "LogNormal",
+    "NegativeBinomial",
+    "ParameterDerivatives",
+    "Poisson",
+    "StudentT",
+    "Weibull",
+    "likelihood_named",
+]
+
+#: the names that an estimator's `likelihood` takes
+LIKELIHOODS: dict[str, type[Likelihood]] = {
+    "gaussian": Gaussian,
+    "bernoulli": Bernoulli,
+    "binomial": Binomial,
+    "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
+    "gamma": Gamma,
+    "exponential": Exponential,
+    "weibull": Weibull,
+    "lognormal": LogNormal,
+    "beta": Beta,
+    "student_t": StudentT,
+}
+
+
+def likelihood_named(name: str) -> Likelihood:
+    """Return the likelihood of this name with its parameters left to the data."""
+    if name not in LIKELIHOODS:
+        raise unknown_option("`likelihood`", name, LIKELIHOODS)
+    return LIKELIHOODS[name]()

@@ -45,6 +45,8 @@ class Likelihood(Part):
     log_concave: ClassVar[bool] = True
     #: whether y is a noisy copy of f on the same scale, so that targets are centred and scaled inside
     scales_targets: ClassVar[bool] = False
+    #: whether the posterior of f is Gaussian, so that its mode has a closed form
+    conjugate: ClassVar[bool] = False
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
 

@@ -26,6 +26,7 @@ class Gaussian(Likelihood):
 
     transforms: ClassVar[dict[str, str]] = {"noise_variance": "log"}
     scales_targets = True
+    conjugate = True
 
     def __init__(self, noise_variance: float | None = None) -> None:
         self.noise_variance = noise_variance

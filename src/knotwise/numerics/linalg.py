@@ -22,6 +22,7 @@ __all__ = [
     "log_det",
     "pivoted_order",
     "smallest_jitter",
+    "solve_factored",
     "times_lower",
     "times_lower_transposed",
     "weighted_gram",
@@ -82,6 +83,11 @@ def inverse_from_factor(L: np.ndarray) -> np.ndarray:
     lower = np.tril(inverse)
     lower += np.tril(inverse, -1).T
     return lower
+
+
+def solve_factored(L: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """Solve (L L') a = r."""
+    return lapack.dpotrs(L, r, lower=1)[0]
 
 
 def log_det(L: np.ndarray) -> float:

@@ -58,7 +58,7 @@ class Part:
         value = getattr(self, name)
         if value is None:
             return 1.0 if self.transforms[name] == "log" else 0.0
-        return value
+        return np.asarray(value, float) if np.ndim(value) else float(value)
 
     @property
     def theta(self) -> np.ndarray:

@@ -1,0 +1,138 @@
+"""Linear algebra of the exact GP with sites: R = (P + W^-1)^-1, for the prior covariance P of the latent values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from knotwise.evidence.model import Model, Rows
+from knotwise.kernels.base import Pullback
+from knotwise.numerics.linalg import (
+    FIRST_JITTER,
+    cholesky,
+    invert_lower,
+    log_det,
+    solve_factored,
+    times_lower_transposed,
+)
+
+__all__ = ["FullState", "Precision", "RootPrecision", "SignedPrecision", "prior_covariance"]
+
+
+def prior_covariance(model: Model, rows: Rows) -> tuple[np.ndarray, Pullback]:
+    """P, the prior covariance of the latent values (with nugget and mean basis), and the kernel's pullback."""
+    P, pullback = model.kernel.value_and_pullback(rows.X, rows.X)
+    if model.nugget.variance:
+        P.flat[:: len(P) + 1] += model.nugget.variance
+    if rows.basis.shape[1]:
+        P += rows.basis @ rows.basis.T
+    return P, pullback
+
+
+class Precision(Protocol):
+    """R = (P + W^-1)^-1 in a form that is safe for the signs of W."""
+
+    log_det: float  # of I + P W
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """R x."""
+        ...
+
+    def matrix(self) -> np.ndarray:
+        """R."""
+        ...
+
+    def explained(self, cross: np.ndarray) -> np.ndarray:
+        """diag(cross R cross') for cross covariances [n, N]: the variance that the data explain."""
+        ...
+
+    def explained_jointly(self, cross: np.ndarray) -> np.ndarray:
+        """cross R cross', [n, n]."""
+        ...
+
+
+@dataclass(frozen=True)
+class RootPrecision:
+    """R = S (L L')^-1 S with S = diag(scale) (the identity for None): precisions W that are not negative."""
+
+    L: np.ndarray
+    scale: np.ndarray | None
+
+    @staticmethod
+    def of(P: np.ndarray, W: np.ndarray) -> RootPrecision:
+        root = np.sqrt(W)
+        B = P * root[:, None]
+        B *= root
+        B.flat[:: len(B) + 1] += 1.0
+        return RootPrecision(cholesky(B), root)
+
+    @cached_property
+    def log_det(self) -> float:
+        return log_det(self.L)
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """L^-1 S: R is its square."""
+        inverse = invert_lower(self.L)
+        return inverse if self.scale is None else inverse * self.scale
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        if self.scale is None:
+            return solve_factored(self.L, x)
+        return self.scale * solve_factored(self.L, self.scale * x)
+
+    def matrix(self) -> np.ndarray:
+        return self.root.T @ self.root
+
+    def explained(self, cross: np.ndarray) -> np.ndarray:
+        v = times_lower_transposed(cross, self.root)
+        return np.einsum("nk,nk->n", v, v)
+
+    def explained_jointly(self, cross: np.ndarray) -> np.ndarray:
+        v = times_lower_transposed(cross, self.root)
+        return v @ v.T
+
+
+@dataclass(frozen=True)
+class SignedPrecision:
+    """R = W - W A (I + A' W A)^-1 A' W with P = A A', for precisions of any sign at a maximum of the posterior."""
+
+    R: np.ndarray
+    log_det: float
+
+    @staticmethod
+    def of(P: np.ndarray, W: np.ndarray) -> SignedPrecision:
+        A = cholesky(P + FIRST_JITTER * float(P.diagonal().mean()) * np.eye(len(P)))
+        WA = W[:, None] * A
+        B = A.T @ WA
+        B.flat[:: len(B) + 1] += 1.0
+        LB = cholesky(B)
+        half = times_lower_transposed(WA, invert_lower(LB))  # W A LB^-T
+        R = -(half @ half.T)
+        R.flat[:: len(R) + 1] += W
+        return SignedPrecision(R, log_det(LB))
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        return self.R @ x
+
+    def matrix(self) -> np.ndarray:
+        return self.R.copy()
+
+    def explained(self, cross: np.ndarray) -> np.ndarray:
+        return np.einsum("nk,nk->n", cross @ self.R, cross)
+
+    def explained_jointly(self, cross: np.ndarray) -> np.ndarray:
+        return cross @ self.R @ cross.T
+
+
+@dataclass(frozen=True)
+class FullState:
+    """What prediction needs: the rows, a = P^-1 (f - m) at the mode, and R."""
+
+    model: Model
+    rows: Rows
+    a: np.ndarray
+    precision: Precision

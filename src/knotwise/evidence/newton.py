@@ -1,0 +1,87 @@
+"""Newton's method for the posterior mode, with a line search and honest flags."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from knotwise.errors import NotPositiveDefiniteError
+
+__all__ = ["ModeSearch", "find_mode"]
+
+MAX_ITERATIONS = 200
+MAX_HALVINGS = 30
+#: squared Newton decrement after which one exact step has reached the mode to rounding
+QUADRATIC = 1e-9
+#: decrement below which a linearly convergent step changes nothing any more
+LINEAR = 1e-14
+#: decrement below which the true curvature is tried, where it may be negative
+CLOSE = 0.1
+
+
+class ModeSearch(Protocol):
+    """One posterior whose mode is wanted. `psi` is log p(y | f) + log p(f), up to a constant."""
+
+    log_concave: bool
+
+    def evaluate(self, step: float, *, true_curvature: bool) -> tuple[float, float]:
+        """Go `step` of the way to the target; return psi there and the decrement of the whole step."""
+        ...
+
+    def accept(self) -> None:
+        """Make the point of the last evaluation the current one."""
+        ...
+
+    def aim(self) -> None:
+        """Set the target of the next step from the curvature at the current point."""
+        ...
+
+
+def find_mode(search: ModeSearch) -> bool:
+    """Climb to the mode; return whether it was reached. psi never falls by more than rounding.
+
+    Where the likelihood is not log-concave, steps take a positive curvature (the Fisher information) until they
+    are close, then the true one; the point where the search ends is always left with the true curvature.
+    """
+    true = search.log_concave
+    psi, _ = search.evaluate(0.0, true_curvature=true)
+    if not np.isfinite(psi):
+        return False
+    search.accept()
+    for _ in range(MAX_ITERATIONS):
+        try:
+            search.aim()
+        except NotPositiveDefiniteError:
+            if not true or search.log_concave:
+                raise
+            true = False
+            search.evaluate(0.0, true_curvature=False)
+            search.accept()
+            search.aim()
+        stepped_true, step = true, 1.0
+        new, decrement = search.evaluate(step, true_curvature=true)
+        while not new >= psi - 1e-12 * abs(psi) and step > 2.0**-MAX_HALVINGS:
+            step /= 2
+            new, decrement = search.evaluate(step, true_curvature=true)
+        if not new >= psi - 1e-12 * abs(psi):
+            return False
+        search.accept()
+        psi = new
+        if step == 1.0 and abs(decrement) <= (QUADRATIC if stepped_true else LINEAR):
+            if not true:
+                search.evaluate(0.0, true_curvature=True)
+                search.accept()
+            return True
+        if not true and step == 1.0 and abs(decrement) < CLOSE:
+            true = True
+            search.evaluate(0.0, true_curvature=True)
+            search.accept()
+        elif true and not search.log_concave and step < 1.0:
+            true = False
+            search.evaluate(0.0, true_curvature=False)
+            search.accept()
+    if not true:
+        search.evaluate(0.0, true_curvature=True)
+        search.accept()
+    return False

@@ -1,0 +1,110 @@
+"""Bernoulli data: 0 or 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from knotwise.errors import unknown_option
+from knotwise.likelihoods.base import Derivatives, Likelihood, refuse_rows
+
+__all__ = ["Bernoulli"]
+
+#: below this z the probit's derivatives come from a continued fraction
+PROBIT_TAIL = -4.0
+
+
+class Bernoulli(Likelihood):
+    r"""Presence or absence.
+
+    .. math:: p(y = 1 \mid f) = 1 / (1 + e^{-f}) \quad\text{(logit)}, \qquad \Phi(f) \quad\text{(probit)}
+    """
+
+    discrete = True
+
+    def __init__(self, link: str = "logit") -> None:
+        self.link = link
+        self.validate()
+
+    def validate(self):
+        if self.link not in ("logit", "probit"):
+            raise unknown_option("`link` of Bernoulli", self.link, ("logit", "probit"))
+
+    def log_density(self, y, f, size=1.0):
+        from scipy.special import log_expit, log_ndtr
+
+        z = (2 * y - 1) * f
+        return log_expit(z) if self.link == "logit" else log_ndtr(z)
+
+    def derivatives(self, y, f, size=1.0):
+        from scipy.special import expit
+
+        sign = 2 * y - 1
+        if self.link == "probit":
+            first, second, third = _probit_derivatives(sign * f)
+            return Derivatives(sign * first, second, sign * third)
+        p, q = expit(f), expit(-f)
+        first = sign * expit(-sign * f)  # y - p, without its cancellation
+        second = np.broadcast_to(-p * q, first.shape)
+        return Derivatives(first, second, second * (q - p))
+
+    def conditional_mean(self, f, size=1.0):
+        from scipy.special import expit, ndtr
+
+        return expit(f) if self.link == "logit" else ndtr(f)
+
+    def conditional_variance(self, f, size=1.0):
+        return self.conditional_mean(f) * self.conditional_mean(-f)  # 1 - p(f) = p(-f)
+
+    def latent_of_mean(self, mean, size=1.0):
+        from scipy.special import logit, ndtri
+
+        p = np.clip(mean, 0.0, 1.0)
+        return logit(p) if self.link == "logit" else ndtri(p)
+
+    def response_moments(self, mean, variance, size=1.0):
+        """Mean and variance of y for f ~ N(mean, variance); closed for the probit only."""
+        if self.link == "logit":
+            return super().response_moments(mean, variance, size)
+        z = mean / np.sqrt(1 + variance)
+        return self.conditional_mean(z), self.conditional_variance(z)
+
+    def cdf(self, y, f, size=1.0):
+        return np.where(y < 0, 0.0, np.where(y < 1, self.conditional_mean(-np.asarray(f)), 1.0))
+
+    def sample(self, f, rng, size=1.0):
+        return (rng.random(np.shape(f)) < self.conditional_mean(f)).astype(float)
+
+    def support(self, size=1.0):
+        return 0.0, 1.0
+
+    def check_targets(self, y, size=1.0):
+        y = np.asarray(y, float)
+        refuse_rows(
+            (y != 0) & (y != 1), y, "0 or 1", "Use GPClassifier for other labels, Binomial for shares of trials."
+        )
+        return y
+
+    def constant_start(self, y, size=1.0):
+        n, ones = np.size(y), float(np.sum(y))
+        smooth = 0.5 if ones in (0, n) else 0.0  # else the intercept is infinite
+        return float(self.latent_of_mean((ones + smooth) / (n + 2 * smooth)))
+
+
+def _probit_derivatives(z):
+    """Derivatives of log Phi(z), with full relative accuracy in the tail, where r and -z cancel."""
+    from scipy.special import erfcx
+
+    z = np.asarray(z, float)
+    r = np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))  # phi(z) / Phi(z)
+    second, third = np.array(-r * (z + r)), np.array(r * ((z + 2 * r) * (z + r) - 1))
+    tail = z < PROBIT_TAIL
+    if np.any(tail):
+        # with x = -z, r = x + t1 and t_k = k / (x + t_(k+1)): the products below have no cancellation
+        x = -z[tail]
+        t = [0.0, 0.0, 0.0, np.zeros_like(x)]
+        for k in range(60, 0, -1):
+            t = [k / (x + t[0]), *t[:3]]
+        t1, t2, t3 = t[:3]
+        second[tail] = -(x + t1) * t1
+        third[tail] = (x + t1) * t1**2 * t2 * (t3 - t2)
+    return r, second, third

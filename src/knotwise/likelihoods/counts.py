@@ -1,0 +1,77 @@
+"""What counts have in common: whole numbers, and for counts without a limit a log link and an exposure."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from knotwise.errors import FitWarning
+from knotwise.likelihoods.base import Likelihood, refuse_rows
+from knotwise.likelihoods.special import exp_capped, log_or_minus_inf
+
+__all__ = ["Counts", "check_counts"]
+
+#: NumPy draws no counts beyond the integers of 64 bits
+LARGEST_RATE = 1e18
+
+
+def check_counts(y: np.ndarray, what: str) -> np.ndarray:
+    """Refuse counts below 0 or infinite, and warn once of fractional ones."""
+    y = np.asarray(y, float)
+    refuse_rows(
+        ~((y >= 0) & np.isfinite(y)),
+        y,
+        f"a {what}, 0 or more",
+        "Remove the row or correct it; for measurements that can be negative use the Gaussian likelihood.",
+    )
+    rows = np.flatnonzero(y != np.floor(y))
+    if len(rows):
+        warnings.warn(
+            f"{len(rows)} of {len(y)} targets are not whole numbers, the first is {y[rows[0]]:g} in row {rows[0]}; "
+            f"the formula for a {what} is used as it is. If they are rates, give the counts as y and pass the "
+            "divisor to `fit` (exposure or trials).",
+            FitWarning,
+            stacklevel=3,
+        )
+    return y
+
+
+class Counts(Likelihood):
+    r"""Counts with a log link and an exposure.
+
+    .. math:: E(y \mid f) = \mu = \mathrm{exposure}\; e^f, \qquad Var(y \mid f) = \mu + \mathrm{dispersion}\; \mu^2
+    """
+
+    size_name = "exposure"
+    discrete = True
+
+    def overdispersion(self) -> float:
+        """The dispersion in the variance above."""
+        return 0.0
+
+    def conditional_mean(self, f, size=1.0):
+        return size * exp_capped(f)
+
+    def conditional_variance(self, f, size=1.0):
+        return size * exp_capped(f) + self.overdispersion() * size**2 * exp_capped(2 * f)
+
+    def latent_of_mean(self, mean, size=1.0):
+        return log_or_minus_inf(mean) - np.log(size)
+
+    def response_moments(self, mean, variance, size=1.0):
+        """Mean and variance of y for f ~ N(mean, variance)."""
+        excess = self.overdispersion() - np.expm1(-variance)
+        Ey = size * exp_capped(mean + variance / 2)
+        return Ey, Ey + size**2 * exp_capped(2 * (mean + variance)) * excess
+
+    def support(self, size=1.0):
+        return 0.0, np.inf
+
+    def check_targets(self, y, size=1.0):
+        return check_counts(y, "count")
+
+    def constant_start(self, y, size=1.0):
+        # half a count where there is none: the intercept of no events at all is -inf
+        exposure = np.sum(np.broadcast_to(size, np.shape(y)))
+        return float(np.log(max(float(np.sum(y)), 0.5) / exposure))

@@ -1,0 +1,35 @@
+"""Exponential waiting times."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from knotwise.likelihoods.gamma import Gamma
+
+__all__ = ["Exponential"]
+
+
+class Exponential(Gamma):
+    r"""Waiting times with a constant hazard: the gamma distribution with shape 1.
+
+    .. math:: p(y \mid f) = e^{-f - y e^{-f}}
+    """
+
+    transforms: ClassVar[dict[str, str]] = {}
+
+    def __init__(self) -> None:
+        self.shape = 1.0
+
+    def log_density(self, y, f, size=1.0):
+        return super().log_density(np.maximum(y, np.finfo(float).tiny), f)  # a density at 0 as well
+
+    def parameter_derivatives(self, y, f, size=1.0):
+        return []
+
+    def start(self, variance):
+        return self
+
+    def bounds(self, variance):
+        return np.empty((0, 2))

@@ -1,0 +1,63 @@
+"""Gamma responses: positive, with a constant coefficient of variation."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
+from knotwise.likelihoods.multiplicative import SMALLEST, Multiplicative
+from knotwise.likelihoods.special import deviance_excess, digamma_defect, exp_capped, factorial_excess
+
+__all__ = ["Gamma"]
+
+
+class Gamma(Multiplicative):
+    r"""A gamma distribution with mean e^f.
+
+    .. math:: p(y \mid f) = \frac{k^k y^{k - 1}}{\Gamma(k)}\, e^{-k f - k y e^{-f}}, \qquad k = \mathrm{shape}
+
+    The standard deviation is the mean divided by the square root of the shape.
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"shape": "log"}
+
+    def __init__(self, shape: float | None = None) -> None:
+        self.shape = shape
+        self.validate()
+
+    def log_density(self, y, f, size=1.0):
+        # k log k - log Gamma(k) - k f + k log y - k y e^-f, in terms that stay small for a large shape
+        k = self.value("shape")
+        return np.log(k) - factorial_excess(k) - np.log(y) - k * deviance_excess(self._log_ratio(y, f))
+
+    def derivatives(self, y, f, size=1.0):
+        k = self.value("shape")
+        z = k * exp_capped(self._log_ratio(y, f))
+        return Derivatives(z - k, -z, z)
+
+    def parameter_derivatives(self, y, f, size=1.0):
+        k = self.value("shape")
+        d = self._log_ratio(y, f)
+        z = k * exp_capped(d)
+        return [ParameterDerivatives(digamma_defect(k) - k * deviance_excess(d), z - k, -z)]
+
+    def log_error_moments(self):
+        return 0.0, float(np.log1p(1 / self.value("shape")))
+
+    def cdf(self, y, f, size=1.0):
+        from scipy.special import gammainc
+
+        k = self.value("shape")
+        return gammainc(k, k * exp_capped(self._log_ratio(y, f)))
+
+    def sample(self, f, rng, size=1.0):
+        k = self.value("shape")
+        return exp_capped(f) * np.maximum(rng.standard_gamma(k, np.shape(f)) / k, SMALLEST)
+
+    def start(self, variance) -> Likelihood:
+        return self if self.shape is not None else Gamma(2.0)
+
+    def bounds(self, variance):
+        return np.array([[1e-2, 1e5]])

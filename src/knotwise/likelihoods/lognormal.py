@@ -1,0 +1,61 @@
+"""Log-normal responses."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from knotwise.likelihoods.base import Derivatives, ParameterDerivatives
+from knotwise.likelihoods.multiplicative import Multiplicative
+from knotwise.likelihoods.special import exp_capped
+
+__all__ = ["LogNormal"]
+
+
+class LogNormal(Multiplicative):
+    r"""A positive response whose logarithm has Gaussian noise; its median is e^f.
+
+    .. math:: p(y \mid f) = N(\log y;\, f,\, \mathrm{variance}) / y
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"variance": "log"}
+
+    def __init__(self, variance: float | None = None) -> None:
+        self.variance = variance
+        self.validate()
+
+    def log_density(self, y, f, size=1.0):
+        s2 = self.value("variance")
+        return -0.5 * (np.log(2 * np.pi * s2) + self._log_ratio(y, f) ** 2 / s2) - np.log(y)
+
+    def derivatives(self, y, f, size=1.0):
+        W = 1 / self.value("variance")
+        d = self._log_ratio(y, f)
+        return Derivatives(W * d, np.full_like(d, -W), np.zeros_like(d))
+
+    def parameter_derivatives(self, y, f, size=1.0):
+        W = 1 / self.value("variance")
+        d = self._log_ratio(y, f)
+        return [ParameterDerivatives(0.5 * W * d**2 - 0.5, -W * d, np.full_like(d, W))]
+
+    def log_error_moments(self):
+        s2 = self.value("variance")
+        return s2 / 2, 2 * s2
+
+    def cdf(self, y, f, size=1.0):
+        from scipy.special import ndtr
+
+        return ndtr(self._log_ratio(y, f) / np.sqrt(self.value("variance")))
+
+    def sample(self, f, rng, size=1.0):
+        return exp_capped(f + np.sqrt(self.value("variance")) * rng.standard_normal(np.shape(f)))
+
+    def constant_start(self, y, size=1.0):
+        return float(np.mean(np.log(y)))
+
+    def start(self, variance):
+        return self if self.variance is not None else LogNormal(0.25)  # var(y) says nothing of var(log y)
+
+    def bounds(self, variance):
+        return np.array([[1e-8, 1e2]])

@@ -1,0 +1,62 @@
+"""What positive responses have in common: y is exp(f) times a positive error."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from knotwise.likelihoods.base import Likelihood, refuse_rows
+from knotwise.likelihoods.special import exp_capped, log_or_minus_inf
+
+__all__ = ["SMALLEST", "Multiplicative"]
+
+#: a drawn error is never 0, which no likelihood of positive y could have
+SMALLEST = 1e-300
+
+
+class Multiplicative(Likelihood):
+    r"""A positive response with a log link.
+
+    .. math:: y = e^f \varepsilon, \qquad \varepsilon > 0 \text{ independent of } f
+    """
+
+    def log_error_moments(self) -> tuple[float, float]:
+        """Logarithms of the first two moments of the error."""
+        raise NotImplementedError(f"{type(self).__name__} must define `log_error_moments`.")
+
+    def conditional_mean(self, f, size=1.0):
+        return exp_capped(f + self.log_error_moments()[0])
+
+    def conditional_variance(self, f, size=1.0):
+        return self.response_moments(f, 0.0)[1]
+
+    def latent_of_mean(self, mean, size=1.0):
+        return log_or_minus_inf(mean) - self.log_error_moments()[0]
+
+    def response_moments(self, mean, variance, size=1.0):
+        """Mean and variance of y for f ~ N(mean, variance)."""
+        one, two = self.log_error_moments()
+        # second moment times 1 - (first moment)^2 / second moment: no difference of huge numbers
+        return (
+            exp_capped(mean + variance / 2 + one),
+            exp_capped(2 * (mean + variance) + two) * -np.expm1(2 * one - two - variance),
+        )
+
+    def support(self, size=1.0):
+        return 0.0, np.inf
+
+    def check_targets(self, y, size=1.0):
+        y = np.asarray(y, float)
+        refuse_rows(
+            ~((y > 0) & np.isfinite(y)),
+            y,
+            "positive",
+            "Remove the row or correct it; zeros below a limit of detection need a value, such as half the limit.",
+        )
+        return y
+
+    def constant_start(self, y, size=1.0):
+        return float(self.latent_of_mean(np.mean(y)))
+
+    def _log_ratio(self, y, f):
+        """log y - f, [n]."""
+        return log_or_minus_inf(y) - f

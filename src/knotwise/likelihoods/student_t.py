@@ -1,0 +1,110 @@
+"""Student's t: noise with outliers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
+from knotwise.likelihoods.gaussian import NOISE_FLOOR
+from knotwise.likelihoods.special import digamma_defect, factorial_excess
+
+__all__ = ["StudentT"]
+
+
+class StudentT(Likelihood):
+    r"""Noise with outliers: y = f + scale times a Student t variable.
+
+    .. math:: p(y \mid f) = \frac{\Gamma((\nu + 1)/2)}{\Gamma(\nu/2) \sqrt{\nu \pi}\, s}
+        \left(1 + \frac{(y - f)^2}{\nu s^2}\right)^{-(\nu + 1)/2}, \qquad s = \mathrm{scale}, \quad \nu = \mathrm{df}
+
+    The mean is f for df > 1 (for less there is none, and f is the median); the variance is infinite for df <= 2. Not
+    log-concave in f.
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"scale": "log", "df": "log"}
+    log_concave = False
+    scales_targets = True
+
+    def __init__(self, scale: float | None = None, df: float | None = None) -> None:
+        self.scale = scale
+        self.df = df
+        self.validate()
+
+    def log_density(self, y, f, size=1.0):
+        s, nu = self.value("scale"), self.value("df")
+        x = nu / 2
+        # log Gamma(x + 1/2) - log Gamma(x) without the difference of large numbers
+        gammas = factorial_excess(x + 0.5) - factorial_excess(x) + (x - 1) * np.log1p(0.5 / x) + 0.5 * np.log(x + 0.5)
+        constant = gammas - 0.5 - 0.5 * np.log(nu * np.pi) - np.log(s)
+        return constant - (nu + 1) / 2 * np.log1p(((y - f) / s) ** 2 / nu)
+
+    def derivatives(self, y, f, size=1.0):
+        s, nu, r, A = self._residuals(y, f)
+        return Derivatives(
+            (nu + 1) * r / A / s,
+            (nu + 1) * (r**2 - nu) / A**2 / s**2,
+            2 * (nu + 1) * r * (r**2 - 3 * nu) / A**3 / s**3,
+        )
+
+    def fisher(self, y, f, size=1.0):
+        s, nu, r, _ = self._residuals(y, f)
+        return np.full_like(r, (nu + 1) / ((nu + 3) * s**2))
+
+    def parameter_derivatives(self, y, f, size=1.0):
+        s, nu, r, A = self._residuals(y, f)
+        x, share = nu / 2, r**2 / A
+        digammas = 0.5 * (nu * np.log1p(1 / nu) - 1) + digamma_defect(x) - digamma_defect(x + 0.5) * x / (x + 0.5)
+        in_scale = ParameterDerivatives(
+            (nu + 1) * share - 1,
+            -2 * nu * (nu + 1) * r / A**2 / s,
+            2 * nu * (nu + 1) * (A - 4 * r**2) / A**3 / s**2,
+        )
+        in_df = ParameterDerivatives(
+            digammas - x * (np.log1p(r**2 / nu) - share) + 0.5 * share,
+            nu * r * (r**2 - 1) / A**2 / s,
+            -nu * ((3 * r**2 - 1) * A - 4 * r**2 * (r**2 - 1)) / A**3 / s**2,
+        )
+        return [in_scale, in_df]
+
+    def _residuals(self, y, f):
+        """The scale s, nu, r = (y - f) / s and A = nu + r^2."""
+        s, nu = self.value("scale"), self.value("df")
+        r = np.asarray(y - f, float) / s
+        return s, nu, r, nu + r**2
+
+    def conditional_mean(self, f, size=1.0):
+        return np.asarray(f, float)
+
+    def conditional_variance(self, f, size=1.0):
+        s, nu = self.value("scale"), self.value("df")
+        return np.full_like(np.asarray(f, float), s**2 * nu / (nu - 2) if nu > 2 else np.inf)
+
+    def latent_of_mean(self, mean, size=1.0):
+        return np.asarray(mean, float)
+
+    def response_moments(self, mean, variance, size=1.0):
+        """Mean and variance of y for f ~ N(mean, variance)."""
+        return mean, variance + self.conditional_variance(mean)
+
+    def cdf(self, y, f, size=1.0):
+        from scipy.special import stdtr
+
+        return stdtr(self.value("df"), (y - f) / self.value("scale"))
+
+    def sample(self, f, rng, size=1.0):
+        return f + self.value("scale") * rng.standard_t(self.value("df"), np.shape(f))
+
+    def constant_start(self, y, size=1.0):
+        return float(np.median(y))
+
+    def start(self, variance):
+        scale = float(np.sqrt(variance / 10)) if self.scale is None else self.scale
+        return StudentT(scale, 4.0 if self.df is None else self.df)
+
+    def bounds(self, variance):
+        return np.array([[np.sqrt(NOISE_FLOOR * variance), np.sqrt(10 * variance)], [1.0, 200.0]])
+
+    def scaled(self, factor):
+        return StudentT(None if self.scale is None else self.scale * factor**0.5, self.df)

@@ -1,0 +1,64 @@
+"""Weibull lifetimes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from knotwise.likelihoods.base import Derivatives, ParameterDerivatives
+from knotwise.likelihoods.multiplicative import SMALLEST, Multiplicative
+from knotwise.likelihoods.special import exp_capped
+
+__all__ = ["Weibull"]
+
+
+class Weibull(Multiplicative):
+    r"""Lifetimes with scale e^f, whose hazard rises (shape above 1) or falls (below) with time.
+
+    .. math:: \log p(y \mid f) = \log k + (k - 1) \log y - k f - (y e^{-f})^k, \qquad k = \mathrm{shape}
+
+    The mean is e^f Gamma(1 + 1/k).
+    """
+
+    transforms: ClassVar[dict[str, str]] = {"shape": "log"}
+
+    def __init__(self, shape: float | None = None) -> None:
+        self.shape = shape
+        self.validate()
+
+    def log_density(self, y, f, size=1.0):
+        k = self.value("shape")
+        t = k * self._log_ratio(y, f)
+        return np.log(k) - np.log(y) + t - exp_capped(t)
+
+    def derivatives(self, y, f, size=1.0):
+        k = self.value("shape")
+        t = k * self._log_ratio(y, f)
+        z = exp_capped(t)
+        return Derivatives(k * (z - 1), -(k**2) * z, k**3 * z)
+
+    def parameter_derivatives(self, y, f, size=1.0):
+        k = self.value("shape")
+        t = k * self._log_ratio(y, f)
+        z = exp_capped(t)
+        return [ParameterDerivatives(1 + t - t * z, k * (z - 1 + t * z), -(k**2) * z * (2 + t))]
+
+    def log_error_moments(self):
+        from scipy.special import gammaln
+
+        k = self.value("shape")
+        return float(gammaln(1 + 1 / k)), float(gammaln(1 + 2 / k))
+
+    def cdf(self, y, f, size=1.0):
+        return -np.expm1(-exp_capped(self.value("shape") * self._log_ratio(y, f)))
+
+    def sample(self, f, rng, size=1.0):
+        error = rng.standard_exponential(np.shape(f)) ** (1 / self.value("shape"))
+        return exp_capped(f) * np.maximum(error, SMALLEST)
+
+    def start(self, variance):
+        return self if self.shape is not None else Weibull(1.0)
+
+    def bounds(self, variance):
+        return np.array([[0.05, 100.0]])

@@ -1,0 +1,19 @@
+"""Slow twins and conformance checks: the oracles of our tests, and one-line tests for a user's own parts."""
+
+from knotwise.testing.adjoint import assert_adjoint
+from knotwise.testing.dense import (
+    dense_full_evidence,
+    dense_full_posterior,
+    dense_sparse_evidence,
+    dense_sparse_posterior,
+)
+from knotwise.testing.kernel import check_kernel
+
+__all__ = [
+    "assert_adjoint",
+    "check_kernel",
+    "dense_full_evidence",
+    "dense_full_posterior",
+    "dense_sparse_evidence",
+    "dense_sparse_posterior",
+]

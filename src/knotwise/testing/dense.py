@@ -1,0 +1,97 @@
+"""The sparse and the exact GP by their definitions: N x N matrices, general solves, no shared formula.
+
+Everything here costs O(N^3) and is meant for a few hundred rows. Nothing is taken from the engine but the
+kernel's values: no Cholesky factor, no whitening, no Woodbury identity.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from knotwise.evidence.model import Jitter, Model, Rows
+
+__all__ = ["dense_full_evidence", "dense_full_posterior", "dense_sparse_evidence", "dense_sparse_posterior"]
+
+
+def dense_sparse_evidence(model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter) -> float:
+    """Log evidence of the power approximation, log N(y; m, Q + alpha diag(K - Q) + noise) - penalty (S7, S8)."""
+    alpha, noise = model.power, _noise(model, rows)
+    c = _residual_variance(model, rows.X, Z, jitter)  # [N]
+    if alpha == 0:
+        penalty = 0.5 * np.sum(c / noise)
+    else:
+        penalty = 0.5 * (1 - alpha) / alpha * np.sum(np.log(1 + alpha * c / noise))
+    return _log_density(rows.y - model.mean.offset, _data_covariance(model, rows, Z, jitter)) - float(penalty)
+
+
+def dense_sparse_posterior(
+    model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter, X_new: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean [n] and covariance [n, n] of f at new rows, by conditioning the joint prior of data and new rows.
+
+    The data have covariance Q + alpha diag(K - Q) + noise, the new rows their exact prior covariance K, and the
+    two meet through the knots only, in Q. A linear mean adds the covariance of its basis to all three.
+    """
+    C = _data_covariance(model, rows, Z, jitter)  # [N, N]
+    basis = model.mean.basis(X_new)  # [n, p]
+    cross = _explained(model, X_new, rows.X, Z, jitter) + basis @ rows.basis.T  # [n, N]
+    prior = model.kernel(X_new, X_new) + basis @ basis.T  # [n, n]
+    return _condition(model, rows, C, cross, prior)
+
+
+def dense_full_evidence(model: Model, rows: Rows) -> float:
+    """Log evidence of the exact GP, log N(y; m, K + noise)."""
+    return _log_density(rows.y - model.mean.offset, _full_covariance(model, rows))
+
+
+def dense_full_posterior(model: Model, rows: Rows, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean [n] and covariance [n, n] of f at new rows under the exact GP."""
+    basis = model.mean.basis(X_new)  # [n, p]
+    cross = model.kernel(X_new, rows.X) + basis @ rows.basis.T  # [n, N]
+    prior = model.kernel(X_new, X_new) + basis @ basis.T  # [n, n]
+    return _condition(model, rows, _full_covariance(model, rows), cross, prior)
+
+
+def _noise(model: Model, rows: Rows) -> np.ndarray:
+    """Noise variance of each row, [N]."""
+    if rows.noise_variance is not None:
+        return rows.noise_variance
+    return np.full(len(rows), float(model.likelihood.value("noise_variance")))
+
+
+def _explained(model: Model, A: np.ndarray, B: np.ndarray, Z: np.ndarray, jitter: Jitter) -> np.ndarray:
+    """Q(A, B) = k(A, Z) (Kuu + jitter)^-1 k(Z, B), [n_A, n_B]."""
+    size = np.mean(np.diag(model.kernel(jitter.points, jitter.points)))
+    Kuu = model.kernel(Z, Z) + jitter.relative * size * np.eye(len(Z))  # [K, K]
+    return model.kernel(A, Z) @ np.linalg.solve(Kuu, model.kernel(Z, B))
+
+
+def _residual_variance(model: Model, X: np.ndarray, Z: np.ndarray, jitter: Jitter) -> np.ndarray:
+    """The diagonal of K - Q, [N]; rounding can leave it below 0 where a knot sits on a row."""
+    return np.maximum(np.diag(model.kernel(X, X) - _explained(model, X, X, Z, jitter)), 0.0)
+
+
+def _data_covariance(model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter) -> np.ndarray:
+    """Covariance of the targets in the power approximation, [N, N]."""
+    Q = _explained(model, rows.X, rows.X, Z, jitter)
+    kept = model.power * _residual_variance(model, rows.X, Z, jitter)
+    return Q + np.diag(kept + _noise(model, rows)) + rows.basis @ rows.basis.T
+
+
+def _full_covariance(model: Model, rows: Rows) -> np.ndarray:
+    """Covariance of the targets in the exact model, [N, N]."""
+    return model.kernel(rows.X, rows.X) + np.diag(_noise(model, rows)) + rows.basis @ rows.basis.T
+
+
+def _log_density(r: np.ndarray, C: np.ndarray) -> float:
+    """log N(r; 0, C)."""
+    log_det = np.linalg.slogdet(C)[1]
+    return float(-0.5 * (len(r) * np.log(2 * np.pi) + log_det + r @ np.linalg.solve(C, r)))
+
+
+def _condition(
+    model: Model, rows: Rows, C: np.ndarray, cross: np.ndarray, prior: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Condition new values on the targets: the law of one part of a Gaussian vector given the other."""
+    gain = np.linalg.solve(C, cross.T).T  # [n, N]
+    return model.mean.offset + gain @ (rows.y - model.mean.offset), prior - gain @ cross.T

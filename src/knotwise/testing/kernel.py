@@ -1,0 +1,205 @@
+"""The conformance check of kernels: everything that the engine takes for granted of one."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from knotwise.kernels import Constant, DataScale, Kernel, OnColumns, Periodic, Product, Stationary, Sum
+from knotwise.testing.adjoint import assert_adjoint
+
+__all__ = ["check_kernel"]
+
+FAR = 2.0**20  # about a million; grid points of 2^-10 move there without rounding
+
+
+def check_kernel(kernel: Kernel, n_columns: int = 3, seed: int = 0) -> None:
+    """Assert that a kernel keeps the contract of `Kernel`; the error says which clause it breaks.
+
+    Works for any kernel: shipped, composed, or a user's own. Parameters that are None are set from data with
+    `n_columns` columns first; columns given by name must be bound already. An example of use is a test
+
+        def test_my_kernel_conforms():
+            check_kernel(MyKernel(variance=2.0, lengthscale=0.7), n_columns=1)
+    """
+    rng = np.random.default_rng(seed)
+    given = kernel
+    X = np.round(1024 * rng.standard_normal((11, n_columns))) / 1024  # [N, D]
+    Z = np.round(1024 * rng.standard_normal((6, n_columns))) / 1024  # [K, D]
+    kernel = given.bind(None, n_columns).start(DataScale(X.std(0), 1.7))
+    _check_parameters(kernel)
+    _check_start_and_bounds(given, kernel, n_columns)
+    _check_values(kernel, X, Z)
+    _check_use_of_arrays(kernel, X, Z, rng)
+    _check_gradients(kernel, X, Z, rng)
+    if _is_stationary(kernel):
+        _check_far_from_origin(kernel, X, Z, rng)
+
+
+def _check_parameters(kernel: Kernel) -> None:
+    """Theta, constructor arguments and pickling: each describes the kernel completely."""
+    theta = kernel.theta
+    if not (theta.shape == (kernel.size,) and len(kernel.names) == kernel.size):
+        _fail(kernel, f"`theta` has shape {theta.shape}, `size` is {kernel.size} and `names` are {kernel.names}")
+    if not np.isfinite(theta).all():
+        _fail(kernel, f"after `start` every parameter has a finite value, but theta is {theta}")
+    moved = theta + np.linspace(0.1, 0.2, len(theta))
+    _same(kernel, "`with_theta(theta)` has this theta", kernel.with_theta(moved).theta, moved)
+    _same(kernel, "`with_theta` leaves the kernel itself alone", kernel.theta, theta, rtol=0)
+    for copied, how in [
+        (copy.deepcopy(kernel).set_params(**kernel.get_params()), "set_params(**get_params())"),
+        (type(kernel)(**kernel.get_params(deep=False)), "the constructor with get_params(deep=False)"),
+        (pickle.loads(pickle.dumps(kernel)), "pickling"),
+    ]:
+        if type(copied) is not type(kernel) or copied.names != kernel.names:
+            _fail(kernel, f"{how} gives {copied!r}")
+        _same(kernel, f"{how} keeps theta", copied.theta, theta, rtol=0)
+
+
+def _check_start_and_bounds(given: Kernel, started: Kernel, n_columns: int) -> None:
+    """Starts lie inside the bounds, in the same order; sizes so uneven that a wrong order would show."""
+    scale = DataScale(1e-6 * np.arange(1.0, 1.0 + n_columns), 1e12)
+    opened = copy.deepcopy(started).set_params(**dict.fromkeys(started.names))  # every parameter None
+    for kernel in (given.bind(None, n_columns).start(scale), opened.bind(None, n_columns).start(scale)):
+        bounds = kernel.bounds(scale)
+        if bounds.shape != (kernel.size, 2):
+            _fail(kernel, f"`bounds` has shape {bounds.shape}, but theta has {kernel.size} entries")
+        if not ((bounds[:, 0] > 0) & (bounds[:, 0] < bounds[:, 1]) & np.isfinite(bounds[:, 1])).all():
+            _fail(kernel, f"`bounds` are not positive, finite and rising: {bounds.tolist()}")
+        _same(kernel, "`start` keeps the values that are known", kernel.start(scale).theta, kernel.theta)
+    value, (low, high) = np.exp(kernel.theta), kernel.bounds(scale).T
+    outside = [
+        f"{name} = {v:.3g} not in [{a:.3g}, {b:.3g}]"
+        for name, v, a, b in zip(kernel.names, value, low, high, strict=True)
+        if not a <= v <= b
+    ]
+    if outside:
+        _fail(kernel, f"a start taken from the data lies outside `bounds`, or in another order: {', '.join(outside)}")
+
+
+def _check_values(kernel: Kernel, X: np.ndarray, Z: np.ndarray) -> None:
+    """A symmetric, positive semi-definite function with the diagonal that it says."""
+    points = np.vstack([X, Z, X[:3]])  # three rows twice
+    K = kernel(points, points)  # [n, n]
+    if K.shape != (len(points), len(points)) or not np.isfinite(K).all():
+        _fail(kernel, f"k(X, X) of {len(points)} rows has shape {K.shape}, or an entry that is not finite")
+    size = float(np.abs(K).max())
+    _same(kernel, "k(X, X) is symmetric", K, K.T, atol=1e-14 * size)
+    _same(kernel, "k(X, Z) is the transpose of k(Z, X)", kernel(X, Z), kernel(Z, X).T, atol=1e-14 * size)
+    _same(kernel, "k(X, Z) is a part of k(X, X)", kernel(X, Z), K[: len(X), len(X) : -3], atol=1e-13 * size)
+    _same(kernel, "k of one row and one row", kernel(X[:1], Z[:1]), K[:1, len(X)][:, None], atol=1e-13 * size)
+    _same(kernel, "k(X) is k(X, X)", kernel(points), K, rtol=0)
+    _same(kernel, "`value_and_pullback` has the value of the call", kernel.value_and_pullback(points, points)[0], K)
+    _same(kernel, "`diag(X)` is the diagonal of k(X, X)", kernel.diag(points), K.diagonal(), atol=1e-14 * size)
+    # neighbours at equal steps show a covariance that is none better than random points do
+    line = np.vstack([points, np.linspace(-3.0, 3.0, 31)[:, None] * np.ones(X.shape[1])])
+    values = np.linalg.eigvalsh(kernel(line, line))
+    if values[0] < -1e-12 * len(line) * values[-1]:
+        _fail(kernel, f"k(X, X) is positive semi-definite, but has the eigenvalues {values[0]:.3g} to {values[-1]:.3g}")
+    _same(kernel, "`scaled(3)` has three times the values", kernel.scaled(3.0)(X, Z), 3 * kernel(X, Z))
+    _same(kernel, "`scaled(3)` has three times the diagonal", kernel.scaled(3.0).diag(X), 3 * kernel.diag(X))
+
+
+def _check_use_of_arrays(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
+    """The caller may overwrite the value (the engine adds jitter to it) and use K_bar and the pullback again."""
+    K, pullback = kernel.value_and_pullback(X, Z)
+    K_bar = rng.standard_normal(K.shape)
+    before = K_bar.copy()
+    first = pullback(K_bar, with_X=True)
+    _same(kernel, "the pullback leaves K_bar as it is", K_bar, before, rtol=0)
+    K[...] = np.nan
+    again = pullback(K_bar, with_X=True)
+    for part, shape in (("theta", (kernel.size,)), ("Z", Z.shape), ("X", X.shape)):
+        expected, actual = getattr(first, part), getattr(again, part)
+        if expected is None or expected.shape != shape:
+            _fail(kernel, f"the gradient in {part} has shape {np.shape(expected)}, not {shape}")
+        _same(kernel, f"the gradient in {part} is the same after the value was overwritten", actual, expected, rtol=0)
+    short = pullback(K_bar)
+    _same(kernel, "the gradient in theta needs no `with_X`", short.theta, first.theta, rtol=1e-10)
+    _same(kernel, "the gradient in Z needs no `with_X`", short.Z, first.Z, rtol=1e-10)
+
+
+def _check_gradients(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
+    """Each pullback against differences; at coincident points, where there may be a kink, finite."""
+    theta, K_bar = kernel.theta, rng.standard_normal((len(X), len(Z)))
+    Kuu_bar, k_bar = rng.standard_normal((len(Z), len(Z))), rng.standard_normal(len(X))
+
+    def in_theta(t: np.ndarray) -> tuple[float, np.ndarray]:
+        K, pullback = kernel.with_theta(t).value_and_pullback(X, Z)
+        return float(np.vdot(K_bar, K)), pullback(K_bar).theta
+
+    def in_theta_of_knots(t: np.ndarray) -> tuple[float, np.ndarray]:
+        K, pullback = kernel.with_theta(t).value_and_pullback(Z, Z)
+        return float(np.vdot(Kuu_bar, K)), pullback(Kuu_bar).theta
+
+    def in_theta_of_diag(t: np.ndarray) -> tuple[float, np.ndarray]:
+        moved = kernel.with_theta(t)
+        return float(k_bar @ moved.diag(X)), moved.diag_pullback(X, k_bar)
+
+    def in_X(x: np.ndarray) -> tuple[float, Any]:
+        K, pullback = kernel.value_and_pullback(x, Z)
+        return float(np.vdot(K_bar, K)), pullback(K_bar, with_X=True).X
+
+    def in_Z(z: np.ndarray) -> tuple[float, Any]:
+        K, pullback = kernel.value_and_pullback(X, z)
+        return float(np.vdot(K_bar, K)), pullback(K_bar).Z
+
+    def in_both(z: np.ndarray) -> tuple[float, Any]:  # as for Kuu, where a kink on the diagonal does not show
+        K, pullback = kernel.value_and_pullback(z, z)
+        gradient = pullback(Kuu_bar, with_X=True)
+        return float(np.vdot(Kuu_bar, K)), gradient.Z + gradient.X
+
+    claims: list[tuple[str, Callable[[np.ndarray], tuple[float, Any]], np.ndarray]] = [
+        ("theta of k(X, Z)", in_theta, theta),
+        ("theta of k(Z, Z)", in_theta_of_knots, theta),
+        ("theta of diag(X)", in_theta_of_diag, theta),
+        ("X of k(X, Z)", in_X, X),
+        ("Z of k(X, Z)", in_Z, Z),
+        ("Z of k(Z, Z)", in_both, Z),
+    ]
+    for what, function, at in claims:
+        try:
+            assert_adjoint(function, at, rng)
+        except AssertionError as error:
+            raise AssertionError(f"{kernel!r}: gradient in {what}. {error}") from None
+    gradient = kernel.value_and_pullback(X, np.vstack([X, X[:2]]))[1](np.ones((len(X), len(X) + 2)), with_X=True)
+    for name in ("theta", "Z", "X"):
+        if not np.isfinite(getattr(gradient, name)).all():
+            _fail(kernel, f"the gradient in {name} is finite at coincident points, but holds {getattr(gradient, name)}")
+
+
+def _check_far_from_origin(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
+    """A stationary kernel depends on differences: moving all points far away changes only the rounding."""
+    K_bar = rng.standard_normal((len(X), len(Z)))
+    K, pullback = kernel.value_and_pullback(X, Z)
+    K_far, pullback_far = kernel.value_and_pullback(X + FAR, Z + FAR)
+    near, far = pullback(K_bar, with_X=True), pullback_far(K_bar, with_X=True)
+    _same(kernel, f"k(X + s, Z + s) is k(X, Z), s = {FAR:.0f}", K_far, K, atol=1e-7 * np.abs(K).max())
+    for name in ("theta", "Z", "X"):
+        a, b = getattr(far, name), getattr(near, name)
+        _same(kernel, f"the gradient in {name} does not feel a shift by {FAR:.0f}", a, b, atol=1e-6 * np.abs(b).max())
+
+
+def _is_stationary(kernel: Kernel) -> bool:
+    """Whether k(x + s, z + s) = k(x, z), as far as the classes tell."""
+    if isinstance(kernel, Sum | Product | OnColumns):
+        return all(_is_stationary(child) for child in kernel.children().values() if isinstance(child, Kernel))
+    return isinstance(kernel, Stationary | Periodic | Constant)
+
+
+def _same(
+    kernel: Kernel, claim: str, actual: np.ndarray, expected: np.ndarray, *, rtol: float = 1e-12, atol: float = 0.0
+) -> None:
+    """Assert a claim that two arrays are equal."""
+    if np.shape(actual) != np.shape(expected):
+        _fail(kernel, f"{claim}: shapes {np.shape(actual)} and {np.shape(expected)}")
+    if not np.allclose(actual, expected, rtol=rtol, atol=atol):
+        _fail(kernel, f"{claim}: the two differ by up to {np.abs(np.subtract(actual, expected)).max():.2e}")
+
+
+def _fail(kernel: Kernel, what: str) -> None:
+    raise AssertionError(f"{kernel!r}: {what}.")
