@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from memory import MB, make_data, peak_during, resident, run_child
 
 ROUNDS = 5
@@ -216,6 +218,11 @@ def run(cases: list[Case], rounds: int = ROUNDS, dgemm_size: int = DGEMM_SIZE) -
     )
     results = []
     for case in cases:
+        if case.V == "kept" and psutil.virtual_memory().available / 2 < 24 * case.N * case.K:
+            print(
+                f"{case.N:>9,}{case.K:>5}{case.d:>3}  {case.V:<9} left out: more than half of the memory that is free"
+            )
+            continue
         result = measure_in_child(case, rounds, dgemm_size)
         results.append(result)
         print(

@@ -85,7 +85,7 @@ def _parse(words: list[str]) -> Namespace | None:
         raise _UsageError(unknown_option("The command", words[0], COMMANDS))
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
-        raise _UsageError(unknown_option("The option", unknown[0].split("=")[0], options[arguments.command]))
+        raise _UsageError(unknown_option("The argument", unknown[0].split("=")[0], options[arguments.command]))
     if arguments.command is None:
         parser.print_help()
         return None

@@ -103,6 +103,8 @@ def show(
     console.print()
     try:
         files = draw(comparison, out)
+    except OSError as error:
+        raise InvalidInputError(f"No picture: {error}. Choose another `--out`.") from error
     except ImportError:
         console.print("No picture: matplotlib is not here. To have it: pip install knotwise[plot]", markup=False)
     else:
@@ -214,7 +216,7 @@ def conclude(comparison: Comparison) -> list[str]:
         )
     if vfe:
         bounded = all(row.log_evidence <= exact.log_evidence for row in vfe)
-        comment = "" if bounded else "; above can only be where the exact GP's own fit ended in a lesser optimum"
+        comment = "" if bounded else "; above can only be where the exact GP's own fit ended short of its best"
         sentences.append(
             f"VFE's, a lower bound at equal parameters, {'stays' if bounded else 'lies'} "
             f"{_distances(vfe, exact)}; its latent AUKL is "
@@ -228,11 +230,11 @@ def conclude(comparison: Comparison) -> list[str]:
 
 def _distances(rows: list[Row], exact: Row) -> str:
     """How far the rows' log evidence lies from the exact GP's, and on which side."""
-    gains = {row.n_knots: row.log_evidence - exact.log_evidence for row in rows}
-    sides = {K: "nats above" if gain > 0 else "nats below" for K, gain in gains.items()}
-    if len(set(sides.values())) == 1:
-        return _listed(f"{abs(gain):#.3g} (K={K})" for K, gain in gains.items()) + f" {sides.popitem()[1]}"
-    return _listed(f"{abs(gain):#.3g} {sides[K]} (K={K})" for K, gain in gains.items())
+    gains = [(row.n_knots, row.log_evidence - exact.log_evidence) for row in rows]
+    sides = ["nats above" if gain > 0 else "nats below" for _, gain in gains]
+    if len(set(sides)) == 1:
+        return _listed(f"{abs(gain):#.3g} (K={K})" for K, gain in gains) + f" {sides[0]}"
+    return _listed(f"{abs(gain):#.3g} {side} (K={K})" for (K, gain), side in zip(gains, sides, strict=True))
 
 
 def _label(row: Row) -> str:

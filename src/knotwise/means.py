@@ -20,10 +20,9 @@ class Mean(Part):
     """
 
     offset: float = 0.0
-    n_basis: int = 0
 
-    def bind(self, X: np.ndarray, second_moment: float) -> Mean:
-        """Return the mean for these inputs and targets with this mean square."""
+    def bind(self, X: np.ndarray, level: float, second_moment: float) -> Mean:
+        """Return the mean for these inputs, a latent function near `level`, and targets with this mean square."""
         return self
 
     def basis(self, X: np.ndarray) -> np.ndarray:
@@ -47,29 +46,31 @@ class Constant(Mean):
     def offset(self) -> float:  # type: ignore[override]
         return 0.0 if self.mean is None else self.mean
 
+    def bind(self, X, level, second_moment):
+        return Constant(level) if self.mean is None else self
+
 
 class Linear(Mean):
     """A linear trend with Gaussian coefficients that are integrated out.
 
     Columns are centred and scaled first, so that one prior standard deviation, `prior_sd` times the root mean
-    square of the targets, fits the intercept and every slope.
+    square of the targets (1 on a link's scale), fits every slope and the intercept's distance from the data's level.
     """
 
     def __init__(self, prior_sd: float = 10.0) -> None:
         self.prior_sd = prior_sd
         self.centre = np.zeros(0)
         self.scale = np.zeros(0)
+        self.intercept_sd = 0.0
 
-    def bind(self, X, second_moment):
+    def bind(self, X, level, second_moment):
         new = Linear(self.prior_sd)
+        new.offset = level
         new.centre = X.mean(0)
-        spread = X.std(0)
-        new.scale = self.prior_sd * np.sqrt(second_moment) / np.where(spread > 0, spread, 1.0)
-        new.n_basis = 1 + X.shape[1]
         new.intercept_sd = self.prior_sd * np.sqrt(second_moment)
+        spread = X.std(0)
+        new.scale = new.intercept_sd / np.where(spread > 0, spread, 1.0)
         return new
-
-    intercept_sd: float = 0.0
 
     def basis(self, X):
         return np.column_stack([np.full(len(X), self.intercept_sd), (X - self.centre) * self.scale])

@@ -34,6 +34,10 @@ class Nugget(Part):
     def bounds(self, variance: float) -> np.ndarray:
         return variance * np.array([[1e-6, 1e2]])
 
+    def scaled(self, factor: float) -> Nugget:
+        """Return the nugget of factor^(1/2) f."""
+        return Nugget(None if self.nugget is None else self.nugget * factor)
+
 
 class NoNugget(Nugget):
     """No independent latent noise, and no parameter for it."""
@@ -52,3 +56,6 @@ class NoNugget(Nugget):
 
     def bounds(self, variance: float) -> np.ndarray:
         return np.empty((0, 2))
+
+    def scaled(self, factor: float) -> NoNugget:
+        return self

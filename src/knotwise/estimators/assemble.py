@@ -8,24 +8,31 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import FitWarning, InvalidInputError
-from knotwise.estimators.options import kernel_from, likelihood_from, parameter_table, power_from
+from knotwise.estimators.options import kernel_from, likelihood_from, nugget_from, parameter_table, power_from
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model, Rows
 from knotwise.evidence.full import check_full_size
 from knotwise.kernels.base import DataScale
 from knotwise.knots.problem import Problem
-from knotwise.likelihoods.gaussian import NOISE_FLOOR, Gaussian
-from knotwise.means import Constant, mean_from
+from knotwise.likelihoods import Gaussian, Likelihood
+from knotwise.means import mean_from
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.parameters import Part
 from knotwise.optimize.base import optimizer_from
 
 __all__ = ["assemble"]
 
+FEW_EVENTS = 3
+
 
 def assemble(
-    options: Any, X: np.ndarray, y: np.ndarray, noise: np.ndarray | None, feature_names: list[str] | None
+    options: Any,
+    X: np.ndarray,
+    y: np.ndarray,
+    noise: np.ndarray | None,
+    size: np.ndarray | None,
+    feature_names: list[str] | None,
 ) -> tuple[Problem, Scaling]:
     """Make the problem of a fit, in the engine's units, and the scaling that leads back.
 
@@ -34,45 +41,55 @@ def assemble(
     power, full = power_from(options.approximation)
     if full:
         check_full_size(len(X))
-    scaling = Scaling.of(X, y, options.standardize)
+    likelihood = likelihood_from(options.likelihood)
+    y = likelihood.check_targets(y, 1.0 if size is None else size)
+    informative = _warn_if_empty(likelihood, y)
+    scaling = Scaling.of(X, y, options.standardize, targets=likelihood.scales_targets)
     X, y = scaling.inputs(X), scaling.targets(y)
-    second_moment = float((y**2).mean()) or 1.0
-    scale = DataScale(_spread(X), float(y.var()) or second_moment)
+    latent_variance = (float(y.var()) or float((y**2).mean()) or 1.0) if likelihood.scales_targets else 1.0
+    scale = DataScale(_spread(X), latent_variance)
 
     asked = scaling.to_engine(
         Model(
             kernel_from(options.kernel, feature_names, X.shape[1]),
-            likelihood_from(options.likelihood),
+            likelihood,
             mean_from(options.mean),
             power,
+            nugget_from(options.nugget, likelihood),
         )
     )
     noise = None if noise is None else noise / scaling.y_scale**2
-    likelihood = asked.likelihood if noise is None else Gaussian(float(noise.mean()))
-    mean = asked.mean.bind(X, second_moment)
-    if isinstance(mean, Constant) and mean.mean is None:
-        mean = Constant(float(y.mean()))
+    level = asked.likelihood.constant_start(y, 1.0 if size is None else size)
+    second_moment = float((y**2).mean()) or 1.0
     model = Model(
-        asked.kernel.start(scale), _above_floor(likelihood.start(scale.variance), scale.variance), mean, power
+        asked.kernel.start(scale),
+        asked.likelihood.start(float(y.var()) or second_moment) if noise is None else Gaussian(float(noise.mean())),
+        asked.mean.bind(X, level, second_moment if likelihood.scales_targets else 1.0),
+        power,
+        asked.nugget.start(latent_variance),
     )
 
     held = ["noise_variance"] if noise is not None else []
-    if isinstance(asked.mean, Constant) and asked.mean.mean is not None:
+    if asked.mean.size and (not informative or asked.mean.mean is not None):
         held.append("mean")
-    low, high = float(y.min()), float(y.max())
-    reach = 3 * (high - low) or 1.0
+    if asked.nugget.size and asked.nugget.nugget is not None:
+        held.append("nugget")
     bounds = np.vstack(
-        [model.kernel.bounds(scale), model.likelihood.bounds(scale.variance)]
-        + [np.array([low - reach, high + reach])] * model.mean.size
+        [
+            model.kernel.bounds(scale),
+            model.likelihood.bounds(float(y.var()) or second_moment),
+            model.nugget.bounds(latent_variance),
+        ]
+        + [_mean_bounds(likelihood, y, level)] * model.mean.size
     )
     table = parameter_table(model, bounds, scaling, fixed=options.fixed, bounds=options.bounds, held=held)
     problem = Problem(
         model,
-        Rows(X, y, noise, mean.basis(X)),
+        Rows(X, y, noise, model.mean.basis(X), size),
         table,
         optimizer_from(options.optimizer),
         Serial(),
-        given=np.concatenate([_given(part) for part in (asked.kernel, asked.likelihood, asked.mean)]),
+        given=np.concatenate([_given(part) for part in asked.parts]),
         jitter=_checked_jitter(options.jitter),
         block_size=None if options.block_size is None else check_count(options.block_size, "block_size", least=1),
         n_restarts=check_count(options.n_restarts, "n_restarts", least=0),
@@ -82,24 +99,36 @@ def assemble(
     return problem, scaling
 
 
+def _mean_bounds(likelihood: Likelihood, y: np.ndarray, level: float) -> np.ndarray:
+    """Bounds of a constant mean: well beyond the data where f is on their scale, e^20 to each side on a log scale."""
+    if not likelihood.scales_targets:
+        return np.array([level - 20.0, level + 20.0])
+    low, high = float(y.min()), float(y.max())
+    reach = 3 * (high - low) or 1.0
+    return np.array([low - reach, high + reach])
+
+
+def _warn_if_empty(likelihood: Likelihood, y: np.ndarray) -> bool:
+    """Warn where counts or labels hardly differ: nothing can be learned from them, and the mean is then held."""
+    if not likelihood.discrete:
+        return True
+    n_different = int((y != np.median(y)).sum())
+    if n_different < FEW_EVENTS and len(y) > FEW_EVENTS:
+        warnings.warn(
+            f"All but {n_different} of the {len(y)} targets are {np.median(y):g}: the data carry little information, "
+            "so predictions rest on the prior. The mean is held at the overall level.",
+            FitWarning,
+            stacklevel=6,
+        )
+        return False
+    return True
+
+
 def _spread(X: np.ndarray) -> np.ndarray:
     """Standard deviation of each column; a constant one tells nothing and takes the mean of the others."""
     spread = X.std(0)
     varying = spread[spread > 0]
     return np.where(spread > 0, spread, varying.mean() if len(varying) else 1.0)
-
-
-def _above_floor(likelihood: Gaussian, variance: float) -> Gaussian:
-    noise = likelihood.value("noise_variance")
-    if noise > 1e-15 * variance:
-        return likelihood
-    warnings.warn(
-        f"A noise variance of {noise:.1g} cannot be used: it was raised to the floor of {NOISE_FLOOR:.0e} times "
-        "the variance of y.",
-        FitWarning,
-        stacklevel=5,
-    )
-    return Gaussian(NOISE_FLOOR * variance)
 
 
 def _given(part: Part) -> np.ndarray:

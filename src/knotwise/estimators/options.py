@@ -16,10 +16,11 @@ from knotwise.kernels.stationary import SquaredExponential
 from knotwise.knots.fixed import Fixed
 from knotwise.knots.problem import Selector
 from knotwise.knots.simultaneous import Simultaneous
-from knotwise.likelihoods import Gaussian
+from knotwise.likelihoods import Likelihood, likelihood_named
+from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
 
-__all__ = ["kernel_from", "likelihood_from", "parameter_table", "power_from", "selector_from"]
+__all__ = ["kernel_from", "likelihood_from", "nugget_from", "parameter_table", "power_from", "selector_from"]
 
 POWERS = {"fic": 1.0, "vfe": 0.0}
 DEFAULT_APPROXIMATION = "vfe"
@@ -42,13 +43,25 @@ def power_from(approximation: Any) -> tuple[float, bool]:
     )
 
 
-def likelihood_from(given: Any) -> Gaussian:
+def likelihood_from(given: Any) -> Likelihood:
     """The likelihood by name or as an object."""
-    if isinstance(given, Gaussian):
-        return given
-    if given == "gaussian":
-        return Gaussian()
-    raise unknown_option("`likelihood`", given, ["gaussian"])
+    return given if isinstance(given, Likelihood) else likelihood_named(given)
+
+
+def nugget_from(given: Any, likelihood: Likelihood) -> Nugget:
+    """The nugget: a held variance, "fit" for a learned one, none for 0."""
+    if isinstance(given, str) and given != "fit":
+        raise unknown_option("`nugget`", given, ["fit"])
+    learned = isinstance(given, str)
+    if not learned and (isinstance(given, bool) or not isinstance(given, int | float | np.number) or not 0 <= given):
+        raise InvalidInputError(f"`nugget` is {given!r}; it must be a variance of at least 0, or 'fit'.")
+    if not learned and given == 0:
+        return NoNugget()
+    if likelihood.conjugate:
+        raise InvalidInputError(
+            "`nugget` cannot be told from Gaussian noise. Leave it at 0: the noise variance is learned already."
+        )
+    return Nugget(None if learned else float(given))
 
 
 def kernel_from(given: Any, feature_names: Sequence[str] | None, n_features: int) -> Kernel:

@@ -28,8 +28,8 @@ class Scaling:
     y_scale: float
 
     @staticmethod
-    def of(X: np.ndarray, y: np.ndarray, standardize: str | bool) -> Scaling:
-        """Centre and scale from data: per column, one scale in common, or none."""
+    def of(X: np.ndarray, y: np.ndarray, standardize: str | bool, *, targets: bool = True) -> Scaling:
+        """Centre and scale from data: per column, one scale in common, or none; `targets` too, or not."""
         D = X.shape[1]
         if standardize is False:
             return Scaling(np.zeros(D), np.ones(D), 0.0, 1.0)
@@ -42,6 +42,8 @@ class Scaling:
             spread = np.full(D, np.sqrt((positive**2).mean()) if len(positive) else 1.0)
         # a constant column, up to the rounding of its mean, stays constant
         spread = np.where(spread > 1e-12 * np.abs(centre), spread, 1.0)
+        if not targets:
+            return Scaling(centre, spread, 0.0, 1.0)
         y_centre = float(y.mean())
         y_scale = float(_spread((y - y_centre)[:, None])[0])
         return Scaling(centre, spread, y_centre, y_scale if y_scale > 1e-12 * abs(y_centre) else 1.0)
@@ -71,7 +73,13 @@ class Scaling:
         mean = model.mean
         if isinstance(mean, Constant) and mean.mean is not None:
             mean = Constant(move(mean.mean))
-        return Model(model.kernel.scaled(factor), model.likelihood.scaled(factor), mean, model.power)
+        return Model(
+            model.kernel.scaled(factor),
+            model.likelihood.scaled(factor),
+            mean,
+            model.power,
+            model.nugget.scaled(factor),
+        )
 
     def table_to_user(self, table: ParameterTable, model: Model) -> ParameterTable:
         """A table of the engine's parameters in the user's units."""

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from knotwise.errors import InvalidInputError
+from knotwise.likelihoods.base import Likelihood
 
 __all__ = [
     "check_count",
@@ -55,6 +56,32 @@ def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:
             f"{_and_more(len(bad))}. Drop these rows or give them a variance."
         )
     return noise
+
+
+def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray | None:
+    """The exposure or the number of trials of each row, as the likelihood has it; a number counts for all rows."""
+    size = None
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name != likelihood.size_name:
+            raise InvalidInputError(
+                f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}. "
+                + (f"It takes `{likelihood.size_name}`." if likelihood.size_name else "Leave it out.")
+            )
+        size = np.asarray(value, float)
+        size = np.full(n_rows, float(size)) if size.ndim == 0 else size
+        if size.shape != (n_rows,):
+            raise InvalidInputError(f"`{name}` must have one value for each of the {n_rows} rows, not {size.shape}.")
+        whole = name == "trials"
+        bad = np.flatnonzero(~(np.isfinite(size) & (size > 0) & (not whole or size == np.floor(size))))
+        if len(bad):
+            raise InvalidInputError(
+                f"`{name}` must be positive{' whole numbers' if whole else ' and finite'}, but is {size[bad[0]]:g} "
+                f"in row {bad[0]}{_and_more(len(bad))}. Drop these rows or correct them.",
+                rows=bad,
+            )
+    return size
 
 
 def check_count(value: Any, name: str, *, least: int) -> int:

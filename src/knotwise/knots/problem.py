@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -56,7 +56,8 @@ class Selector(Protocol):
 class Problem:
     """Data, model, bounds and optimiser of one fit, in the units of the engine.
 
-    `given` marks the parameters to which the user gave a value; the others may start elsewhere.
+    `given` marks the parameters to which the user gave a value; the others may start elsewhere. `memory` holds the
+    last mode of the latent function, from which the search for the next one starts.
     """
 
     model: Model
@@ -70,6 +71,7 @@ class Problem:
     n_restarts: int = 0
     full: bool = False
     scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
+    memory: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def free(self) -> np.ndarray:
@@ -91,18 +93,23 @@ class Problem:
 
     def evaluate(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter | None, *, gradient: bool = True) -> Evidence:
         """Evidence of the data at theta, exact or through the knots Z."""
-        model = self.model.with_theta(theta)
+        model, start = self.model.with_theta(theta), self.memory.get("start")
         if self.full or jitter is None:
-            return full_evidence(model, self.rows, gradient=gradient)
-        return sparse_evidence(
-            model,
-            self.rows,
-            Z,
-            jitter=jitter,
-            gradient=gradient,
-            executor=self.executor,
-            block_size=self.block_size,
-        )
+            evidence = full_evidence(model, self.rows, gradient=gradient, start=start)
+        else:
+            evidence = sparse_evidence(
+                model,
+                self.rows,
+                Z,
+                jitter=jitter,
+                gradient=gradient,
+                executor=self.executor,
+                block_size=self.block_size,
+                start=start,
+            )
+        if evidence.start is not None and evidence.converged:
+            self.memory["start"] = evidence.start
+        return evidence
 
     def optimize(
         self, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, *, move: np.ndarray | None = None
@@ -140,6 +147,8 @@ class Problem:
 
         def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
             evidence = self.evaluate(*unpack(vector), jitter)
+            if not evidence.converged:
+                raise KnotwiseError("Newton's method did not reach the mode.")
             assert evidence.gradient is not None
             if not move.any():
                 return evidence.value, evidence.gradient[free]

@@ -34,6 +34,7 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
         optimizer=LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2),
         full=True,
         n_restarts=0,
+        memory={},
     )
     lengthscales = np.array([name.split("[")[0].endswith("lengthscale") for name in problem.table.names])
     best, best_value = start, -np.inf

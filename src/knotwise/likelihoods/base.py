@@ -92,6 +92,24 @@ class Likelihood(Part):
         """Draw y given f."""
         raise NotImplementedError(f"{type(self).__name__} must define `sample`.")
 
+    # -- a new observation, for f ~ N(mean, variance) -------------------------------------------
+
+    def response_moments(
+        self, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of y; by quadrature where there is no closed form."""
+        from knotwise.likelihoods.response import response_moments
+
+        return response_moments(self, mean, variance, size)
+
+    def log_predictive_density(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """log of the integral of p(y | f) N(f; mean, variance); by quadrature where there is no closed form."""
+        from knotwise.likelihoods.response import log_predictive_density
+
+        return log_predictive_density(self, y, mean, variance, size)
+
     def support(self, size: np.ndarray | float = 1.0) -> tuple[float, Any]:
         """Lowest and highest possible y (the highest may be one per row)."""
         return -np.inf, np.inf

@@ -68,6 +68,12 @@ class Bernoulli(Likelihood):
         z = mean / np.sqrt(1 + variance)
         return self.conditional_mean(z), self.conditional_variance(z)
 
+    def log_predictive_density(self, y, mean, variance, size=1.0):
+        """Log of the integral of p(y | f) N(f; mean, variance); closed for the probit only."""
+        if self.link == "logit":
+            return super().log_predictive_density(y, mean, variance, size)
+        return self.log_density(y, mean / np.sqrt(1 + variance))
+
     def cdf(self, y, f, size=1.0):
         return np.where(y < 0, 0.0, np.where(y < 1, self.conditional_mean(-np.asarray(f)), 1.0))
 

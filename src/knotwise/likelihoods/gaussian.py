@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import ClassVar
 
 import numpy as np
 
+from knotwise.errors import FitWarning
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
 
 __all__ = ["NOISE_FLOOR", "Gaussian"]
@@ -64,8 +66,25 @@ class Gaussian(Likelihood):
     def sample(self, f, rng, size=1.0):
         return f + np.sqrt(self.value("noise_variance")) * rng.standard_normal(np.shape(f))
 
+    def response_moments(self, mean, variance, size=1.0):
+        return mean, variance + self.value("noise_variance")
+
+    def log_predictive_density(self, y, mean, variance, size=1.0):
+        total = variance + self.value("noise_variance")
+        return -0.5 * (LOG_2PI + np.log(total) + (y - mean) ** 2 / total)
+
     def start(self, variance):
-        return Gaussian(variance / 10 if self.noise_variance is None else self.noise_variance)
+        if self.noise_variance is None:
+            return Gaussian(variance / 10)
+        if np.min(self.noise_variance) > 1e-15 * variance:
+            return self
+        warnings.warn(
+            f"A noise variance of {np.min(self.noise_variance):.1g} cannot be used: it was raised to the floor of "
+            f"{NOISE_FLOOR:.0e} times the variance of y.",
+            FitWarning,
+            stacklevel=6,
+        )
+        return Gaussian(NOISE_FLOOR * variance)
 
     def bounds(self, variance):
         return variance * np.array([[NOISE_FLOOR, 10.0]])

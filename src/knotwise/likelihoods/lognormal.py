@@ -26,8 +26,7 @@ class LogNormal(Multiplicative):
         self.validate()
 
     def log_density(self, y, f, size=1.0):
-        s2 = self.value("variance")
-        return -0.5 * (np.log(2 * np.pi * s2) + self._log_ratio(y, f) ** 2 / s2) - np.log(y)
+        return self.log_predictive_density(y, f, 0.0)
 
     def derivatives(self, y, f, size=1.0):
         W = 1 / self.value("variance")
@@ -50,6 +49,11 @@ class LogNormal(Multiplicative):
 
     def sample(self, f, rng, size=1.0):
         return exp_capped(f + np.sqrt(self.value("variance")) * rng.standard_normal(np.shape(f)))
+
+    def log_predictive_density(self, y, mean, variance, size=1.0):
+        """Log of the integral of p(y | f) N(f; mean, variance)."""
+        total = self.value("variance") + variance
+        return -0.5 * (np.log(2 * np.pi * total) + self._log_ratio(y, mean) ** 2 / total) - np.log(y)
 
     def constant_start(self, y, size=1.0):
         return float(np.mean(np.log(y)))

@@ -26,9 +26,10 @@ def log_or_minus_inf(x):
 
 def deviance_excess(d):
     """exp(d) - 1 - d, never negative: half a unit deviance in terms of a log ratio d."""
+    d = np.asarray(d, float)
     small = np.abs(d) < 0.1
     s = np.where(small, d, 0.0)
-    series = 1.0
+    series = np.ones_like(s)
     for k in range(9, 2, -1):  # e^d - 1 - d = d^2/2 (1 + d/3 (1 + d/4 (...)))
         series = 1 + s / k * series
     return np.where(small, s**2 / 2 * series, exp_capped(d) - 1 - d)

@@ -1,0 +1,151 @@
+"""What every estimator shares: a fit of the latent GP, the posterior of f, and the evidence as a function."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.estimators.assemble import assemble
+from knotwise.estimators.options import selector_from
+from knotwise.estimators.scaling import Scaling
+from knotwise.estimators.summary import Summary, summarize
+from knotwise.estimators.validation import check_count, check_inputs, check_jobs, generator_from
+from knotwise.evidence import Evidence
+from knotwise.knots.fixed import select_exact
+from knotwise.knots.problem import Problem, Selection
+from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
+from knotwise.posterior import FullPosterior, Latent, Posterior, SparsePosterior, sample_latent
+
+__all__ = ["LatentGP"]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit leaves behind: the problem and its solution in the engine's units, and the way back."""
+
+    problem: Problem
+    selection: Selection
+    scaling: Scaling
+    posterior: Posterior
+
+
+class LatentGP(BaseEstimator):
+    """A latent Gaussian process fitted through knots; subclasses give it a response."""
+
+    def _fit_latent(
+        self, X: np.ndarray, y: np.ndarray, *, noise: np.ndarray | None = None, size: np.ndarray | None = None
+    ) -> None:
+        """Fit parameters and knots to checked data, and set the public attributes."""
+        rng = generator_from(self.random_state)
+        selector = selector_from(self.knots, X.shape[1])
+        names = getattr(self, "feature_names_in_", None)
+        with executor_for(check_jobs(self.n_jobs)) as executor:
+            problem, scaling = assemble(self, X, y, noise, size, None if names is None else list(names))
+            problem = replace(problem, executor=executor)
+            selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
+            final = problem.evaluate(selection.theta, selection.Z, selection.jitter, gradient=False)
+        posterior: Posterior = FullPosterior(final.state) if problem.full else SparsePosterior(final.state)
+        self._fit = Fit(replace(problem, executor=Serial()), selection, scaling, posterior)
+        self._publish(final)
+
+    def _publish(self, final: Evidence) -> None:
+        """Set the public attributes in the user's units, and warn once if something did not converge."""
+        fit = self._fit
+        problem, selection, scaling = fit.problem, fit.selection, fit.scaling
+        model = problem.model.with_theta(selection.theta)
+        user = scaling.to_user(model)
+        self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
+        self.nugget_ = user.nugget.variance
+        self.parameters_ = scaling.table_to_user(problem.table.with_theta(selection.theta), model)
+        self.knots_ = scaling.inputs_back(selection.Z)
+        self.n_knots_ = len(selection.Z)
+        self.log_evidence_ = final.value - len(problem.rows) * float(np.log(scaling.y_scale))
+        self.converged_ = selection.result.converged and final.converged
+        self.stop_reason_ = selection.reason
+        self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
+        self.optimize_result_ = selection.result
+        self.n_failed_restarts_ = selection.failed_restarts
+        if not final.converged:
+            warnings.warn(
+                "Newton's method did not reach the mode of the latent function, so predictions are not to be trusted. "
+                "Start from other parameters, or from `mean='constant'`.",
+                FitWarning,
+                stacklevel=4,
+            )
+        elif not self.converged_:
+            bound = self.parameters_.at_bound()
+            warnings.warn(
+                f"The optimiser stopped before it converged ({selection.result.reason}; gradient norm "
+                f"{selection.result.gradient_norm:.1e}{'; at a bound: ' + ', '.join(bound) if bound else ''}). "
+                "The model can be used. To go further, raise `LBFGS(max_iterations=...)`, or try `n_restarts=2`.",
+                FitWarning,
+                stacklevel=4,
+            )
+
+    def predict_latent(self, X: Any) -> Latent:
+        """Posterior mean and variance of the function f at the rows of X, without noise or nugget."""
+        X = self._engine_inputs(X)
+        scaling = self._fit.scaling
+        with single_threaded_blas():
+            latent = self._fit.posterior.latent(X)
+        return Latent(latent.mean * scaling.y_scale + scaling.y_centre, latent.variance * scaling.y_scale**2)
+
+    def _latent_covariance(self, X: Any) -> np.ndarray:
+        X = self._engine_inputs(X)
+        with single_threaded_blas():
+            return self._fit.posterior.covariance(X) * self._fit.scaling.y_scale**2
+
+    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw joint posterior samples of f at the rows of X, [n_samples, n]."""
+        X = self._engine_inputs(X)
+        n_samples = check_count(n_samples, "n_samples", least=1)
+        scaling = self._fit.scaling
+        with single_threaded_blas():
+            samples = sample_latent(self._fit.posterior, X, n_samples, generator_from(random_state))
+        return samples * scaling.y_scale + scaling.y_centre
+
+    def evidence(self, theta: Any = None, gradient: bool = True) -> Evidence:
+        """Log evidence of the training data at theta (default: at the fit), and its gradients.
+
+        theta is in the order of `parameters_`, with logarithms of positive parameters. The knots stay where
+        the fit has them; `knot_gradient` is with respect to `knots_`.
+        """
+        check_is_fitted(self)
+        problem, selection, scaling = self._fit.problem, self._fit.selection, self._fit.scaling
+        engine_theta = selection.theta
+        if theta is not None:
+            theta = np.asarray(theta, float)
+            if theta.shape != selection.theta.shape or not np.isfinite(theta).all():
+                raise InvalidInputError(
+                    f"`theta` must have {len(selection.theta)} finite entries, one for each of "
+                    f"{list(self.parameters_.names)}, but is {theta}."
+                )
+            engine_theta = scaling.theta_to_engine(problem.table, problem.model, theta)
+        with executor_for(check_jobs(self.n_jobs)) as executor:
+            engine = replace(problem, executor=executor).evaluate(
+                engine_theta, selection.Z, selection.jitter, gradient=gradient
+            )
+        knot_gradient = engine.knot_gradient
+        return Evidence(
+            engine.value - len(problem.rows) * float(np.log(scaling.y_scale)),
+            None if engine.gradient is None else scaling.gradient_to_user(problem.model, engine.gradient),
+            None if knot_gradient is None else knot_gradient / scaling.x_scale,
+            None,
+            converged=engine.converged,
+        )
+
+    def summary(self) -> Summary:
+        """What was fitted and decided, in words and in the user's units; shown when printed."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return summarize(self, self._fit.scaling.x_scale, None if names is None else list(names))
+
+    def _engine_inputs(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._fit.scaling.inputs(check_inputs(self, X))

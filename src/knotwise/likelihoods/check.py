@@ -1,0 +1,317 @@
+"""The conformance check of likelihoods: everything that the engine takes for granted of one."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+
+from knotwise.likelihoods.base import Likelihood
+from knotwise.likelihoods.response import log_predictive_density, response_moments
+
+__all__ = ["check_likelihood"]
+
+N_ROWS, N_DRAWS, STEP = 41, 4000, 1e-4
+LARGEST_COUNT = 2**20  # where the sum over all counts is given up
+CURVATURE_REACH = 6.0  # the sign of the curvature is looked at for f from -6 to 6
+
+
+def check_likelihood(
+    likelihood: Likelihood, y: np.ndarray | None = None, size: np.ndarray | float | None = None, seed: int = 0
+) -> None:
+    """Assert that a likelihood keeps the contract of `Likelihood`; the error says which clause it breaks.
+
+    Works for any likelihood, shipped or a user's own; what is not defined (raises NotImplementedError) is skipped. Give
+    some possible `y` if there is no `sample` and y cannot take every value. That the density sums to one, and has the
+    mean and variance it says, is checked if the class says where y lies (`support` or `scales_targets`).
+
+        def test_my_likelihood_conforms():
+            check_likelihood(MyLikelihood(scale=0.7), y=np.array([0.2, 1.0, 7.5]))
+    """
+    rng = np.random.default_rng(seed)
+    given, likelihood = likelihood, likelihood.start(1.0)
+    n = N_ROWS if y is None else len(y)
+    f = rng.uniform(-1.5, 1.5, n)
+    if size is None:  # whole numbers serve as exposures and as trials
+        size = rng.integers(1, 8, n).astype(float) if likelihood.size_name else np.ones(n)
+    size = np.broadcast_to(np.asarray(size, float), n)
+    y = _some_targets(likelihood, f, size, rng) if y is None else np.asarray(y, float)
+
+    _check_parameters(given, likelihood, y, size)
+    _check_derivatives(likelihood, y, f, size)
+    _check_curvature(likelihood, y, size)
+    _check_far_f(likelihood, y, size)
+    _check_latent_of_mean(likelihood, f, size)
+    _check_draws(likelihood, f[:5], size[:5], rng)
+    if type(likelihood).support is not Likelihood.support or likelihood.scales_targets:
+        _check_density(likelihood, f[:7], size[:7])
+    _check_cdf(likelihood, y, f, size)
+    _check_closed_forms(likelihood, y, f, size)
+
+
+def _some_targets(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    try:
+        return np.asarray(likelihood.sample(f, rng, size), float)
+    except NotImplementedError:
+        low, high = likelihood.support(size)
+    y = f + rng.standard_normal(f.shape)
+    if np.isfinite(low):
+        y = low + (np.exp(y) if np.isinf(high).all() else (high - low) * rng.random(f.shape))
+    return np.round(y) if likelihood.discrete else y
+
+
+def _check_parameters(given: Likelihood, started: Likelihood, y: np.ndarray, size: np.ndarray) -> None:
+    """Theta, constructor arguments, starts and bounds."""
+    theta = started.theta
+    if not (theta.shape == (started.size,) and len(started.names) == started.size and np.isfinite(theta).all()):
+        _fail(started, f"theta {theta} must be finite, with the {started.size} entries of `names` {started.names}")
+    moved = theta + np.linspace(0.1, 0.2, len(theta))
+    _same(started, "`with_theta(theta)` has this theta", started.with_theta(moved).theta, moved, rtol=1e-12)
+    _same(started, "`with_theta` leaves the likelihood itself alone", started.theta, theta, rtol=0)
+    for copied, how in [
+        (copy.deepcopy(started).set_params(**started.get_params()), "set_params(**get_params())"),
+        (type(started)(**started.get_params(deep=False)), "the constructor with get_params(deep=False)"),
+        (pickle.loads(pickle.dumps(started)), "pickling"),
+    ]:
+        _same(started, f"{how} keeps theta", copied.theta, theta, rtol=0)
+    opened = copy.deepcopy(given).set_params(**dict.fromkeys(given.transforms))  # every parameter None
+    for variance in (1e-6, 1.0, 1e6):
+        one = opened.start(variance)
+        bounds, natural = one.bounds(variance), _natural(one)
+        if bounds.shape != (one.size, 2):
+            _fail(one, f"`bounds` has shape {bounds.shape}, but theta has {one.size} entries")
+        if not ((bounds[:, 0] <= natural) & (natural <= bounds[:, 1])).all():
+            _fail(one, f"for var(y) = {variance:g} the start {natural} lies outside `bounds` {bounds.tolist()}")
+        if not all(getattr(given, name) is None for name in given.transforms):
+            _same(one, "`start` keeps the values that are known", one.start(2 * variance).theta, one.theta, rtol=0)
+    low, high = started.support(size)
+    extremes = [np.broadcast_to(v, y.shape) for v in (low, high) if started.discrete and np.isfinite(v).all()]
+    for targets in (y, y[:1], *extremes):
+        constant = started.constant_start(targets, size[: len(targets)])
+        if not np.isfinite(constant):
+            _fail(started, f"`constant_start` is {constant} for targets from {targets.min():g} to {targets.max():g}")
+
+
+def _natural(likelihood: Likelihood) -> np.ndarray:
+    values = [np.atleast_1d(np.asarray(likelihood.value(name), float)) for name in likelihood.transforms]
+    return np.concatenate([np.empty(0), *values])
+
+
+def _check_derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
+    """Each derivative against differences of the one before, in f and in every parameter."""
+    log_density, d = likelihood.log_density(y, f, size), likelihood.derivatives(y, f, size)
+    for name, value in (("log_density", log_density), *vars(d).items()):
+        if np.shape(value) != y.shape or not np.isfinite(value).all():
+            _fail(likelihood, f"`{name}` has shape {np.shape(value)} for {len(y)} rows, or an entry that is not finite")
+    _same(likelihood, "`log_density` of one row alone", likelihood.log_density(y[:1], f[:1], size[:1]), log_density[:1])
+    chain = [
+        ("first", d.first, lambda x: likelihood.log_density(y, x, size)),
+        ("second", d.second, lambda x: likelihood.derivatives(y, x, size).first),
+        ("third", d.third, lambda x: likelihood.derivatives(y, x, size).second),
+    ]
+    for name, value, before in chain:
+        _same_slope(likelihood, f"the {name} derivative in f", value, before, f)
+    listed = likelihood.parameter_derivatives(y, f, size)
+    if len(listed) != likelihood.size:
+        _fail(likelihood, f"`parameter_derivatives` has {len(listed)} entries for the parameters {likelihood.names}")
+    for j, (name, in_theta) in enumerate(zip(likelihood.names, listed, strict=True)):
+
+        def moved(t: np.ndarray, j: int = j) -> Likelihood:
+            return likelihood.with_theta(likelihood.theta + t * (np.arange(likelihood.size) == j))
+
+        of: list[tuple[str, np.ndarray, Callable]] = [
+            ("log p", in_theta.log_density, lambda t, at=moved: at(t).log_density(y, f, size)),
+            ("the first derivative", in_theta.first, lambda t, at=moved: at(t).derivatives(y, f, size).first),
+            ("the second derivative", in_theta.second, lambda t, at=moved: at(t).derivatives(y, f, size).second),
+        ]
+        for what, value, function in of:
+            _same_slope(likelihood, f"the derivative of {what} in unconstrained `{name}`", value, function, 0.0)
+
+
+def _same_slope(
+    likelihood: Likelihood, what: str, value: np.ndarray, function: Callable, at: np.ndarray | float
+) -> None:
+    """Compare with the difference quotient whose error is of fourth order in the step."""
+    near = (function(at + STEP) - function(at - STEP)) / (2 * STEP)
+    far = (function(at + 2 * STEP) - function(at - 2 * STEP)) / (4 * STEP)
+    slope = (4 * near - far) / 3
+    rounding = 100 * np.finfo(float).eps * np.abs(function(at)).max() / STEP
+    atol = rounding + 1e-8 * np.abs(value).max()
+    _same(likelihood, f"{what} is what differences give", value, slope, rtol=1e-6, atol=atol)
+
+
+def _check_curvature(likelihood: Likelihood, y: np.ndarray, size: np.ndarray) -> None:
+    """The claim to be log-concave, or else a positive curvature for Newton's steps."""
+    for f in np.linspace(-CURVATURE_REACH, CURVATURE_REACH, 25):
+        at = np.full(y.shape, f)
+        W = likelihood.fisher(y, at, size)
+        if np.shape(W) != y.shape or not (np.isfinite(W) & (W >= 0)).all():
+            _fail(likelihood, f"`fisher` must be finite and not negative, but reaches {np.min(W):.3g} at f = {f:g}")
+        second = likelihood.derivatives(y, at, size).second
+        if likelihood.log_concave and (second > 0).any():
+            row = int(np.argmax(second))
+            _fail(
+                likelihood,
+                f"log p has the second derivative {second[row]:.3g} at y = {y[row]:g}, f = {f:g}: "
+                "set `log_concave = False` and define `fisher`",
+            )
+
+
+def _check_far_f(likelihood: Likelihood, y: np.ndarray, size: np.ndarray) -> None:
+    """A trial step too far gives numbers, however large."""
+    for f in (-40.0, 40.0):
+        at = np.full(y.shape, f)
+        d = likelihood.derivatives(y, at, size)
+        if any(np.isnan(v).any() for v in (likelihood.log_density(y, at, size), d.first, d.second, d.third)):
+            _fail(likelihood, f"`log_density` or `derivatives` is NaN at f = {f:g}")
+
+
+def _check_latent_of_mean(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> None:
+    mean = likelihood.conditional_mean(f, size)
+    if np.shape(mean) != f.shape or not (likelihood.conditional_mean(f + 0.1, size) > mean).all():
+        _fail(likelihood, f"`conditional_mean` must increase in f and have its shape {f.shape}")
+    try:
+        back = likelihood.latent_of_mean(mean, size)
+    except NotImplementedError:
+        return
+    _same(likelihood, "`latent_of_mean` inverts `conditional_mean`", back, f, rtol=1e-8, atol=1e-8)
+
+
+def _check_draws(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: np.random.Generator) -> None:
+    """Draws lie where they can, with the mean and the distribution function that the likelihood says."""
+    f, size = np.repeat(f, N_DRAWS), np.repeat(size, N_DRAWS)
+    try:
+        y = likelihood.sample(f, rng, size)
+    except NotImplementedError:
+        return
+    low, high = likelihood.support(size)
+    if np.shape(y) != f.shape or not ((y >= low) & (y <= high)).all():
+        _fail(
+            likelihood, f"`sample` gives one y per f inside `support`, not shape {np.shape(y)}, {y.min()} to {y.max()}"
+        )
+    _same(likelihood, "`check_targets` takes what `sample` gives", likelihood.check_targets(y, size), y, rtol=0)
+    mean = likelihood.conditional_mean(f, size)
+    claims = [("mean of draws", y - mean, lambda: likelihood.conditional_variance(f, size))]
+    try:
+        P = likelihood.cdf(mean, f, size)
+        claims.append(("share of draws below their mean", (y <= mean) - P, lambda: P * (1 - P)))
+    except NotImplementedError:
+        pass
+    for what, difference, variance in claims:
+        try:
+            error = np.sqrt(variance().reshape(-1, N_DRAWS)[:, 0] / N_DRAWS)
+        except NotImplementedError:
+            error = difference.reshape(-1, N_DRAWS).std(1) / np.sqrt(N_DRAWS)
+        z = difference.reshape(-1, N_DRAWS).mean(1) / error
+        if (np.abs(z) > 5).any():
+            _fail(likelihood, f"the {what} is {z[np.argmax(np.abs(z))]:.1f} standard errors from what it should be")
+
+
+def _check_density(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> None:
+    """The density sums or integrates to one, with the conditional mean and variance."""
+    for one, n in zip(f, size, strict=True):
+        at, weight = _nodes(likelihood, one, n)
+        with np.errstate(all="ignore"):  # far nodes
+            p = weight * np.exp(likelihood.log_density(at, np.full(at.shape, one), np.full(at.shape, n)))
+        mean = float(np.asarray(likelihood.conditional_mean(np.array([one]), np.array([n])))[0])
+        _same(likelihood, f"the density at f = {one:.3g} sums to one", p.sum(), 1.0, rtol=1e-6)
+        sd = _standard_deviation(likelihood, one, n)
+        _same(
+            likelihood, f"`conditional_mean` at f = {one:.3g}", mean, (p * at).sum(), rtol=1e-6, atol=1e-6 * (sd or 1)
+        )
+        if sd is not None and np.isfinite(sd):
+            _same(
+                likelihood, f"`conditional_variance` at f = {one:.3g}", sd**2, (p * (at - mean) ** 2).sum(), rtol=1e-5
+            )
+
+
+def _standard_deviation(likelihood: Likelihood, f: float, size: float) -> float | None:
+    try:
+        return float(np.sqrt(np.asarray(likelihood.conditional_variance(np.array([f]), np.array([size])))[0]))
+    except NotImplementedError:
+        return None
+
+
+def _nodes(likelihood: Likelihood, f: float, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """Values of y that hold all of the distribution, and their weights."""
+    low, high = (float(np.max(bound)) for bound in likelihood.support(np.array([size])))
+    mean = float(np.asarray(likelihood.conditional_mean(np.array([f]), np.array([size])))[0])
+    if likelihood.discrete:
+        reach = 256
+        while reach < LARGEST_COUNT and likelihood.log_density(np.array([mean + reach]), f, size)[0] > -40:
+            reach *= 2
+        y = np.arange(max(low, np.floor(mean) - reach), min(high, np.floor(mean) + reach) + 1)
+        return y, np.ones_like(y)
+    # y = a smooth monotone function of t on the whole line, t = width sinh(u): equal steps in u reach far and stay fine
+    sd = _standard_deviation(likelihood, f, size) or 1.0
+    sd = sd if np.isfinite(sd) else 1.0
+    if np.isinf(low):
+        y_of, slope_of, width = lambda t: mean + sd * np.sinh(t), lambda t: sd * np.cosh(t), 1.0
+    elif np.isinf(high):
+        centre, width = np.log(mean - low), min(1.0, sd / (mean - low))
+        y_of, slope_of = lambda t: low + np.exp(centre + t), lambda t: np.exp(centre + t)
+    else:
+        share = (mean - low) / (high - low)
+        centre, width = np.log(share / (1 - share)), 1.0
+        y_of = lambda t: low + (high - low) / (1 + np.exp(-centre - t))  # noqa: E731
+        slope_of = lambda t: (high - low) / (2 + np.exp(-centre - t) + np.exp(centre + t))  # noqa: E731
+    u = np.linspace(-1.0, 1.0, 8001) * np.arcsinh(300 / width)
+    t = width * np.sinh(u)
+    y, weight = y_of(t), slope_of(t) * width * np.cosh(u) * (u[1] - u[0])
+    inside = (y > low) & (y < high)
+    return y[inside], weight[inside]
+
+
+def _check_cdf(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
+    """The distribution function rises by the density, from 0 below the support to 1 above."""
+    low, high = likelihood.support(size)
+    try:
+        below = likelihood.cdf(np.full(y.shape, max(low - 1, -1e300)), f, size)
+        above = likelihood.cdf(np.minimum(np.broadcast_to(high, y.shape) + 1, 1e300), f, size)
+    except NotImplementedError:
+        return
+    _same(likelihood, "`cdf` is 0 below the support", below, np.zeros(len(y)), atol=1e-8)
+    _same(likelihood, "`cdf` is 1 above the support", above, np.ones(len(y)), atol=1e-8)
+    density = np.exp(likelihood.log_density(y, f, size))
+    if likelihood.discrete:
+        rise = likelihood.cdf(y, f, size) - likelihood.cdf(y - 1, f, size)
+        _same(likelihood, "`cdf` rises by the density at each count", rise, density, atol=1e-10)
+        return
+    room = np.minimum(np.minimum(y - low, high - y), 1.0 / density)
+    rise = (likelihood.cdf(y + 1e-5 * room, f, size) - likelihood.cdf(y - 1e-5 * room, f, size)) / (2e-5 * room)
+    _same(likelihood, "`cdf` has the density as its slope", rise, density, rtol=1e-5, atol=1e-9)
+
+
+def _check_closed_forms(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
+    """Closed forms for f ~ N(mean, variance), where there are any, equal the quadrature."""
+    variance = np.linspace(0.05, 0.6, len(f))
+    if type(likelihood).response_moments is not Likelihood.response_moments:
+        by_formula, by_quadrature = (
+            likelihood.response_moments(f, variance, size),
+            response_moments(likelihood, f, variance, size),
+        )
+        for name, a, b in zip(("mean", "variance"), by_formula, by_quadrature, strict=True):
+            _same(likelihood, f"the {name} in `response_moments`", a, b, rtol=1e-8, atol=1e-12)
+    if type(likelihood).log_predictive_density is not Likelihood.log_predictive_density:
+        expected = log_predictive_density(likelihood, y, f, variance, size)
+        actual = likelihood.log_predictive_density(y, f, variance, size)
+        _same(likelihood, "`log_predictive_density`", actual, expected, rtol=1e-8, atol=1e-8)
+
+
+def _same(
+    likelihood: Likelihood, claim: str, actual: object, expected: object, *, rtol: float = 1e-12, atol: float = 0.0
+) -> None:
+    """Assert a claim that two arrays are equal."""
+    a, b = np.asarray(actual, float), np.asarray(expected, float)
+    if a.shape != b.shape:
+        _fail(likelihood, f"{claim}: shapes {a.shape} and {b.shape}")
+    with np.errstate(invalid="ignore"):
+        wrong = ~np.isclose(a, b, rtol=rtol, atol=atol)
+    if wrong.any():
+        _fail(likelihood, f"{claim}: {a[wrong][0]:.10g} and {b[wrong][0]:.10g} in {wrong.sum()} of {wrong.size} rows")
+
+
+def _fail(likelihood: Likelihood, what: str) -> None:
+    raise AssertionError(f"{likelihood!r}: {what}.")

@@ -1,0 +1,147 @@
+"""Row blocks and executors: sums that are the same bits whoever computes them."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from knotwise.numerics import blocks
+from knotwise.numerics.blocks import (
+    Serial,
+    Threads,
+    available_cores,
+    block_slices,
+    executor_for,
+    rows_per_block,
+    single_threaded_blas,
+    sum_in_order,
+)
+
+
+@pytest.fixture
+def threads():
+    executor = Threads(2)
+    yield executor
+    executor.close()
+
+
+@given(st.integers(0, 2000), st.integers(1, 300))
+def test_slices_cover_every_row_once_and_in_order(n_rows, block_size):
+    slices = block_slices(n_rows, block_size)
+    rows = [i for s in slices for i in range(n_rows)[s]]
+    assert rows == list(range(n_rows))
+    assert all(s.stop - s.start == block_size for s in slices[:-1])
+    assert all(0 < s.stop - s.start <= block_size for s in slices)
+
+
+@given(st.integers(0, 100_000))
+def test_a_block_stays_in_the_cache_unless_it_would_have_too_few_rows(n_knots):
+    rows = rows_per_block(n_knots)
+    assert blocks.MIN_BLOCK_ROWS <= rows <= blocks.MAX_BLOCK_ROWS
+    assert rows == blocks.MIN_BLOCK_ROWS or 8 * rows * n_knots <= blocks.BLOCK_BYTES
+    assert rows >= rows_per_block(n_knots + 1)
+
+
+@pytest.mark.parametrize("n_items", [1, 2, 25])
+def test_threads_return_results_in_the_order_of_the_items_not_of_arrival(n_items, threads):
+    def slow_for_early_items(i):
+        time.sleep(0.002 * (i % 2 == 0))
+        return i
+
+    assert list(threads.map(slow_for_early_items, range(n_items))) == list(range(n_items))
+
+
+def test_threads_do_work_at_the_same_time(threads):
+    both_there = threading.Barrier(2, timeout=10)  # passes only if two items are at work
+    assert sorted(threads.map(lambda i: both_there.wait() >= 0, range(2))) == [True, True]
+
+
+def test_one_item_is_not_handed_to_another_thread(threads):
+    assert list(threads.map(lambda _: threading.get_ident(), [0])) == [threading.get_ident()]
+
+
+def test_sums_are_the_same_bits_for_any_executor(threads, rng):
+    parts = [rng.normal(size=50) * 10.0 ** rng.integers(-8, 8) for _ in range(40)]
+    expected = sum_in_order(Serial().map(np.copy, parts))
+    for executor in (Serial(), threads):
+        assert_array_equal(sum_in_order(executor.map(np.copy, parts)), expected)
+    by_arrival = sum_in_order(iter([np.copy(part) for part in parts[::-1]]))
+    assert (by_arrival != expected).any()  # so the order does matter to the bits
+
+
+def test_a_sum_is_added_from_the_first_part_on():
+    assert sum_in_order(iter(["a", "b", "c"])) == "abc"
+
+
+def test_an_error_in_a_block_reaches_the_caller(threads):
+    def fail(i):
+        raise KeyError(i)
+
+    for executor in (Serial(), threads):
+        with pytest.raises(KeyError):
+            list(executor.map(fail, range(3)))
+
+
+@pytest.mark.parametrize(("n_jobs", "kind"), [(1, Serial), (2, Threads), (3, Threads)])
+def test_the_number_of_jobs_chooses_the_executor(n_jobs, kind):
+    with executor_for(n_jobs) as executor:
+        assert type(executor) is kind
+        assert getattr(executor, "n_threads", 1) == n_jobs
+
+
+@pytest.mark.parametrize("n_jobs", [None, -1])
+def test_no_number_of_jobs_means_the_cores_that_there_are(n_jobs):
+    with executor_for(n_jobs) as executor:
+        assert getattr(executor, "n_threads", 1) == available_cores()
+
+
+def test_an_executor_is_closed_at_the_end_also_after_an_error():
+    with executor_for(2) as executor:
+        pass
+    with pytest.raises(RuntimeError, match="shutdown"):
+        executor.map(abs, [1, 2])
+    with pytest.raises(KeyError), executor_for(2) as executor:
+        raise KeyError
+    with pytest.raises(RuntimeError, match="shutdown"):
+        executor.map(abs, [1, 2])
+
+
+def test_closing_leaves_no_thread_behind():
+    before = threading.active_count()
+    with executor_for(3) as executor:
+        list(executor.map(abs, range(20)))
+    assert threading.active_count() == before
+
+
+def test_available_cores_are_those_that_the_process_may_use():
+    assert 1 <= available_cores() <= os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        assert available_cores() == len(os.sched_getaffinity(0))
+
+
+def test_without_affinity_the_cores_of_the_machine_count(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert available_cores() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert available_cores() == 1
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_inside_and_what_it_had_outside():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with single_threaded_blas():
+            assert blas_threads() == {1}
+        with executor_for(2):
+            assert blas_threads() == {1}
+        assert blas_threads() == before
