@@ -61,3 +61,9 @@ def toy(rng):
 def kernel(request):
     """Each kind of kernel in turn."""
     return request.param
+
+
+@pytest.fixture
+def kernels():
+    """Every kernel by its name."""
+    return KERNELS

@@ -83,7 +83,7 @@ def test_the_inverse_of_an_ill_conditioned_factor_has_a_left_residual_of_roundin
     X = invert_lower(L)
     assert_array_equal(np.triu(X, 1), 0.0)
     bound = 2 * n * EPS * (np.abs(X) @ np.abs(L)) + EPS
-    assert (np.abs(X @ L - np.eye(n)) <= bound).all()
+    assert (np.abs(X @ L - np.eye(n)) / bound).max() <= 1
 
 
 @pytest.mark.parametrize("n", SIZES)

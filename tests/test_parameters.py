@@ -106,7 +106,7 @@ def test_scikit_learn_can_copy_a_part(part):
         (SquaredExponential(), "varience", "variance"),
         (Gaussian(), "noise", "noise_variance"),
         (Linear(), "prior_std", "prior_sd"),
-        (nested(), "k3", "k1"),
+        (nested(), "k22", "k2"),
     ],
 )
 def test_an_unknown_parameter_is_an_error_that_names_the_nearest(part, name, near):

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, testing
-    from knotwise.estimators import GPRegressor
+    from knotwise.estimators import GPClassifier, GPRegressor
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "GPClassifier",
     "GPRegressor",
     "__version__",
     "datasets",
@@ -27,7 +28,7 @@ __all__ = [
     "testing",
 ]
 
-_HOME = {"GPRegressor": "knotwise.estimators"}
+_HOME = {"GPClassifier": "knotwise.estimators.classifier", "GPRegressor": "knotwise.estimators.regressor"}
 
 
 def __getattr__(name: str) -> Any:

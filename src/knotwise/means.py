@@ -21,7 +21,7 @@ class Mean(Part):
 
     offset: float = 0.0
 
-    def bind(self, X: np.ndarray, level: float, second_moment: float) -> Mean:
+    def bind(self, X: np.ndarray, second_moment: float, level: float = 0.0) -> Mean:
         """Return the mean for these inputs, a latent function near `level`, and targets with this mean square."""
         return self
 
@@ -46,7 +46,7 @@ class Constant(Mean):
     def offset(self) -> float:  # type: ignore[override]
         return 0.0 if self.mean is None else self.mean
 
-    def bind(self, X, level, second_moment):
+    def bind(self, X, second_moment, level=0.0):
         return Constant(level) if self.mean is None else self
 
 
@@ -63,7 +63,7 @@ class Linear(Mean):
         self.scale = np.zeros(0)
         self.intercept_sd = 0.0
 
-    def bind(self, X, level, second_moment):
+    def bind(self, X, second_moment, level=0.0):
         new = Linear(self.prior_sd)
         new.offset = level
         new.centre = X.mean(0)

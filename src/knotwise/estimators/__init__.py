@@ -1,5 +1,6 @@
 """Estimators: scikit-learn's face of knotwise."""
 
+from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.regressor import GPRegressor
 
-__all__ = ["GPRegressor"]
+__all__ = ["GPClassifier", "GPRegressor"]

@@ -47,7 +47,8 @@ def assemble(
     scaling = Scaling.of(X, y, options.standardize, targets=likelihood.scales_targets)
     X, y = scaling.inputs(X), scaling.targets(y)
     latent_variance = (float(y.var()) or float((y**2).mean()) or 1.0) if likelihood.scales_targets else 1.0
-    scale = DataScale(_spread(X), latent_variance)
+    largest = 1e5 if likelihood.scales_targets else 1e3  # on a link's scale a sd of 30 is certainty already
+    scale = DataScale(_spread(X), latent_variance, largest)
 
     asked = scaling.to_engine(
         Model(
@@ -64,13 +65,13 @@ def assemble(
     model = Model(
         asked.kernel.start(scale),
         asked.likelihood.start(float(y.var()) or second_moment) if noise is None else Gaussian(float(noise.mean())),
-        asked.mean.bind(X, level, second_moment if likelihood.scales_targets else 1.0),
+        asked.mean.bind(X, second_moment if likelihood.scales_targets else 1.0, level),
         power,
         asked.nugget.start(latent_variance),
     )
 
     held = ["noise_variance"] if noise is not None else []
-    if asked.mean.size and (not informative or asked.mean.mean is not None):
+    if asked.mean.size and (not informative or getattr(asked.mean, "mean", None) is not None):
         held.append("mean")
     if asked.nugget.size and asked.nugget.nugget is not None:
         held.append("nugget")

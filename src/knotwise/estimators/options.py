@@ -53,7 +53,7 @@ def nugget_from(given: Any, likelihood: Likelihood) -> Nugget:
     if isinstance(given, str) and given != "fit":
         raise unknown_option("`nugget`", given, ["fit"])
     learned = isinstance(given, str)
-    if not learned and (isinstance(given, bool) or not isinstance(given, int | float | np.number) or not 0 <= given):
+    if not learned and (isinstance(given, bool) or not isinstance(given, int | float | np.number) or not given >= 0):
         raise InvalidInputError(f"`nugget` is {given!r}; it must be a variance of at least 0, or 'fit'.")
     if not learned and given == 0:
         return NoNugget()

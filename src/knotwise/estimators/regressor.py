@@ -16,6 +16,7 @@ from knotwise.estimators.validation import check_data, check_noise_variance, che
 from knotwise.kernels.base import Kernel
 from knotwise.knots.problem import Selector
 from knotwise.likelihoods.base import Likelihood
+from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.means import Mean
 from knotwise.optimize.base import Optimizer
 
@@ -116,9 +117,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         self.n_jobs = n_jobs
         self.block_size = block_size
 
-    def fit(
-        self, X: Any, y: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
-    ) -> GPRegressor:
+    def fit(self, X: Any, y: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None) -> GPRegressor:
         """Fit parameters and knots to the data.
 
         `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
@@ -196,9 +195,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         ends = [mean + ndtri(p) * np.sqrt(variance) for p in tails]
         return np.column_stack([likelihood.conditional_mean(f, size) for f in ends] if kind == "mean" else ends)
 
-    def predict_exceedance(
-        self, X: Any, threshold: float, exposure: Any = None, trials: Any = None
-    ) -> np.ndarray:
+    def predict_exceedance(self, X: Any, threshold: float, exposure: Any = None, trials: Any = None) -> np.ndarray:
         """Posterior probability that the mean response (a rate, for counts) exceeds the threshold."""
         from scipy.special import ndtr
 
@@ -224,7 +221,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         likelihood = self.likelihood_
         noise = self._known_noise(likelihood, noise_variance, len(latent.mean))
         if noise is not None:
-            likelihood = type(likelihood)(noise)
+            likelihood = Gaussian(noise)  # type: ignore[arg-type]  # one variance per row
         size = check_size(likelihood, len(latent.mean), exposure=exposure, trials=trials)
         return likelihood, latent.mean, latent.variance + self.nugget_, 1.0 if size is None else size
 

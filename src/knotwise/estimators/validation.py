@@ -16,27 +16,30 @@ __all__ = [
     "check_inputs",
     "check_jobs",
     "check_noise_variance",
+    "check_size",
     "generator_from",
+    "refuse_non_finite",
+    "refuse_text",
 ]
 
 
 def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
     """Inputs as a finite float64 array; numbers stored as objects are converted, text is refused by column."""
-    _refuse_text(X)
+    refuse_text(X)
     X = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
-    _refuse_non_finite(X, "X")
+    refuse_non_finite(X, "X")
     return X
 
 
 def check_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets as finite float64 arrays of one length."""
-    _refuse_text(X)
+    refuse_text(X)
     if y is None:
         raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
     X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, y_numeric=True)
     y = np.asarray(y, np.float64)
-    _refuse_non_finite(X, "X")
-    _refuse_non_finite(y, "y")
+    refuse_non_finite(X, "X")
+    refuse_non_finite(y, "y")
     return X, y
 
 
@@ -110,7 +113,8 @@ def generator_from(random_state: Any) -> np.random.Generator:
         ) from None
 
 
-def _refuse_text(X: Any) -> None:
+def refuse_text(X: Any) -> None:
+    """Refuse data frames with a column that holds something else than numbers, by name."""
     if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
         return
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
@@ -126,7 +130,8 @@ def _refuse_text(X: Any) -> None:
                 ) from None
 
 
-def _refuse_non_finite(values: np.ndarray, name: str) -> None:
+def refuse_non_finite(values: np.ndarray, name: str) -> None:
+    """Refuse NaN and infinities, with the first row that has one."""
     # the sum is finite if every entry is (or overflows, which the exact test then clears)
     if np.isfinite(values.sum()):
         return

@@ -18,10 +18,17 @@ __all__ = ["Gradient", "Mode", "likelihood_gradient", "sparse_gradient"]
 class Mode(Protocol):
     """The posterior mode, as the adjoint needs it."""
 
-    gram: np.ndarray
-    T: np.ndarray
-    gamma: np.ndarray
-    has_third: bool
+    @property
+    def gram(self) -> np.ndarray: ...
+
+    @property
+    def T(self) -> np.ndarray: ...
+
+    @property
+    def gamma(self) -> np.ndarray: ...
+
+    @property
+    def has_third(self) -> bool: ...
 
     def sites(self, i: int, block: Rows, seen: Projection) -> Sites: ...
 

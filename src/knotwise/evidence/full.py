@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from knotwise.errors import TooLargeError
@@ -20,9 +18,7 @@ __all__ = ["MAX_FULL_ROWS", "check_full_size", "full_evidence"]
 MAX_FULL_ROWS = 10_000
 
 
-def full_evidence(
-    model: Model, rows: Rows, *, gradient: bool = True, start: np.ndarray | None = None
-) -> Evidence:
+def full_evidence(model: Model, rows: Rows, *, gradient: bool = True, start: np.ndarray | None = None) -> Evidence:
     """Compute the log evidence of the exact GP and, if asked, its gradient in theta.
 
     For Gaussian data it is exact, log N(y; m, K + noise), and costs N^3 flops with the gradient and N^3/3 without;

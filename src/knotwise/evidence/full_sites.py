@@ -35,7 +35,10 @@ def prior_covariance(model: Model, rows: Rows) -> tuple[np.ndarray, Pullback]:
 class Precision(Protocol):
     """R = (P + W^-1)^-1 in a form that is safe for the signs of W."""
 
-    log_det: float  # of I + P W
+    @property
+    def log_det(self) -> float:
+        """log |I + P W|."""
+        ...
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """R x."""

@@ -74,7 +74,9 @@ def gaussian_mode(projector: Projector) -> GaussianMode:
         w = W * damping(model, W, seen.c)
         wr = w * r
         log_W = len(block) * np.log(W) if np.ndim(W) == 0 else np.log(W).sum()
-        return EvidenceSums(weighted_gram(seen.V, w), wr @ seen.V, wr @ r, log_W - trace_term(model, W, seen.c))
+        return EvidenceSums(
+            weighted_gram(seen.V, w), wr @ seen.V, float(wr @ r), float(log_W) - trace_term(model, W, seen.c)
+        )
 
     total = projector.sum(sums)
     B = total.gram.copy()

@@ -95,7 +95,7 @@ class SparseSearch:
             total = self.projector.sum(lambda i, block, seen: self._pass(i, block, seen, step, true_curvature))
         self.sums_tried = total
         psi = total.log_density - 0.5 * (total.prior + self.gamma_tried @ self.gamma_tried)
-        return psi, total.decrement
+        return float(psi), total.decrement
 
     def accept(self) -> None:
         self.now, self.tried = self.tried, [None] * len(self.tried)
@@ -104,10 +104,11 @@ class SparseSearch:
 
     def aim(self) -> None:
         assert self.sums is not None
-        self._factor()
+        self.factor()
         self.target = self.T.T @ (self.T @ self.sums.projected)
 
-    def _factor(self) -> None:
+    def factor(self) -> None:
+        """Factorise B at the current point."""
         assert self.sums is not None
         B = self.sums.gram.copy()
         B.flat[:: len(B) + 1] += 1.0
@@ -162,7 +163,7 @@ def laplace_mode(projector: Projector, start: np.ndarray | None) -> LaplaceMode:
         converged = find_mode(search)
     if search.sums is None:
         raise KnotwiseError("The density of the data is not finite at the prior mean: start from another `mean`.")
-    search._factor()
+    search.factor()
     psi = search.sums.log_density - 0.5 * (search.sums.prior + search.gamma @ search.gamma)
     value = psi - 0.5 * (log_det(search.LB) + search.sums.trace)
     rows = [row for row in search.now if row is not None]

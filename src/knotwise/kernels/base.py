@@ -35,11 +35,17 @@ Pullback = Callable[..., KernelGradient]  # pullback(K_bar, with_X=False)
 class DataScale:
     """Typical sizes in the data, from which parameters get their starts and bounds.
 
-    `spread` is the standard deviation of each input column, `variance` that of the latent function.
+    `spread` is the standard deviation of each input column, `variance` that of the latent function, and `largest`
+    how many times larger a kernel's variance may be.
     """
 
     spread: np.ndarray
     variance: float = 1.0
+    largest: float = 1e5
+
+    @property
+    def variance_bounds(self) -> np.ndarray:
+        return self.variance * np.array([1e-8, self.largest])
 
 
 class Kernel(Part):

@@ -45,7 +45,7 @@ class Constant(WithVariance):
         return self.with_values(variance=scale.variance if self.variance is None else self.variance)
 
     def bounds(self, scale):
-        return scale.variance * np.array([[1e-8, 1e5]])
+        return scale.variance_bounds[None]
 
 
 class Linear(WithVariance):
@@ -169,7 +169,7 @@ class Periodic(WithVariance):
     def bounds(self, scale):
         n_lengthscales = np.size(self.value("lengthscale"))
         return np.vstack(
-            [scale.variance * np.array([1e-8, 1e5])]
+            [scale.variance_bounds]
             + [np.array([1e-2, 1e2])] * n_lengthscales
             + [scale.spread.mean() * np.array([1e-2, 1e2])]
         )

@@ -134,7 +134,7 @@ class Stationary(WithVariance):
     def bounds(self, scale: DataScale) -> np.ndarray:
         spread = scale.spread if np.ndim(self.value("lengthscale")) else np.array([scale.spread.mean()])
         return np.vstack(
-            [scale.variance * np.array([1e-8, 1e5]), np.outer(spread, [1e-3, 1e3])]
+            [scale.variance_bounds, np.outer(spread, [1e-3, 1e3])]
             + [np.array([[1e-2, 1e3]])] * (len(self.transforms) - 2)
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,8 @@ def check_likelihood(
             check_likelihood(MyLikelihood(scale=0.7), y=np.array([0.2, 1.0, 7.5]))
     """
     rng = np.random.default_rng(seed)
-    given, likelihood = likelihood, likelihood.start(1.0)
+    low, high = likelihood.support()
+    given, likelihood = likelihood, likelihood.start(float(np.minimum(high - low, 7.0) ** 2 / 49))
     n = N_ROWS if y is None else len(y)
     f = rng.uniform(-1.5, 1.5, n)
     if size is None:  # whole numbers serve as exposures and as trials
@@ -130,10 +132,8 @@ def _check_derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, siz
             _same_slope(likelihood, f"the derivative of {what} in unconstrained `{name}`", value, function, 0.0)
 
 
-def _same_slope(
-    likelihood: Likelihood, what: str, value: np.ndarray, function: Callable, at: np.ndarray | float
-) -> None:
-    """Compare with the difference quotient whose error is of fourth order in the step."""
+def _same_slope(likelihood: Likelihood, what: str, value: np.ndarray, function: Callable, at: Any) -> None:
+    """Compare with the difference quotient at `at` whose error is of fourth order in the step."""
     near = (function(at + STEP) - function(at - STEP)) / (2 * STEP)
     far = (function(at + 2 * STEP) - function(at - 2 * STEP)) / (4 * STEP)
     slope = (4 * near - far) / 3
@@ -188,9 +188,7 @@ def _check_draws(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: n
         return
     low, high = likelihood.support(size)
     if np.shape(y) != f.shape or not ((y >= low) & (y <= high)).all():
-        _fail(
-            likelihood, f"`sample` gives one y per f inside `support`, not shape {np.shape(y)}, {y.min()} to {y.max()}"
-        )
+        _fail(likelihood, f"`sample` must give one y inside `support` per f, but gives {y.min()} to {y.max()}")
     _same(likelihood, "`check_targets` takes what `sample` gives", likelihood.check_targets(y, size), y, rtol=0)
     mean = likelihood.conditional_mean(f, size)
     claims = [("mean of draws", y - mean, lambda: likelihood.conditional_variance(f, size))]
@@ -215,16 +213,20 @@ def _check_density(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> N
         at, weight = _nodes(likelihood, one, n)
         with np.errstate(all="ignore"):  # far nodes
             p = weight * np.exp(likelihood.log_density(at, np.full(at.shape, one), np.full(at.shape, n)))
-        mean = float(np.asarray(likelihood.conditional_mean(np.array([one]), np.array([n])))[0])
-        _same(likelihood, f"the density at f = {one:.3g} sums to one", p.sum(), 1.0, rtol=1e-6)
-        sd = _standard_deviation(likelihood, one, n)
-        _same(
-            likelihood, f"`conditional_mean` at f = {one:.3g}", mean, (p * at).sum(), rtol=1e-6, atol=1e-6 * (sd or 1)
-        )
+        low, high = (float(np.max(bound)) for bound in likelihood.support(np.array([n])))
+        # a density may be infinite at 1, and floats next to 1 too coarse to hold all of it
+        ends = [p[i] / weight[i] * abs(at[i] - end) for i, end in ((0, low), (-1, high)) if np.isfinite(end)]
+        lost = 0.0 if likelihood.discrete else 10 * sum(ends)
+        mean, sd = _mean(likelihood, one, n), _standard_deviation(likelihood, one, n)
+        where = f"at f = {one:.3g}, summed over y"
+        _same(likelihood, f"the density {where}", p.sum(), 1.0, atol=1e-6 + lost)
+        _same(likelihood, f"`conditional_mean` {where}", mean, p @ at, rtol=1e-6, atol=1e-6 * (sd or 1.0) + lost)
         if sd is not None and np.isfinite(sd):
-            _same(
-                likelihood, f"`conditional_variance` at f = {one:.3g}", sd**2, (p * (at - mean) ** 2).sum(), rtol=1e-5
-            )
+            _same(likelihood, f"`conditional_variance` {where}", sd**2, p @ (at - mean) ** 2, rtol=1e-5, atol=lost)
+
+
+def _mean(likelihood: Likelihood, f: float, size: float) -> float:
+    return float(np.asarray(likelihood.conditional_mean(np.array([f]), np.array([size])))[0])
 
 
 def _standard_deviation(likelihood: Likelihood, f: float, size: float) -> float | None:
@@ -237,10 +239,12 @@ def _standard_deviation(likelihood: Likelihood, f: float, size: float) -> float 
 def _nodes(likelihood: Likelihood, f: float, size: float) -> tuple[np.ndarray, np.ndarray]:
     """Values of y that hold all of the distribution, and their weights."""
     low, high = (float(np.max(bound)) for bound in likelihood.support(np.array([size])))
-    mean = float(np.asarray(likelihood.conditional_mean(np.array([f]), np.array([size])))[0])
+    mean = _mean(likelihood, f, size)
     if likelihood.discrete:
         reach = 256
-        while reach < LARGEST_COUNT and likelihood.log_density(np.array([mean + reach]), f, size)[0] > -40:
+        while reach < LARGEST_COUNT and np.isinf(high):
+            if likelihood.log_density(np.array([np.floor(mean) + reach]), np.array([f]), np.array([size]))[0] < -40:
+                break
             reach *= 2
         y = np.arange(max(low, np.floor(mean) - reach), min(high, np.floor(mean) + reach) + 1)
         return y, np.ones_like(y)
@@ -279,9 +283,9 @@ def _check_cdf(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.nd
         rise = likelihood.cdf(y, f, size) - likelihood.cdf(y - 1, f, size)
         _same(likelihood, "`cdf` rises by the density at each count", rise, density, atol=1e-10)
         return
-    room = np.minimum(np.minimum(y - low, high - y), 1.0 / density)
-    rise = (likelihood.cdf(y + 1e-5 * room, f, size) - likelihood.cdf(y - 1e-5 * room, f, size)) / (2e-5 * room)
-    _same(likelihood, "`cdf` has the density as its slope", rise, density, rtol=1e-5, atol=1e-9)
+    step = 1e-4 * np.minimum(np.minimum(y - low, high - y), np.median(1.0 / density))
+    rise = (likelihood.cdf(y + step, f, size) - likelihood.cdf(y - step, f, size)) / (2 * step)
+    _same(likelihood, "`cdf` has the density as its slope", rise, density, rtol=1e-5, atol=1e-11 / step.min())
 
 
 def _check_closed_forms(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:

@@ -1,0 +1,180 @@
+"""GPClassifier: Gaussian process classification through knots, with scikit-learn's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from knotwise.errors import InvalidInputError
+from knotwise.estimators.regressor import GPRegressor
+from knotwise.estimators.summary import Summary
+from knotwise.estimators.validation import check_inputs, generator_from, refuse_non_finite, refuse_text
+from knotwise.kernels.base import Kernel
+from knotwise.knots.problem import Selector
+from knotwise.knots.simultaneous import Simultaneous
+from knotwise.likelihoods import Bernoulli
+from knotwise.means import Mean
+from knotwise.optimize.base import Optimizer
+from knotwise.posterior import Latent
+
+__all__ = ["GPClassifier"]
+
+
+class GPClassifier(ClassifierMixin, BaseEstimator):
+    """Gaussian process classification through knots: two classes, or several by one model against the rest each.
+
+    Parameters
+    ----------
+    link : "logit" or "probit"
+        From the latent function to the probability of a class.
+    knots : int, array [K, D] or selector
+        A number of knots starts with k-means within each class.
+
+    The other parameters are those of `GPRegressor`.
+
+    Attributes
+    ----------
+    classes_ : the labels, in sorted order
+    models_ : the latent models: one for two classes (of the second class), else one for each class
+    knots_, n_knots_, parameters_, kernel_, stop_reason_, converged_, jitter_ : of the model, or a list of them
+    log_evidence_ : of the model, or the sum over models
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPClassifier
+    >>> X = np.linspace(-2, 2, 60)[:, None]
+    >>> gp = GPClassifier(knots=6, random_state=0).fit(X, np.where(X[:, 0] > 0, "right", "left"))
+    >>> gp.predict([[-1.5], [1.5]]).tolist()
+    ['left', 'right']
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        link: str = "logit",
+        approximation: str | float | None = None,
+        knots: int | np.ndarray | Selector = 50,
+        mean: str | float | Mean = "constant",
+        nugget: str | float = 0.0,
+        fixed: Sequence[str] | str = (),
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        jitter: float | None = None,
+        optimizer: str | Optimizer | None = "lbfgs",
+        n_restarts: int = 0,
+        standardize: str | bool = "columns",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        block_size: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.link = link
+        self.approximation = approximation
+        self.knots = knots
+        self.mean = mean
+        self.nugget = nugget
+        self.fixed = fixed
+        self.bounds = bounds
+        self.jitter = jitter
+        self.optimizer = optimizer
+        self.n_restarts = n_restarts
+        self.standardize = standardize
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.block_size = block_size
+
+    def fit(self, X: Any, y: Any) -> GPClassifier:
+        """Fit one latent model (two classes), or one for each class against the rest."""
+        refuse_text(X)
+        X_given = X
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
+        refuse_non_finite(X, "X")
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInputError(
+                f"y has one class only, {self.classes_[0]!r}: a classifier needs at least 2 classes. "
+                "Add rows of another class."
+            )
+        rng = generator_from(self.random_state)
+        wanted = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "link"}
+        if isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool) and self.knots >= 2:
+            options["knots"] = Simultaneous(int(self.knots), initial="kmeans-per-class")
+        named = X_given if hasattr(X_given, "columns") else X
+        self.models_ = [
+            GPRegressor(likelihood=Bernoulli(self.link), **options | {"random_state": rng}).fit(
+                named, (codes == code).astype(float)
+            )
+            for code in wanted
+        ]
+        for name in ("knots_", "n_knots_", "parameters_", "kernel_", "stop_reason_", "converged_", "jitter_"):
+            values = [getattr(model, name) for model in self.models_]
+            setattr(self, name, values[0] if len(values) == 1 else values)
+        self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Posterior mean of the latent function: [n] for two classes, else [n, classes]."""
+        latent = self.predict_latent(X)
+        return latent.mean if isinstance(latent, Latent) else np.column_stack([f.mean for f in latent])
+
+    def predict_latent(self, X: Any) -> Latent | list[Latent]:
+        """Posterior mean and variance of the latent function, or of one for each class."""
+        latents = [model.predict_latent(rows) for model, rows in self._rows_for_models(X)]
+        return latents[0] if len(latents) == 1 else latents
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each class, [n, classes]; those of several models are scaled to sum to one."""
+        p = np.column_stack([model.predict(rows) for model, rows in self._rows_for_models(X)])
+        if p.shape[1] == 1:
+            return np.hstack([1 - p, p])
+        return p / p.sum(1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def predict_interval(self, X: Any, level: float = 0.95, kind: str = "mean") -> np.ndarray:
+        """Central interval, [n, 2], of the probability ("mean") or the "latent" f of the second of two classes."""
+        check_is_fitted(self)
+        if len(self.models_) > 1 or kind == "observation":
+            raise InvalidInputError(
+                "Intervals are of the probability or the latent function of one model: for several classes ask "
+                "`models_[k].predict_interval(...)`; a label has no interval."
+            )
+        ((model, rows),) = self._rows_for_models(X)
+        return model.predict_interval(rows, level, kind)
+
+    def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
+        """Log probability of each label y, [n]."""
+        proba = self.predict_proba(X)
+        y = np.asarray(y)
+        codes = np.clip(np.searchsorted(self.classes_, y), 0, len(self.classes_) - 1)
+        wrong = np.flatnonzero(self.classes_[codes] != y)
+        if y.shape != (len(proba),) or len(wrong):
+            raise InvalidInputError(
+                f"y must be {len(proba)} labels from {self.classes_.tolist()}"
+                + (f", but is {y[wrong[0]]!r} in row {wrong[0]}." if len(wrong) else f", but has shape {y.shape}.")
+            )
+        return np.log(proba[np.arange(len(y)), codes])
+
+    def summary(self) -> Summary:
+        """What was fitted and decided, for each model."""
+        check_is_fitted(self)
+        labels = self.classes_[1:] if len(self.models_) == 1 else self.classes_
+        return Summary(
+            "\n\n".join(
+                f"class {label!r}: {model.summary()}" for label, model in zip(labels, self.models_, strict=True)
+            )
+        )
+
+    def _rows_for_models(self, X: Any) -> list[tuple[GPRegressor, Any]]:
+        check_is_fitted(self)
+        checked = check_inputs(self, X)
+        return [(model, X if hasattr(X, "columns") else checked) for model in self.models_]
