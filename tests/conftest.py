@@ -25,7 +25,7 @@ KERNELS = {
     "product": k.SquaredExponential(1.2, 0.9) * k.Periodic(1.0, 1.1, period=1.7),
     "columns": k.Matern52(1.1, 0.6).on(0) * k.Linear(0.8).on(1) + k.Constant(0.5) + k.Matern12(0.4, 0.8).on([1, 0]),
 }
-MEANS = {"zero": means.Zero(), "constant": means.Constant(0.4), "linear": means.Linear(prior_sd=3.0)}
+MEANS = {"zero": means.Zero(), "constant": means.Constant(0.4), "linear": means.Linear(prior_sd=1.0)}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Toy:
 
     def problem(self, kernel, power=1.0, mean="constant", *, known_noise=False, jitter=1e-4):
         """Model, rows, knots and jitter: the arguments of an evidence."""
-        bound = MEANS[mean].bind(self.X, float((self.y**2).mean()))
+        bound = MEANS[mean].bind(self.X, level=0.2, second_moment=float((self.y**2).mean()))
         rows = Rows(self.X, self.y, self.noise if known_noise else None, bound.basis(self.X))
         return Model(kernel, Gaussian(0.3), bound, power), rows, self.Z, Jitter(jitter, self.X[:5])
 

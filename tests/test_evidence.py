@@ -22,10 +22,6 @@ POWERS = [1.0, 0.5, 0.1, 0.0]
 SETTINGS = [("constant", False), ("constant", True), ("linear", False), ("linear", True)]
 
 
-def block_size(rows, n_blocks):
-    return -(-len(rows) // n_blocks)
-
-
 def whitened(evidence, X):
     """V of the rows X, [N, K], from the state of an evidence."""
     state = evidence.state
@@ -35,13 +31,15 @@ def whitened(evidence, X):
 # -- the dense twin -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_blocks", [1, 3, 7])
 @pytest.mark.parametrize(("mean", "known_noise"), SETTINGS)
 @pytest.mark.parametrize("power", POWERS)
-def test_evidence_equals_the_dense_formula(kernel, power, mean, known_noise, n_blocks, toy):
+def test_evidence_equals_the_dense_formula_in_any_number_of_blocks(kernel, power, mean, known_noise, toy):
     model, rows, Z, jitter = toy.problem(kernel, power, mean, known_noise=known_noise)
-    found = sparse_evidence(model, rows, Z, jitter=jitter, block_size=block_size(rows, n_blocks))
-    assert_allclose(found.value, dense_sparse_evidence(model, rows, Z, jitter), rtol=1e-10)
+    expected = dense_sparse_evidence(model, rows, Z, jitter)
+    for n_blocks in (1, 3, 7):
+        size = -(-len(rows) // n_blocks)
+        found = sparse_evidence(model, rows, Z, jitter=jitter, block_size=size, gradient=False)
+        assert_allclose(found.value, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_knots", [1, 40, 130, 200])
@@ -191,7 +189,7 @@ def test_blocks_kept_and_blocks_streamed_agree(kernel, power, toy):
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 2**28])
-@pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("power", [0.5, 0.0])
 def test_threads_give_the_same_bits_as_one_thread(kernel, power, keep_bytes, toy):
     model, rows, Z, jitter = toy.problem(kernel, power, "linear")
     arguments = {"jitter": jitter, "block_size": 3, "keep_bytes": keep_bytes}
@@ -303,15 +301,6 @@ def test_the_power_goes_to_0_without_a_jump(kernel, known_noise, toy):
     # what the power changes is proportional to it, down to the rounding of the value
     far = sparse_evidence(model.with_power(1e-5), rows, Z, jitter=jitter)
     assert_allclose(near.value - limit.value, (far.value - limit.value) / 100, rtol=0.02, atol=1e-11 * abs(limit.value))
-
-
-def test_the_value_falls_as_the_power_goes_to_0_when_noise_is_small(toy):
-    """-log(1 + alpha t) / alpha rises with alpha, and a small c changes nothing else: FIC above VFE."""
-    model, rows, _, _ = toy.problem(Matern32(1.1, 0.7), mean="zero")
-    values = [
-        sparse_evidence(model.with_power(p), rows, rows.X[::2], jitter=Jitter(1e-8, rows.X[:3])).value for p in POWERS
-    ]
-    assert values == sorted(values, reverse=True)
 
 
 @pytest.mark.parametrize("mean", ["zero", "linear"])

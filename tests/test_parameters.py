@@ -147,7 +147,7 @@ def test_a_part_shows_what_it_was_given_and_not_what_is_open():
 
 def test_the_basis_of_a_linear_mean_is_centred_and_scaled_by_the_data(rng):
     X = rng.normal(loc=50.0, scale=[3.0, 0.1], size=(60, 2))
-    basis = Linear(prior_sd=2.0).bind(X, second_moment=9.0).basis(X)
+    basis = Linear(prior_sd=2.0).bind(X, level=0.0, second_moment=9.0).basis(X)
     assert basis.shape == (60, 3)
     assert_allclose(basis[:, 0], 6.0, rtol=1e-14)
     assert_allclose(basis[:, 1:].mean(0), 0.0, atol=1e-10)
@@ -156,7 +156,7 @@ def test_the_basis_of_a_linear_mean_is_centred_and_scaled_by_the_data(rng):
 
 def test_a_constant_column_has_no_slope(rng):
     X = np.column_stack([rng.normal(size=20), np.full(20, 7.0)])
-    assert_array_equal(Linear().bind(X, 1.0).basis(X)[:, 2], 0.0)
+    assert_array_equal(Linear().bind(X, level=0.0, second_moment=1.0).basis(X)[:, 2], 0.0)
 
 
 # -- the table ------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ class Beta(Likelihood):
 
     def start(self, variance):
         # var(y) is at most 1 / (4 (1 + phi))
-        return self if self.precision is not None else Beta(float(np.clip(0.25 / max(variance, 1e-6), 1.0, 1e3)))
+        return self if self.precision is not None else type(self)(float(np.clip(0.25 / max(variance, 1e-6), 1.0, 1e3)))
 
     def bounds(self, variance):
         return np.array([[1e-2, 1e6]])

@@ -22,9 +22,6 @@ class Exponential(Gamma):
     def __init__(self) -> None:
         self.shape = 1.0
 
-    def log_density(self, y, f, size=1.0):
-        return super().log_density(np.maximum(y, np.finfo(float).tiny), f)  # a density at 0 as well
-
     def parameter_derivatives(self, y, f, size=1.0):
         return []
 

@@ -57,7 +57,7 @@ class Gamma(Multiplicative):
         return exp_capped(f) * np.maximum(rng.standard_gamma(k, np.shape(f)) / k, SMALLEST)
 
     def start(self, variance) -> Likelihood:
-        return self if self.shape is not None else Gamma(2.0)
+        return self if self.shape is not None else type(self)(2.0)
 
     def bounds(self, variance):
         return np.array([[1e-2, 1e5]])

@@ -59,7 +59,7 @@ class LogNormal(Multiplicative):
         return float(np.mean(np.log(y)))
 
     def start(self, variance):
-        return self if self.variance is not None else LogNormal(0.25)  # var(y) says nothing of var(log y)
+        return self if self.variance is not None else type(self)(0.25)  # var(y) says nothing of var(log y)
 
     def bounds(self, variance):
         return np.array([[1e-8, 1e2]])

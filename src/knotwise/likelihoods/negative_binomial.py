@@ -86,7 +86,7 @@ class NegativeBinomial(Counts):
         return rng.poisson(np.minimum(rate, LARGEST_RATE)).astype(float)
 
     def start(self, variance):
-        return self if self.dispersion is not None else NegativeBinomial(0.3)
+        return self if self.dispersion is not None else type(self)(0.3)
 
     def bounds(self, variance):
         return np.array([[1e-6, 1e3]])

@@ -101,10 +101,10 @@ class StudentT(Likelihood):
 
     def start(self, variance):
         scale = float(np.sqrt(variance / 10)) if self.scale is None else self.scale
-        return StudentT(scale, 4.0 if self.df is None else self.df)
+        return type(self)(scale, 4.0 if self.df is None else self.df)
 
     def bounds(self, variance):
         return np.array([[np.sqrt(NOISE_FLOOR * variance), np.sqrt(10 * variance)], [1.0, 200.0]])
 
     def scaled(self, factor):
-        return StudentT(None if self.scale is None else self.scale * factor**0.5, self.df)
+        return type(self)(None if self.scale is None else self.scale * factor**0.5, self.df)

@@ -58,7 +58,7 @@ class Weibull(Multiplicative):
         return exp_capped(f) * np.maximum(error, SMALLEST)
 
     def start(self, variance):
-        return self if self.shape is not None else Weibull(1.0)
+        return self if self.shape is not None else type(self)(1.0)
 
     def bounds(self, variance):
         return np.array([[0.05, 100.0]])

@@ -1,0 +1,202 @@
+"""Posteriors, against dense conditioning, closed forms and many samples."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from knotwise import posterior as module
+from knotwise.errors import TooLargeError
+from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
+from knotwise.kernels import Matern12, Matern32, SquaredExponential
+from knotwise.likelihoods import Gaussian
+from knotwise.means import Zero
+from knotwise.posterior import FullPosterior, SparsePosterior, sample_latent
+from knotwise.testing import dense_full_posterior, dense_sparse_posterior
+
+POWERS = [1.0, 0.5, 0.1, 0.0]
+SETTINGS = [("zero", False), ("constant", True), ("linear", False), ("linear", True)]
+
+
+def sparse(model, rows, Z, jitter):
+    return SparsePosterior(sparse_evidence(model, rows, Z, jitter=jitter, gradient=False).state)
+
+
+def full(model, rows):
+    return FullPosterior(full_evidence(model, rows, gradient=False).state)
+
+
+def assert_posterior(posterior, X, mean, covariance):
+    size = np.abs(covariance).max()
+    latent = posterior.latent(X)
+    assert_allclose(latent.mean, mean, rtol=1e-8, atol=1e-8 * np.abs(mean).max())
+    assert_allclose(latent.variance, covariance.diagonal(), rtol=1e-8, atol=1e-10 * size)
+    assert_allclose(latent.std, np.sqrt(latent.variance), rtol=1e-14)
+    assert_allclose(posterior.covariance(X), covariance, rtol=1e-8, atol=1e-10 * size)
+
+
+# -- the dense twin -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mean", "known_noise"), SETTINGS)
+@pytest.mark.parametrize("power", POWERS)
+def test_the_sparse_posterior_is_the_joint_prior_conditioned_on_the_data(kernel, power, mean, known_noise, toy):
+    problem = toy.problem(kernel, power, mean, known_noise=known_noise)
+    X_new = np.vstack([toy.X_new, toy.Z[:2], toy.X[:2]])  # new rows, knots and data
+    assert_posterior(sparse(*problem), X_new, *dense_sparse_posterior(*problem, X_new))
+
+
+@pytest.mark.parametrize(("mean", "known_noise"), SETTINGS)
+def test_the_full_posterior_is_the_prior_conditioned_on_the_data(kernel, mean, known_noise, toy):
+    model, rows, _, _ = toy.problem(kernel, mean=mean, known_noise=known_noise)
+    X_new = np.vstack([toy.X_new, toy.X[:2]])
+    assert_posterior(full(model, rows), X_new, *dense_full_posterior(model, rows, X_new))
+
+
+# -- closed forms ---------------------------------------------------------------------------------------------
+
+
+def test_one_row_and_a_knot_on_it_are_the_scalar_formula():
+    """E f(x) = k(x, 0) y / (k + noise), var f(x) = k - k(x, 0)^2 / (k + noise)."""
+    rows = Rows(np.zeros((1, 1)), np.array([1.5]), None, np.empty((1, 0)))
+    x = np.linspace(-3, 3, 7)
+    cross = 2 * np.exp(-np.abs(x))
+    for power in POWERS:
+        model = Model(Matern12(2.0, 1.0), Gaussian(0.5), Zero(), power)
+        for posterior in (sparse(model, rows, rows.X, Jitter(0.0, rows.X)), full(model, rows)):
+            latent = posterior.latent(x[:, None])
+            assert_allclose(latent.mean, cross * 1.5 / 2.5, rtol=1e-13)
+            assert_allclose(latent.variance, 2 - cross**2 / 2.5, rtol=1e-13)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
+def test_far_from_the_data_and_the_knots_the_prior_is_left(power, toy):
+    problem = toy.problem(SquaredExponential(1.3, 0.8), power)
+    far = np.array([[100.0, 0.0], [0.0, -100.0]])
+    for posterior in (sparse(*problem), full(*problem[:2])):
+        assert_array_equal(posterior.latent(far).mean, 0.4)
+        assert_allclose(posterior.covariance(far), 1.3 * np.eye(2), rtol=1e-14)
+
+
+@pytest.mark.parametrize("power", [None, 1.0, 0.5, 0.0])
+def test_far_away_a_linear_mean_predicts_like_bayesian_linear_regression(power, toy):
+    """Where the kernel has died away, f = offset + phi' beta + its prior; beta by generalised least squares.
+
+    The coefficients of the basis Phi S^(1/2) have prior N(0, I), so the posterior covariance is
+    (I + Phi' C^-1 Phi)^-1 with C the covariance of the data about the trend.
+    """
+    problem = toy.problem(SquaredExponential(1.3, 0.8), 1.0 if power is None else power, "linear")
+    model, rows, Z, jitter = problem
+    kernel, offset = model.kernel, model.mean.offset
+    if power is None:
+        posterior, C = full(model, rows), kernel(rows.X, rows.X)
+    else:
+        posterior = sparse(*problem)
+        Kuu = kernel(Z, Z) + jitter.relative * 1.3 * np.eye(len(Z))
+        C = kernel(rows.X, Z) @ np.linalg.inv(Kuu) @ kernel(Z, rows.X)
+        C += power * np.diag(1.3 - C.diagonal())
+    precision = np.linalg.inv(C + 0.3 * np.eye(len(rows)))
+    covariance = np.linalg.inv(np.eye(3) + rows.basis.T @ precision @ rows.basis)
+    beta = covariance @ rows.basis.T @ precision @ (rows.y - offset)
+
+    far = np.array([[50.0, 0.0], [0.0, -60.0], [500.0, 700.0]])
+    phi = model.mean.basis(far)
+    latent = posterior.latent(far)
+    assert_allclose(latent.mean, offset + phi @ beta, rtol=1e-8)
+    assert_allclose(latent.variance, 1.3 + np.einsum("np,pq,nq->n", phi, covariance, phi), rtol=1e-8)
+    assert latent.variance[2] > 50 * latent.variance[0]  # it grows with the square of the distance
+
+
+# -- numerical safety -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-6, 1e-10, 1e-14])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32])
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
+def test_the_variance_is_never_negative_and_tends_to_the_noise_at_knots_on_the_data(kind, power, noise, rng):
+    X = np.linspace(0, 3, 12)[:, None]
+    model = Model(kind(1.0, 0.7), Gaussian(noise), Zero(), power)
+    rows = Rows(X, np.sin(X[:, 0]), None, np.empty((12, 0)))
+    posterior = sparse(model, rows, X, Jitter(1e-10, X[:1]))
+    everywhere = np.vstack([X, X + 1e-9, np.linspace(-1, 4, 101)[:, None]])
+    variance = posterior.latent(everywhere).variance
+    assert (variance >= 0).all()
+    assert (variance[:12] <= noise + 1e-8).all()  # the jitter leaves up to 1e-10 times the condition of Kuu
+    assert (posterior.covariance(everywhere).diagonal() >= 0).all()
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-6, 1e-10])
+def test_the_variance_of_the_exact_gp_is_positive_and_below_the_noise_at_the_data(noise):
+    X = np.linspace(0, 3, 12)[:, None]
+    model = Model(Matern32(1.0, 0.7), Gaussian(noise), Zero())
+    posterior = full(model, Rows(X, np.sin(X[:, 0]), None, np.empty((12, 0))))
+    variance = posterior.latent(X).variance
+    assert (variance > 0).all() and (variance <= noise * (1 + 1e-6) + 1e-14).all()
+
+
+@pytest.mark.parametrize("power", [None, 1.0, 0.0])
+def test_prediction_in_batches_is_prediction_in_one_piece(power, toy, rng, monkeypatch):
+    problem = toy.problem(Matern32(1.1, 0.7), power or 0.0, "linear")
+    posterior = full(*problem[:2]) if power is None else sparse(*problem)
+    X_new = rng.normal(size=(103, 2))
+    whole = posterior.latent(X_new)
+    for size in (1, 10, 102):
+        monkeypatch.setattr(module, "rows_per_block", lambda _, size=size: size)
+        pieces = posterior.latent(X_new)
+        assert_allclose(pieces.mean, whole.mean, rtol=1e-12, atol=1e-13)
+        assert_allclose(pieces.variance, whole.variance, rtol=1e-12)
+
+
+@pytest.mark.parametrize("power", [None, 1.0, 0.0])
+def test_the_diagonal_of_the_covariance_is_the_variance_to_the_bit(kernel, power, toy):
+    problem = toy.problem(kernel, power or 0.0)
+    posterior = full(*problem[:2]) if power is None else sparse(*problem)
+    covariance = posterior.covariance(toy.X_new)
+    assert_array_equal(covariance.diagonal(), posterior.latent(toy.X_new).variance)
+    assert_allclose(covariance, covariance.T, rtol=1e-12, atol=1e-13)
+
+
+def test_no_rows_give_no_predictions(toy):
+    problem = toy.problem(Matern32(1.1, 0.7))
+    for posterior in (sparse(*problem), full(*problem[:2])):
+        assert posterior.latent(np.empty((0, 2))).mean.shape == (0,)
+
+
+def test_a_joint_covariance_that_is_too_large_is_refused_with_advice(toy, monkeypatch):
+    monkeypatch.setattr(module, "MAX_JOINT_ROWS", 8)
+    with pytest.raises(TooLargeError, match=r"9 rows .*the limit is 8 rows.*return_std"):
+        sparse(*toy.problem(Matern32(1.1, 0.7))).covariance(toy.X_new)
+
+
+# -- samples --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [None, 1.0, 0.0])
+def test_samples_have_the_mean_and_the_covariance_of_the_posterior(power, toy, rng):
+    problem = toy.problem(Matern32(1.1, 0.7), power or 0.0, "linear")
+    posterior = full(*problem[:2]) if power is None else sparse(*problem)
+    n = 4000
+    samples = sample_latent(posterior, toy.X_new, n, rng)
+    mean, covariance = posterior.latent(toy.X_new).mean, posterior.covariance(toy.X_new)
+    variance = covariance.diagonal()
+    assert samples.shape == (n, len(toy.X_new))
+    assert (np.abs(samples.mean(0) - mean) <= 5 * np.sqrt(variance / n)).all()
+    # a sample covariance of normals has variance (C_ij^2 + C_ii C_jj) / n
+    error = np.sqrt((covariance**2 + np.outer(variance, variance)) / n)
+    assert (np.abs(np.cov(samples.T) - covariance) <= 5 * error).all()
+
+
+def test_samples_at_equal_rows_are_equal_and_the_same_generator_gives_the_same_bits(toy):
+    posterior = sparse(*toy.problem(SquaredExponential(1.3, 0.8)))
+    X = np.vstack([toy.X_new, toy.X_new])
+    samples = sample_latent(posterior, X, 20, np.random.default_rng(3))
+    assert_allclose(samples[:, :9], samples[:, 9:], atol=1e-4)
+    assert_array_equal(samples, sample_latent(posterior, X, 20, np.random.default_rng(3)))
+
+
+def test_samples_on_a_grid_finer_than_the_factorisation_can_resolve_stay_finite(toy):
+    posterior = sparse(*toy.problem(SquaredExponential(1.3, 0.8)))
+    line = np.column_stack([np.linspace(-2, 2, 300), np.zeros(300)])
+    samples = sample_latent(posterior, line, 50, np.random.default_rng(3))
+    assert np.isfinite(samples).all()
+    spread = posterior.latent(line).std
+    assert (np.abs(samples - posterior.latent(line).mean) <= 6 * spread + 1e-3).all()
