@@ -9,6 +9,7 @@ from knotwise import kernels as k
 from knotwise import means
 from knotwise.evidence import Jitter, Model, Rows
 from knotwise.likelihoods import Gaussian
+from knotwise.numerics.blocks import single_threaded_blas
 
 # for data with two columns, of unit size
 KERNELS = {
@@ -43,6 +44,13 @@ class Toy:
         bound = MEANS[mean].bind(self.X, level=0.2, second_moment=float((self.y**2).mean()))
         rows = Rows(self.X, self.y, self.noise if known_noise else None, bound.basis(self.X))
         return Model(kernel, Gaussian(0.3), bound, power), rows, self.Z, Jitter(jitter, self.X[:5])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread():
+    """As in a fit; on matrices as small as these, further threads only wait for each other."""
+    with single_threaded_blas():
+        yield
 
 
 @pytest.fixture

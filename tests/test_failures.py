@@ -223,7 +223,7 @@ def test_a_constant_column_changes_no_prediction(constant, place, data):
 
 def test_the_lengthscale_of_a_constant_column_is_bounded(data):
     """Case 5: length-scale bounded."""
-    X, y, X_new = data
+    X, y, _ = data
     table = fit(np.insert(X, 2, 0.1, axis=1), y, kernel=SquaredExponential(ard=True)).parameters_
     assert (table.lower <= table.values).all() and (table.values <= table.upper).all()
     assert np.isfinite(table.theta_bounds).all()
@@ -404,7 +404,9 @@ def test_predictive_variances_are_never_negative_on_dense_data_with_tiny_noise(o
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"approximation": "fic"}, {"approximation": "full"}, {"mean": "linear"}, {"kernel": Linear()}], ids=str
+    "options",
+    [{}, {"approximation": "fic"}, {"approximation": "full"}, {"mean": "linear"}, {"kernel": Linear()}],
+    ids=str,
 )
 @pytest.mark.filterwarnings("ignore::knotwise.errors.FitWarning")
 def test_std_and_covariance_agree_on_nearly_linear_data(options):
@@ -577,7 +579,7 @@ def test_a_text_column_of_a_data_frame_is_named(values, data):
     X, y, _ = data
     frame = pd.DataFrame({"lstat": X[:, 0], "colour": values, "rm": X[:, 1]})
     for column in (frame["colour"], frame["colour"].astype("category")):
-        with pytest.raises(InvalidInputError, match="'colour'.*not a number"):
+        with pytest.raises(InvalidInputError, match=r"'colour'.*not a number"):
             fit(frame.assign(colour=column), y)
 
 
@@ -716,7 +718,7 @@ def test_an_option_that_cannot_be_used_is_refused_by_its_name(option, given, dat
 
 def test_knots_that_are_not_finite_are_refused_with_that_reason(data):
     X, y, _ = data
-    with pytest.raises(InvalidInputError, match="NaN|nan|not finite"):
+    with pytest.raises(InvalidInputError, match=r"NaN|nan|not finite"):
         fit(X, y, knots=put(np.ones((3, 2)), 1, np.nan, column=0))
 
 
@@ -790,7 +792,7 @@ def test_a_level_outside_0_and_1_is_refused(level, data):
 @pytest.mark.parametrize("theta", [[1.0, 2.0], 3.0, np.zeros((4, 1)), np.zeros(5)])
 def test_a_theta_of_the_wrong_length_is_refused_with_the_names(theta, data):
     X, y, _ = data
-    with pytest.raises(InvalidInputError, match="4 entries.*'lengthscale', 'noise_variance'"):
+    with pytest.raises(InvalidInputError, match=r"4 entries.*'lengthscale', 'noise_variance'"):
         fit(X, y).evidence(theta)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
+from knotwise.evidence.scores import RowScores, rank_one_gains, row_scores
 from knotwise.knots.initial import Initial, initial_knots
+from knotwise.knots.trace import KnotTrace
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order
 from knotwise.numerics.parameters import ParameterTable
@@ -44,6 +46,8 @@ class Selection:
     result: OptimizeResult
     reason: str
     failed_restarts: int = 0
+    trace: KnotTrace = field(default_factory=KnotTrace)
+    power: float | None = None  # the power to predict with, where it is not the model's
 
 
 class Selector(Protocol):
@@ -110,6 +114,34 @@ class Problem:
         if evidence.start is not None and evidence.converged:
             self.memory["start"] = evidence.start
         return evidence
+
+    def scores(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter) -> RowScores:
+        """Row by row, what the knots leave unexplained."""
+        scores = row_scores(
+            self.model.with_theta(theta),
+            self.rows,
+            Z,
+            jitter=jitter,
+            executor=self.executor,
+            block_size=self.block_size,
+            start=self.memory.get("start"),
+        )
+        if scores.start is not None:
+            self.memory["start"] = scores.start
+        return scores
+
+    def gains(self, theta: np.ndarray, Z: np.ndarray, candidates: np.ndarray, jitter: Jitter) -> np.ndarray:
+        """Approximate gain in log evidence of each candidate as one more knot, at fixed parameters."""
+        return rank_one_gains(
+            self.model.with_theta(theta),
+            self.rows,
+            Z,
+            candidates,
+            jitter=jitter,
+            executor=self.executor,
+            block_size=self.block_size,
+            start=self.memory.get("start"),
+        )
 
     def optimize(
         self, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, *, move: np.ndarray | None = None

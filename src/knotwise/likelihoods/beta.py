@@ -56,10 +56,11 @@ class Beta(Likelihood):
         )
 
     def fisher(self, y, f, size=1.0):
+        from scipy.special import zeta
+
         phi = self.value("precision")
         mu, nu = _shares(f)
-        v, _, _, E1 = self._terms(y, f)[:4]
-        return -phi * v**2 * E1 + mu**2 + nu**2
+        return (phi * mu * nu) ** 2 * (zeta(2, 1 + phi * mu) + zeta(2, 1 + phi * nu)) + mu**2 + nu**2
 
     def parameter_derivatives(self, y, f, size=1.0):
         from scipy.special import log_expit

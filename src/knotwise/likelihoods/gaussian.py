@@ -75,7 +75,7 @@ class Gaussian(Likelihood):
 
     def start(self, variance):
         if self.noise_variance is None:
-            return Gaussian(variance / 10)
+            return type(self)(variance / 10)
         if np.min(self.noise_variance) > 1e-15 * variance:
             return self
         warnings.warn(
@@ -84,10 +84,10 @@ class Gaussian(Likelihood):
             FitWarning,
             stacklevel=6,
         )
-        return Gaussian(NOISE_FLOOR * variance)
+        return type(self)(NOISE_FLOOR * variance)
 
     def bounds(self, variance):
         return variance * np.array([[NOISE_FLOOR, 10.0]])
 
     def scaled(self, factor):
-        return Gaussian(None if self.noise_variance is None else self.noise_variance * factor)
+        return type(self)(None if self.noise_variance is None else self.noise_variance * factor)

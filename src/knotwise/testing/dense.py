@@ -53,10 +53,9 @@ def dense_full_posterior(model: Model, rows: Rows, X_new: np.ndarray) -> tuple[n
 
 
 def _noise(model: Model, rows: Rows) -> np.ndarray:
-    """Noise variance of each row, [N]."""
-    if rows.noise_variance is not None:
-        return rows.noise_variance
-    return np.full(len(rows), float(model.likelihood.value("noise_variance")))
+    """Noise variance of each row, [N]; a nugget is noise too, as far as Gaussian data can tell."""
+    noise = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
+    return np.full(len(rows), model.nugget.variance) + noise
 
 
 def _explained(model: Model, A: np.ndarray, B: np.ndarray, Z: np.ndarray, jitter: Jitter) -> np.ndarray:

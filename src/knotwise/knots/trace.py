@@ -1,0 +1,81 @@
+"""The record of a selection: what was tried, what was chosen, and why it stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["KnotStep", "KnotTrace"]
+
+
+@dataclass(frozen=True)
+class KnotStep:
+    """One step: the action in a word, what it left, and why."""
+
+    action: str
+    n_knots: int
+    evidence: float
+    seconds: float
+    n_tried: int = 0
+    chosen: np.ndarray | None = None
+    gain: float = np.nan
+    share: float = np.nan
+    residual_information: float = np.nan
+    theta: np.ndarray | None = None
+    note: str = ""
+    tried: np.ndarray | None = field(default=None, repr=False)
+
+
+class KnotTrace:
+    """The steps of a selection in order, and the reason of its stop in words."""
+
+    def __init__(self) -> None:
+        self.steps: list[KnotStep] = []
+        self.stop_reason = ""
+        self._started = time.perf_counter()
+
+    def add(self, action: str, n_knots: int, evidence: float, **details: Any) -> KnotStep:
+        """Record a step; seconds count from the beginning of the selection."""
+        step = KnotStep(action, n_knots, float(evidence), time.perf_counter() - self._started, **details)
+        self.steps.append(step)
+        return step
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[KnotStep]:
+        return iter(self.steps)
+
+    def __getitem__(self, i: int) -> KnotStep:
+        return self.steps[i]
+
+    def to_frame(self) -> Any:
+        """The steps as a pandas DataFrame, one row each."""
+        import pandas as pd
+
+        columns = [
+            "action",
+            "n_knots",
+            "evidence",
+            "gain",
+            "share",
+            "residual_information",
+            "n_tried",
+            "seconds",
+            "note",
+        ]
+        return pd.DataFrame([{name: getattr(step, name) for name in columns} for step in self.steps], columns=columns)
+
+    def __str__(self) -> str:
+        lines = [f"{'step':>4}  {'action':<12} {'knots':>5} {'log evidence':>13} {'share':>7} {'seconds':>8}  note"]
+        for i, step in enumerate(self.steps):
+            share = "" if np.isnan(step.share) else f"{step.share:.3f}"
+            lines.append(
+                f"{i:>4}  {step.action:<12} {step.n_knots:>5} {step.evidence:>13.3f} {share:>7} {step.seconds:>8.2f}"
+                f"  {step.note}".rstrip()
+            )
+        return "\n".join([*lines, f"stopped: {self.stop_reason}"])

@@ -1,0 +1,595 @@
+"""The Laplace approximation through knots and in full: against a dense twin, golden numbers, limits and scikit-learn."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from knotwise import GPRegressor, means
+from knotwise import likelihoods as lik
+from knotwise.evidence import Jitter, Model, Rows, full_evidence, laplace, newton, sparse_evidence
+from knotwise.kernels import Matern32, SquaredExponential
+from knotwise.nugget import NoNugget, Nugget
+from knotwise.numerics.blocks import Threads, single_threaded_blas
+from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.testing import assert_adjoint
+
+POWERS = [1.0, 0.5, 0.0]
+NUGGETS = {"no-nugget": NoNugget(), "nugget": Nugget(0.15)}
+
+
+class GaussianByNewton(lik.Gaussian):
+    """Gaussian data that take the road of all others."""
+
+    conjugate = False
+
+
+LIKELIHOODS = {
+    "gaussian": GaussianByNewton(0.2),
+    "bernoulli": lik.Bernoulli(),
+    "binomial": lik.Binomial(),
+    "poisson": lik.Poisson(),
+    "negative-binomial": lik.NegativeBinomial(0.4),
+    "gamma": lik.Gamma(2.5),
+    "exponential": lik.Exponential(),
+    "weibull": lik.Weibull(1.7),
+    "lognormal": lik.LogNormal(0.3),
+    "beta": lik.Beta(6.0),
+    "student-t": lik.StudentT(0.3, 4.0),
+}
+ALL = LIKELIHOODS | {"probit": lik.Bernoulli("probit")}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Arguments of an evidence."""
+
+    model: Model
+    rows: Rows
+    Z: np.ndarray
+    jitter: Jitter
+
+    def sparse(self, **options):
+        return sparse_evidence(self.model, self.rows, self.Z, jitter=self.jitter, **options)
+
+    def with_vector(self, vector):
+        """The same case with theta and knots from one vector."""
+        p = len(self.model.theta)
+        return replace(self, model=self.model.with_theta(vector[:p]), Z=vector[p:].reshape(self.Z.shape))
+
+    @property
+    def vector(self):
+        return np.concatenate([self.model.theta, self.Z.ravel()])
+
+
+def case(likelihood, power=1.0, nugget=None, *, mean="constant", n=36, n_knots=6, kernel=None, jitter=1e-6, seed=7):
+    """Data drawn from the likelihood, about a smooth function of two columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    f = 0.4 + np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+    size = {None: None, "exposure": rng.uniform(0.3, 3, n), "trials": rng.integers(1, 12, n).astype(float)}[
+        likelihood.size_name
+    ]
+    y = likelihood.sample(f, rng, 1.0 if size is None else size)
+    mean = {"constant": means.Constant(0.3), "linear": means.Linear(2.0).bind(X, 1.0, 0.3)}[mean]
+    model = Model(kernel or Matern32(1.3, [0.9, 1.4]), likelihood, mean, power, nugget or NoNugget())
+    rows = Rows(X, y, None, mean.basis(X), size)
+    return Case(model, rows, rng.normal(size=(n_knots, 2)), Jitter(jitter, X[:4]))
+
+
+# -- a dense twin: N x N matrices, general solves ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DenseLaplace:
+    """Mode f, a = d log p / df there, site precisions W, log evidence, and the prior covariance of f."""
+
+    f: np.ndarray
+    a: np.ndarray
+    W: np.ndarray
+    value: float
+    P: np.ndarray
+
+
+def dense_parts(problem):
+    """Q + basis covariance [N, N] and the residual variance c [N]."""
+    kernel, X, Z = problem.model.kernel, problem.rows.X, problem.Z
+    size = np.mean(np.diag(kernel(problem.jitter.points, problem.jitter.points)))
+    Q = kernel(X, Z) @ np.linalg.solve(kernel(Z, Z) + problem.jitter.relative * size * np.eye(len(Z)), kernel(Z, X))
+    c = np.maximum(np.diag(kernel(X, X)) - np.diag(Q), 0.0)
+    return Q + problem.rows.basis @ problem.rows.basis.T, c
+
+
+def dense_laplace(model, rows, P, c):
+    """Damped Newton in f = m + P a, with the (positive) expected curvature; then the true Hessian at the end."""
+    likelihood, y, size, m = model.likelihood, rows.y, rows.sizes, model.mean.offset
+
+    def psi(a):
+        return likelihood.log_density(y, m + P @ a, size).sum() - 0.5 * a @ P @ a
+
+    a = np.zeros(len(y))
+    for _ in range(2000):
+        f = m + P @ a
+        W = likelihood.fisher(y, f, size)
+        first = likelihood.derivatives(y, f, size).first
+        direction = np.linalg.solve(np.eye(len(y)) + W[:, None] * P, W * (f - m) + first) - a
+        step = 1.0
+        while not psi(a + step * direction) >= psi(a) - 1e-13 * abs(psi(a)) and step > 1e-6:
+            step /= 2
+        a = a + step * direction
+        if np.abs(step * direction).max() < 1e-13 * (1 + np.abs(a).max()):
+            break
+    f = m + P @ a
+    d = likelihood.derivatives(y, f, size)
+    W, alpha, nugget = -d.second, model.power, model.nugget.variance
+    sign, log_det = np.linalg.slogdet(np.eye(len(y)) + W[:, None] * P)
+    assert sign > 0
+    Wn = W / (1 + W * nugget)
+    penalty = 0.5 * np.sum(Wn * c) if alpha == 0 else (1 - alpha) / (2 * alpha) * np.log1p(alpha * Wn * c).sum()
+    return DenseLaplace(f, d.first, W, float(psi(a) - 0.5 * log_det - penalty), P)
+
+
+def dense_sparse(problem):
+    explained, c = dense_parts(problem)
+    P = explained + np.diag(problem.model.power * c + problem.model.nugget.variance)
+    return dense_laplace(problem.model, problem.rows, P, c)
+
+
+def dense_full(model, rows):
+    P = model.kernel(rows.X, rows.X) + rows.basis @ rows.basis.T + model.nugget.variance * np.eye(len(rows))
+    return dense_laplace(model, rows, P, np.zeros(len(rows)))
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+@pytest.mark.parametrize("nugget", NUGGETS.values(), ids=NUGGETS)
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("likelihood", ALL.values(), ids=ALL)
+def test_the_sparse_evidence_equals_the_dense_twin(likelihood, power, nugget, n_blocks):
+    problem = case(likelihood, power, nugget)
+    found = problem.sparse(block_size=-(-len(problem.rows) // n_blocks), gradient=False)
+    expected = dense_sparse(problem)
+    assert found.converged
+    assert_allclose(found.value, expected.value, rtol=1e-8)
+    assert_allclose(found.start, expected.a, rtol=1e-6, atol=1e-6)  # a = d log p / df at the mode
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("likelihood", ALL.values(), ids=ALL)
+def test_a_linear_mean_joins_the_dense_covariance(likelihood, power):
+    problem = case(likelihood, power, Nugget(0.1), mean="linear")
+    assert_allclose(problem.sparse(gradient=False).value, dense_sparse(problem).value, rtol=1e-8)
+
+
+@pytest.mark.parametrize("mean", ["constant", "linear"])
+@pytest.mark.parametrize("nugget", NUGGETS.values(), ids=NUGGETS)
+@pytest.mark.parametrize("likelihood", ALL.values(), ids=ALL)
+def test_the_full_evidence_equals_the_dense_twin(likelihood, nugget, mean):
+    problem = case(likelihood, 1.0, nugget, mean=mean)
+    found = full_evidence(problem.model, problem.rows)
+    expected = dense_full(problem.model, problem.rows)
+    assert found.converged
+    assert_allclose(found.value, expected.value, rtol=1e-8)
+    assert_allclose(found.start, expected.a, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("name", ["poisson", "bernoulli", "student-t", "beta"])
+def test_latent_predictions_condition_the_dense_joint_prior(name, power):
+    """The law of f at new rows given sites with mean f + a / W and variance 1 / W (negative ones too)."""
+    problem = case(LIKELIHOODS[name], power, Nugget(0.1), mean="linear")
+    model, rows, Z = problem.model, problem.rows, problem.Z
+    dense = dense_sparse(problem)
+    X_new = np.random.default_rng(3).normal(size=(8, 2))
+    kernel, basis = model.kernel, model.mean.basis(X_new)
+    Kuu = kernel(Z, Z) + 1e-6 * 1.3 * np.eye(len(Z))
+    cross = kernel(X_new, Z) @ np.linalg.solve(Kuu, kernel(Z, rows.X)) + basis @ rows.basis.T
+    R = dense.W[:, None] * np.linalg.inv(np.eye(len(rows)) + dense.P * dense.W)  # (P + 1/W)^-1
+    latent = SparsePosterior(problem.sparse(gradient=False).state).latent(X_new)
+    assert_allclose(latent.mean, 0.3 + cross @ dense.a, rtol=1e-7, atol=1e-7)
+    prior = kernel.diag(X_new) + (basis**2).sum(1)
+    assert_allclose(latent.variance, prior - np.einsum("ij,jk,ik->i", cross, R, cross), rtol=1e-7)
+
+
+# -- gradients --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nugget", NUGGETS.values(), ids=NUGGETS)
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("likelihood", ALL.values(), ids=ALL)
+def test_every_sparse_gradient_is_the_derivative_of_the_value(likelihood, power, nugget, rng):
+    """Kernel, likelihood, nugget, constant mean and all knots, in random directions."""
+    problem = case(likelihood, power, nugget, jitter=1e-3)
+
+    def value_and_gradient(vector):
+        evidence = problem.with_vector(vector).sparse(block_size=13)
+        assert evidence.converged
+        return evidence.value, np.concatenate([evidence.gradient, evidence.knot_gradient.ravel()])
+
+    assert_adjoint(value_and_gradient, problem.vector, rng, rtol=1e-5)
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("likelihood", ALL.values(), ids=ALL)
+def test_the_gradient_of_each_parameter_alone_is_its_derivative(likelihood, power, rng):
+    """One coordinate at a time, so that no large entry hides a small one."""
+    problem = case(likelihood, power, Nugget(0.15), jitter=1e-2)
+    theta = problem.model.theta
+    for i in range(len(theta)):
+
+        def value_and_gradient(entry, i=i):
+            at = theta.copy()
+            at[i] = entry[0]
+            evidence = replace(problem, model=problem.model.with_theta(at)).sparse()
+            return evidence.value, evidence.gradient[i : i + 1]
+
+        assert_adjoint(value_and_gradient, theta[i : i + 1], rng, rtol=1e-5, n_directions=1)
+
+
+@pytest.mark.parametrize("nugget", NUGGETS.values(), ids=NUGGETS)
+@pytest.mark.parametrize("likelihood", ALL.values(), ids=ALL)
+def test_every_full_gradient_is_the_derivative_of_the_value(likelihood, nugget, rng):
+    problem = case(likelihood, 1.0, nugget)
+    theta = problem.model.theta
+    for i in [None, *range(len(theta))]:
+
+        def value_and_gradient(entries, i=i):
+            at = theta.copy()
+            at[slice(None) if i is None else slice(i, i + 1)] = entries
+            evidence = full_evidence(problem.model.with_theta(at), problem.rows)
+            return evidence.value, evidence.gradient[slice(None) if i is None else slice(i, i + 1)]
+
+        at = theta if i is None else theta[i : i + 1]
+        assert_adjoint(value_and_gradient, at, rng, rtol=1e-5, n_directions=3 if i is None else 1)
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("name", ["poisson", "beta"])
+def test_the_gradient_holds_with_a_linear_mean(name, power, rng):
+    problem = case(LIKELIHOODS[name], power, Nugget(0.15), mean="linear", jitter=1e-3)
+
+    def value_and_gradient(vector):
+        evidence = problem.with_vector(vector).sparse(block_size=13)
+        return evidence.value, np.concatenate([evidence.gradient, evidence.knot_gradient.ravel()])
+
+    assert_adjoint(value_and_gradient, problem.vector, rng, rtol=1e-5)
+
+
+# -- limits -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nugget", NUGGETS.values(), ids=NUGGETS)
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("likelihood", ALL.values(), ids=ALL)
+def test_with_knots_at_the_data_every_power_is_the_full_gp(likelihood, power, nugget):
+    """The jitter of 1e-9 leaves a residual variance c of that size; with it the evidence moves by sum W c."""
+    problem = case(likelihood, power, nugget)
+    problem = replace(problem, Z=problem.rows.X, jitter=Jitter(1e-9, problem.rows.X[:4]))
+    sparse, full = problem.sparse(), full_evidence(problem.model, problem.rows)
+    assert_allclose(sparse.value, full.value, rtol=1e-6)
+    assert_allclose(sparse.gradient, full.gradient, rtol=1e-5, atol=1e-5)
+    X_new = np.random.default_rng(3).normal(size=(8, 2))
+    a, b = SparsePosterior(sparse.state).latent(X_new), FullPosterior(full.state).latent(X_new)
+    assert_allclose(a.mean, b.mean, rtol=1e-6, atol=1e-6)
+    assert_allclose(a.variance, b.variance, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mean", ["constant", "linear"])
+@pytest.mark.parametrize("power", POWERS)
+def test_gaussian_data_by_newton_are_gaussian_data_in_closed_form(power, mean):
+    problem = case(GaussianByNewton(0.2), power, mean=mean)
+    exact = replace(problem, model=replace(problem.model, likelihood=lik.Gaussian(0.2)))
+    found, expected = problem.sparse(block_size=11), exact.sparse(block_size=11)
+    assert_same_evidence(found, expected, rtol=1e-10)
+    full_found, full_expected = (full_evidence(c.model, c.rows) for c in (problem, exact))
+    assert_allclose(full_found.value, full_expected.value, rtol=1e-10)
+    scale = np.abs(full_expected.gradient).max()
+    assert_allclose(full_found.gradient, full_expected.gradient, rtol=1e-10, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_a_nugget_on_gaussian_data_is_noise(power):
+    """With the noise s and the nugget n apart, power 1 has the evidence of the noise s + n, other powers too."""
+    apart = case(GaussianByNewton(0.2), power, Nugget(0.3))
+    together = replace(apart, model=replace(apart.model, likelihood=lik.Gaussian(0.5), nugget=NoNugget()))
+    assert_allclose(apart.sparse(gradient=False).value, together.sparse(gradient=False).value, rtol=1e-10)
+
+
+def test_poisson_of_large_counts_is_gaussian_in_the_logarithm():
+    """For counts near 1e6, log y is N(f, 1/y): the evidences differ by the Jacobian, to the order of 1 / count."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(30, 2))
+    y = rng.poisson(np.exp(14 + np.sin(X[:, 0]))).astype(float)
+    kernel, mean = Matern32(1.0, 1.0), means.Constant(14.0)
+    empty = np.empty((30, 0))
+    poisson = full_evidence(Model(kernel, lik.Poisson(), mean), Rows(X, y, None, empty), gradient=False)
+    gaussian = full_evidence(Model(kernel, lik.Gaussian(1.0), mean), Rows(X, np.log(y), 1 / y, empty), gradient=False)
+    assert_allclose(poisson.value, gaussian.value - np.log(y).sum(), atol=1e-2)
+
+
+# -- blocks, threads, starts --------------------------------------------------------------------------------------
+
+
+def assert_same_evidence(a, b, rtol):
+    assert_allclose(a.value, b.value, rtol=rtol)
+    for name in ("gradient", "knot_gradient"):
+        expected = getattr(b, name)
+        assert_allclose(getattr(a, name), expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+def test_streamed_blocks_and_other_blocks_agree_with_one_block(likelihood, power):
+    problem = case(likelihood, power, Nugget(0.1), mean="linear")
+    whole = problem.sparse()
+    assert_same_evidence(problem.sparse(block_size=5, keep_bytes=0), problem.sparse(block_size=5), rtol=1e-10)
+    for block_size in (1, 5, 35):
+        assert_same_evidence(problem.sparse(block_size=block_size), whole, rtol=1e-10)
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 2**28])
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("name", ["poisson", "student-t"])
+def test_threads_give_the_same_bits_as_one_thread(name, power, keep_bytes):
+    problem = case(LIKELIHOODS[name], power, Nugget(0.1))
+    options = {"block_size": 3, "keep_bytes": keep_bytes}
+    threads = Threads(2)
+    try:
+        with single_threaded_blas():
+            serial = problem.sparse(**options)
+            threaded = problem.sparse(executor=threads, **options)
+    finally:
+        threads.close()
+    assert threaded.value == serial.value
+    assert_array_equal(threaded.gradient, serial.gradient)
+    assert_array_equal(threaded.knot_gradient, serial.knot_gradient)
+    assert_array_equal(threaded.start, serial.start)
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+def test_a_warm_start_equals_a_cold_start(likelihood, power):
+    problem = case(likelihood, power, Nugget(0.1))
+    cold = problem.sparse()
+    nearby = replace(problem, model=problem.model.with_theta(problem.model.theta + 0.1)).sparse(gradient=False)
+    for start in (cold.start, nearby.start):
+        warm = problem.sparse(start=start)
+        assert warm.converged
+        assert_same_evidence(warm, cold, rtol=1e-9)
+    full_cold = full_evidence(problem.model, problem.rows)
+    full_warm = full_evidence(problem.model, problem.rows, start=nearby.start)
+    assert_allclose(full_warm.value, full_cold.value, rtol=1e-9)
+    assert_allclose(full_warm.gradient, full_cold.gradient, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [50.0, 1e6, 1e100, np.nan])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+def test_a_nonsense_start_gives_the_same_answer(likelihood, size):
+    """A posterior that is not log-concave may have several modes, so there only a mode is asked for."""
+    problem = case(likelihood, 1.0, Nugget(0.1))
+    cold = problem.sparse()
+    nonsense = size * np.random.default_rng(0).normal(size=len(problem.rows))
+    for found, expected in (
+        (problem.sparse(start=nonsense), cold),
+        (full_evidence(problem.model, problem.rows, start=nonsense), full_evidence(problem.model, problem.rows)),
+    ):
+        assert found.converged
+        if likelihood.log_concave:
+            assert_allclose(found.value, expected.value, rtol=1e-9)
+            assert_allclose(found.gradient, expected.gradient, rtol=1e-6, atol=1e-6)
+
+
+# -- the search for the mode ----------------------------------------------------------------------------------------
+
+
+def recorded_search(monkeypatch, module, name):
+    """Record psi at every point that the search accepts."""
+    accepted = []
+
+    class Recorded(getattr(module, name)):
+        def evaluate(self, step, *, true_curvature):
+            psi, decrement = super().evaluate(step, true_curvature=true_curvature)
+            self.last = psi
+            return psi, decrement
+
+        def accept(self):
+            super().accept()
+            accepted.append(self.last)
+
+    monkeypatch.setattr(module, name, Recorded)
+    return accepted
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
+def test_the_search_never_goes_down(likelihood, power, monkeypatch):
+    accepted = recorded_search(monkeypatch, laplace, "SparseSearch")
+    problem = case(likelihood, power, kernel=Matern32(30.0, 0.7))
+    assert problem.sparse(gradient=False).converged
+    assert len(accepted) > 1
+    assert np.all(np.diff(accepted) >= -1e-11 * np.abs(accepted[:-1]))
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("largest", [1e2, 1e4, 1e7])
+@pytest.mark.parametrize("mean", [0.0, 5.0])
+def test_the_mode_of_huge_counts_is_reached_from_a_cold_start(largest, mean, power, monkeypatch):
+    accepted = recorded_search(monkeypatch, laplace, "SparseSearch")
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 2))
+    y = np.floor(largest * rng.uniform(size=60) ** 8)
+    y[0], y[1] = largest, 0.0
+    model = Model(Matern32(4.0, 1.0), lik.Poisson(), means.Constant(mean), power, Nugget(0.5))
+    found = sparse_evidence(model, Rows(X, y, None, np.empty((60, 0))), X[:10], jitter=Jitter(1e-6, X[:3]))
+    assert found.converged
+    assert np.isfinite(found.value) and np.isfinite(found.gradient).all()
+    assert np.all(np.diff(accepted) >= -1e-11 * np.abs(accepted[:-1]))
+
+
+def test_a_search_that_is_cut_short_says_so(monkeypatch):
+    problem = case(lik.Poisson(), 1.0, Nugget(0.1))
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
+    assert not problem.sparse().converged
+    assert not full_evidence(problem.model, problem.rows).converged
+    beta = case(lik.Beta(6.0), 1.0, Nugget(0.1))
+    assert not beta.sparse().converged
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("name", ["student-t", "beta"])
+@pytest.mark.parametrize("seed", range(6))
+def test_without_log_concavity_the_search_ends_at_a_stationary_point(name, power, seed):
+    """At a mode a = d log p / df; outliers (or shares near 0 and 1) make some curvatures negative."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 2))
+    f = np.sin(2 * X[:, 0])
+    if name == "student-t":
+        likelihood, y = lik.StudentT(0.1, 3.0), f + 0.1 * rng.standard_t(3, 50)
+        y[::10] += rng.choice([-4.0, 4.0], 5)
+    else:
+        likelihood, y = lik.Beta(5.0), np.clip(lik.Beta(5.0).sample(3 * f, rng), 1e-6, 1 - 1e-6)
+    model = Model(Matern32(1.0, 0.8), likelihood, means.Constant(0.0), power, Nugget(0.01))
+    rows = Rows(X, y, None, np.empty((50, 0)))
+    sparse = sparse_evidence(model, rows, X[:12], jitter=Jitter(1e-8, X[:3]))
+    full = full_evidence(model, rows)
+    kernel = model.kernel
+    Kuu = kernel(X[:12], X[:12]) + 1e-8 * np.eye(12)
+    Q = kernel(X, X[:12]) @ np.linalg.solve(Kuu, kernel(X[:12], X))
+    P_sparse = Q + np.diag(power * np.maximum(np.diag(kernel(X, X) - Q), 0) + 0.01)
+    for evidence, P in ((sparse, P_sparse), (full, kernel(X, X) + 0.01 * np.eye(50))):
+        assert evidence.converged
+        assert np.isfinite(evidence.value) and np.isfinite(evidence.gradient).all()
+        d = likelihood.derivatives(y, P @ evidence.start, 1.0)
+        if name == "student-t":
+            assert (d.second > 0).any()  # else the test shows nothing
+        assert_allclose(evidence.start, d.first, atol=1e-6 * max(1.0, np.abs(d.first).max()))
+        # a maximum: the Hessian P^-1 + W has the signs of I + P W
+        assert np.linalg.slogdet(np.eye(50) - P * d.second)[0] > 0
+
+
+# -- golden numbers -------------------------------------------------------------------------------------------------
+
+GOLDEN = {
+    name: golden
+    for name, golden in json.loads((Path(__file__).parent / "golden" / "cases.json").read_text())["cases"].items()
+    if golden["likelihood"] != "gaussian"
+}
+
+
+@pytest.fixture(params=GOLDEN)
+def golden(request):
+    return GOLDEN[request.param]
+
+
+def golden_case(golden):
+    likelihood = {"poisson": lik.Poisson(), "bernoulli": lik.Bernoulli()}[golden["likelihood"]]
+    model = Model(
+        SquaredExponential(golden["variance"], golden["lengthscale"]),
+        likelihood,
+        means.Constant(golden["mean"]),
+        1.0,
+        Nugget(golden["nugget"]),
+    )
+    X, size = np.array(golden["X"]), golden["exposure"]
+    rows = Rows(X, np.array(golden["y"], float), None, np.empty((len(X), 0)), None if size is None else np.array(size))
+    return Case(model, rows, np.array(golden["knots"]), Jitter(golden["jitter"], X[:4]))
+
+
+def test_the_engine_gives_the_golden_numbers(golden):
+    problem, expected = golden_case(golden), golden["expected"]
+    found = problem.sparse()
+    assert_allclose(found.value, expected["fic_log_evidence"], rtol=1e-7)
+    scale = np.abs(expected["fic_knot_gradient"]).max()
+    assert_allclose(found.knot_gradient, expected["fic_knot_gradient"], rtol=1e-7, atol=1e-7 * scale)
+    explained, c = dense_parts(problem)
+    mode = golden["mean"] + explained @ found.start + (c + golden["nugget"]) * found.start
+    assert_allclose(mode, expected["fic_mode"], rtol=1e-7, atol=1e-7)
+    X_test = np.array(golden["X_test"])
+    latent = SparsePosterior(found.state).latent(X_test)
+    assert_allclose(latent.mean, expected["fic_latent_mean"], rtol=1e-7, atol=1e-7)
+    assert_allclose(latent.variance, expected["fic_latent_variance_without_nugget"], rtol=1e-7)
+    full = full_evidence(problem.model, problem.rows)
+    assert_allclose(full.value, expected["full_log_evidence"], rtol=1e-7)
+    latent = FullPosterior(full.state).latent(X_test)
+    assert_allclose(latent.mean, expected["full_latent_mean"], rtol=1e-7, atol=1e-7)
+    assert_allclose(latent.variance, expected["full_latent_variance_without_nugget"], rtol=1e-7)
+
+
+@pytest.mark.parametrize("approximation", ["fic", "full"])
+def test_the_estimator_gives_the_golden_numbers(golden, approximation):
+    expected = golden["expected"]
+    gp = GPRegressor(
+        kernel=SquaredExponential(golden["variance"], golden["lengthscale"]),
+        likelihood=golden["likelihood"],
+        nugget=golden["nugget"],
+        mean=golden["mean"],
+        knots=np.array(golden["knots"]),
+        jitter=golden["jitter"],
+        approximation=approximation,
+        optimizer=None,
+        standardize=False,
+    ).fit(golden["X"], golden["y"], exposure=golden["exposure"])
+    assert gp.converged_
+    assert_allclose(gp.log_evidence_, expected[f"{approximation}_log_evidence"], rtol=1e-7)
+    latent = gp.predict_latent(golden["X_test"])
+    assert_allclose(latent.mean, expected[f"{approximation}_latent_mean"], rtol=1e-7, atol=1e-7)
+    assert_allclose(latent.variance, expected[f"{approximation}_latent_variance_without_nugget"], rtol=1e-7)
+    if approximation == "fic":
+        scale = np.abs(expected["fic_knot_gradient"]).max()
+        assert_allclose(
+            gp.evidence().knot_gradient, expected["fic_knot_gradient"], rtol=1e-7, atol=1e-7 * scale
+        )
+
+
+@pytest.mark.parametrize("approximation", ["fic", 0.5, "vfe", "full"])
+def test_the_estimators_gradient_is_that_of_its_evidence_in_the_users_units(approximation, rng):
+    problem = case(lik.StudentT(0.3, 4.0), n=60)
+    y = 100 * problem.rows.y + 1e3
+    gp = GPRegressor(
+        kernel=Matern32(1e4, 0.8),
+        likelihood=lik.StudentT(30.0, 4.0),
+        nugget=900.0,
+        mean=950.0,
+        knots=problem.Z,
+        approximation=approximation,
+        optimizer=None,
+    ).fit(problem.rows.X * [1.0, 50.0], y)
+
+    def value_and_gradient(theta):
+        evidence = gp.evidence(theta)
+        return evidence.value, evidence.gradient
+
+    assert list(gp.parameters_.names) == ["variance", "lengthscale", "scale", "df", "nugget", "mean"]
+    assert_allclose(gp.parameters_.values, [1e4, 0.8, 30.0, 4.0, 900.0, 950.0])
+    assert_adjoint(value_and_gradient, gp.parameters_.theta, rng, rtol=1e-5)
+
+
+# -- scikit-learn ---------------------------------------------------------------------------------------------------
+
+
+def test_the_full_gp_is_scikit_learns_classifier():
+    from scipy.linalg import solve
+    from sklearn.gaussian_process import GaussianProcessClassifier
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+    rng = np.random.default_rng(11)
+    X, X_new = rng.normal(size=(80, 2)), rng.normal(size=(20, 2))
+    y = (rng.random(80) < 1 / (1 + np.exp(-3 * np.sin(2 * X[:, 0])))).astype(float)
+    theirs = GaussianProcessClassifier(ConstantKernel(2.5) * RBF([0.8, 1.3]), optimizer=None, max_iter_predict=1000)
+    theirs.fit(X, y)
+    ours = GPRegressor(
+        SquaredExponential(2.5, [0.8, 1.3]), "bernoulli", "full", mean="zero", optimizer=None, standardize=False
+    ).fit(X, y)
+    assert_allclose(ours.log_evidence_, theirs.log_marginal_likelihood(), rtol=1e-6)
+    base = theirs.base_estimator_
+    cross = base.kernel_(X_new, X)
+    mean = cross @ (y - base.pi_)
+    W = base.pi_ * (1 - base.pi_)
+    variance = 2.5 - np.einsum("ij,ji->i", cross, solve(base.kernel_(X) + np.diag(1 / W), cross.T))
+    latent = ours.predict_latent(X_new)
+    assert_allclose(latent.mean, mean, rtol=1e-6, atol=1e-6)
+    assert_allclose(latent.variance, variance, rtol=1e-6)
+    # theirs approximates the logistic function by a sum of error functions
+    assert_allclose(ours.predict(X_new), theirs.predict_proba(X_new)[:, 1], atol=1e-3)
