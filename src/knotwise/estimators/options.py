@@ -13,6 +13,7 @@ from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
+from knotwise.knots.auto import Auto
 from knotwise.knots.fixed import Fixed
 from knotwise.knots.problem import Selector
 from knotwise.knots.simultaneous import Simultaneous
@@ -81,9 +82,11 @@ def selector_from(knots: Any, n_features: int) -> Selector:
         if hasattr(knots, "n_knots"):
             check_count(knots.n_knots, "n_knots", least=1)
         return knots
+    if isinstance(knots, str) and knots == "auto":
+        return Auto()
     if isinstance(knots, str):
         raise InvalidInputError(
-            f"`knots` is {knots!r}; it must be a number of knots, an array of shape [K, {n_features}], or a selector "
+            f"`knots` is {knots!r}; it must be 'auto', a number of knots, an array of shape [K, {n_features}], or a selector "
             "such as knotwise.knots.Simultaneous(30)."
         )
     if np.ndim(knots) == 0:

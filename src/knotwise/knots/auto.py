@@ -1,0 +1,247 @@
+"""Knots that choose themselves: fit big, keep small.
+
+Two jobs, kept apart. *Parameters* come from FIC with many knots that sit on rows and never move: such knots do not
+overfit, and they leave the evidence nothing to gain from inflating a length-scale. *Knots* are then few, moved by
+VFE at these parameters, until the unexplained share says that the sparse posterior is the full one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from knotwise.evidence.scores import RowScores
+from knotwise.knots.initial import kmeans
+from knotwise.knots.pivots import Pivots
+from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.signal import find_signal
+from knotwise.knots.trace import KnotTrace
+from knotwise.optimize.base import OptimizeResult
+from knotwise.optimize.lbfgs import LBFGS
+
+__all__ = ["Auto"]
+
+DEFAULT_CAP = 300
+BIG_SHARE, BIG_ENOUGH = 0.06, 0.12  # unexplained share at which the many knots are enough to start, and to stop
+FIRST_SHARE = 0.5  # share at which the few knots start to move
+GROWTH = 1.25  # of the number of knots between two looks at the share
+SETTLED = 0.1  # change of log parameters below which they are settled
+NO_SIGNAL_KNOTS = 5
+SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
+
+
+@dataclass
+class Auto:
+    """Choose the number and the places of the knots, and the parameters with them.
+
+    Parameters
+    ----------
+    max_knots : int, optional
+        Limit of the number of knots; by default 300 or a third of the rows. Reaching it is said in `stop_reason_`.
+    share : float
+        The unexplained share, the mean over rows of (prior variance left by the knots) / (posterior variance), below
+        which the knots are enough. The average divergence from the exact GP is about 0.6 share^2 nats per row.
+    tolerance : float
+        Knots whose removal costs less log evidence than this (nats) are dropped.
+    """
+
+    max_knots: int | None = None
+    share: float = 0.15
+    tolerance: float = 0.01
+
+    def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
+        trace = KnotTrace()
+        small = _subset(problem, SELECTION_ROWS, rng)
+        theta = problem.table.theta
+        if problem.optimizer is not None:
+            signal = find_signal(problem, rng, trace)
+            theta = signal.theta
+            if not signal.found:
+                return self._without_signal(problem, theta, rng, trace, signal.note)
+        theta, big, capped = self._parameters(small, theta, rng, trace)
+        if len(small.rows) < len(problem.rows) and problem.optimizer is not None:
+            theta = self._refine(problem, theta, big, rng, trace)
+        Z = self._first_knots(small, theta, trace)
+        Z, share = self._move(small, theta, Z, trace)
+        if len(small.rows) < len(problem.rows):
+            Z, share = self._move(problem, theta, Z, trace, iterations=8)
+        Z = self._prune(small, theta, Z, trace)
+        return self._finish(problem, theta, Z, trace, share=share, capped=capped)
+
+    # -- parameters: many knots on rows -----------------------------------------------------------
+
+    def _cap(self, problem: Problem) -> int:
+        n = len(problem.rows)
+        return min(n, self.max_knots) if self.max_knots else max(min(n // 3, DEFAULT_CAP), min(n, 10))
+
+    def _parameters(
+        self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Fit parameters under FIC with knots on rows; repeat while the parameters ask for other knots."""
+        fic = replace(problem, model=problem.model.with_power(1.0), memory={}, n_restarts=0)
+        if problem.optimizer is not None:
+            fic = replace(fic, optimizer=LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2))
+        W = _first_precisions(fic, theta)
+        for _ in range(4):
+            Z, scores, capped = self._grow(fic, theta, W, BIG_SHARE, self._cap(problem))
+            stage = fic.optimize(theta, Z, rng)
+            scores = fic.scores(stage.theta, Z, fic.choose_jitter(stage.theta, Z))
+            moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
+            theta, W = stage.theta, scores.W
+            trace.add(
+                "parameters",
+                len(Z),
+                stage.result.value,
+                share=scores.share,
+                residual_information=scores.residual_information,
+                theta=theta,
+                note=f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale",
+            )
+            if problem.optimizer is None or capped or (moved < SETTLED and scores.share < BIG_ENOUGH):
+                break
+        return theta, Z, capped and scores.share > BIG_ENOUGH
+
+    def _refine(
+        self, problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, trace: KnotTrace
+    ) -> np.ndarray:
+        """A few steps on all rows, from parameters that a subset has found."""
+        fic = replace(
+            problem,
+            model=problem.model.with_power(1.0),
+            memory={},
+            n_restarts=0,
+            optimizer=LBFGS(max_iterations=8, value_tolerance=1e-7, gradient_tolerance=1.0),
+        )
+        stage = fic.optimize(theta, Z, rng)
+        trace.add("refine", len(Z), stage.result.value, theta=stage.theta, note=f"parameters on all {len(fic.rows)} rows")
+        return stage.theta
+
+    def _grow(
+        self, problem: Problem, theta: np.ndarray, W: np.ndarray, share: float, cap: int
+    ) -> tuple[np.ndarray, RowScores, bool]:
+        """Knots on rows by pivoted Cholesky on W c, until the unexplained share is small or the cap is reached."""
+        X = problem.rows.X
+        pivots = Pivots(problem.model.with_theta(theta).kernel, X, W)
+        n = min(10, cap)
+        while True:
+            rows = pivots.extend(n)
+            Z = X[rows]
+            scores = problem.scores(theta, Z, problem.choose_jitter(theta, Z))
+            if scores.share < share or len(rows) < n:
+                return Z, scores, False
+            if n >= cap:
+                return Z, scores, True
+            n = min(max(int(n * GROWTH), n + 1), cap)
+
+    # -- knots: few, and moved --------------------------------------------------------------------
+
+    def _first_knots(self, problem: Problem, theta: np.ndarray, trace: KnotTrace) -> np.ndarray:
+        W = _first_precisions(problem, theta)
+        Z, scores, _ = self._grow(problem, theta, W, FIRST_SHARE, self._cap(problem))
+        trace.add("start", len(Z), scores.value, share=scores.share, note="knots on rows, few")
+        return Z
+
+    def _move(
+        self, problem: Problem, theta: np.ndarray, Z: np.ndarray, trace: KnotTrace, iterations: int = 25
+    ) -> tuple[np.ndarray, float]:
+        """Move the knots by VFE at fixed parameters; add some where much is unexplained; until little is."""
+        vfe = replace(
+            problem,
+            model=problem.model.with_power(0.0),
+            table=replace(problem.table.with_theta(theta), fixed=np.ones(len(theta), bool)),
+            optimizer=LBFGS(max_iterations=iterations, value_tolerance=1e-9, gradient_tolerance=1e-3),
+            n_restarts=0,
+            memory=dict(problem.memory),
+        )
+        cap = self._cap(problem)
+        rng = np.random.default_rng(0)  # not used: nothing is restarted
+        for _ in range(6):
+            stage = vfe.optimize(theta, Z, rng, move=np.ones(len(Z), bool))
+            Z = stage.Z
+            scores = vfe.scores(theta, Z, vfe.choose_jitter(theta, Z))
+            trace.add(
+                "move",
+                len(Z),
+                stage.result.value,
+                share=scores.share,
+                residual_information=scores.residual_information,
+                note=f"VFE at fixed parameters, {stage.result.evaluations} evaluations",
+            )
+            if scores.share < self.share or len(Z) >= cap:
+                return Z, scores.share
+            n_new = min(max(2, int(0.15 * len(Z))), cap - len(Z))
+            pivots = Pivots(vfe.model.with_theta(theta).kernel, vfe.rows.X, 1.0 / scores.v, Z)
+            Z = np.vstack([Z, vfe.rows.X[pivots.extend(n_new)]])
+        return Z, scores.share
+
+    def _prune(self, problem: Problem, theta: np.ndarray, Z: np.ndarray, trace: KnotTrace) -> np.ndarray:
+        """Drop knots whose removal costs less than the tolerance, the cheapest first."""
+        value = problem.evaluate(theta, Z, problem.choose_jitter(theta, Z), gradient=False).value
+        dropped = 0
+        while len(Z) > 1:
+            jitter = problem.choose_jitter(theta, Z)
+            without = [
+                problem.evaluate(theta, np.delete(Z, k, axis=0), jitter, gradient=False).value for k in range(len(Z))
+            ]
+            best = int(np.argmax(without))
+            if without[best] < value - self.tolerance:
+                break
+            Z, value, dropped = np.delete(Z, best, axis=0), without[best], dropped + 1
+        if dropped:
+            trace.add("prune", len(Z), value, note=f"{dropped} knots dropped at less than {self.tolerance:g} nats each")
+        return Z
+
+    # -- ends -------------------------------------------------------------------------------------
+
+    def _without_signal(
+        self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace, note: str
+    ) -> Selection:
+        Z = kmeans(problem.rows.X, problem.rows.y, NO_SIGNAL_KNOTS, rng)
+        return self._finish(problem, theta, Z, trace, reason=f"no signal found: {note}; {len(Z)} knots kept")
+
+    def _finish(
+        self,
+        problem: Problem,
+        theta: np.ndarray,
+        Z: np.ndarray,
+        trace: KnotTrace,
+        *,
+        share: float = np.nan,
+        capped: bool = False,
+        reason: str | None = None,
+    ) -> Selection:
+        jitter = problem.choose_jitter(theta, Z)
+        evidence = problem.evaluate(theta, Z, jitter)
+        assert evidence.gradient is not None
+        if reason is None:
+            reason = f"{len(Z)} knots leave a share of {share:.3f} of the posterior variance unexplained"
+            if share >= self.share:
+                reason += f", above the {self.share:g} wanted"
+        if capped or (len(Z) >= self._cap(problem) and not share < self.share):
+            reason += (
+                f"; the limit of {self._cap(problem)} knots was reached and more are needed: raise `max_knots`"
+                + (", or use approximation='full'" if len(problem.rows) <= 2500 else "")
+            )
+        trace.stop_reason = reason
+        trace.add("final", len(Z), evidence.value, share=share, theta=theta, note="all rows")
+        norm = float(np.abs(evidence.gradient[problem.free]).max(initial=0.0))
+        result = OptimizeResult(evidence.value, theta, len(trace), norm, True, reason, np.array([evidence.value]))
+        return Selection(theta, Z, jitter, result, reason, trace=trace)
+
+
+def _subset(problem: Problem, n_rows: int, rng: np.random.Generator) -> Problem:
+    """The problem on a random subset of its rows, where it has more."""
+    if len(problem.rows) <= n_rows:
+        return problem
+    chosen = np.sort(rng.choice(len(problem.rows), n_rows, replace=False))
+    return replace(problem, rows=problem.rows[chosen], memory={})
+
+
+def _first_precisions(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """Site precisions before any posterior is known: those at the prior mean."""
+    model, rows = problem.model.with_theta(theta), problem.rows
+    if rows.noise_variance is not None:
+        return 1.0 / rows.noise_variance
+    f = np.full(len(rows), model.mean.offset)
+    return np.maximum(model.likelihood.fisher(rows.y, f, rows.sizes), 1e-12)

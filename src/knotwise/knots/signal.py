@@ -1,0 +1,102 @@
+"""Is there anything to learn, and with which parameters? Exact GPs on a few rows find out, cheaply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from knotwise.errors import KnotwiseError
+from knotwise.knots.initial import kmeans
+from knotwise.knots.problem import Problem
+from knotwise.knots.start import starting_theta
+from knotwise.knots.trace import KnotTrace
+from knotwise.optimize.lbfgs import LBFGS
+
+__all__ = ["Signal", "find_signal"]
+
+REFINE_ROWS = 300
+WEAK_ROWS = 5000
+WEAK_KNOTS = 30
+SHORT = 0.1  # length-scales of the second look, relative to the start
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Whether the inputs say anything about the targets, starting parameters, and the finding in words."""
+
+    found: bool
+    theta: np.ndarray
+    note: str
+
+
+def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Signal:
+    """Look for signal on random rows, then on neighbouring rows at short length-scales, then through a few knots.
+
+    A gain in log evidence over the model without inputs counts as signal where chance would give it once in a hundred.
+    """
+    from scipy.special import chdtri
+
+    threshold = 0.5 * float(chdtri(max(int(problem.free.sum()), 1), 0.01))
+    theta = starting_theta(problem, rng)
+    looks = [
+        ("random rows", _random_rows(problem, rng), theta, 0),
+        ("neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0),
+        ("30 knots", _random_rows(problem, rng, WEAK_ROWS), theta, WEAK_KNOTS),
+    ]
+    best, note = theta, "nothing could be fitted"
+    for name, rows, start, n_knots in looks:
+        try:
+            fitted, gain = _gain(problem, rows, start, n_knots, rng)
+        except KnotwiseError:
+            continue
+        note = f"{gain:.1f} nats of evidence on {len(rows)} {name}, where chance gives {threshold:.1f}"
+        trace.add("signal", n_knots, gain, theta=fitted, note=note)
+        if gain > threshold:
+            return Signal(True, fitted, note)
+        best = fitted
+    return Signal(False, best, note)
+
+
+def _gain(
+    problem: Problem, rows: np.ndarray, start: np.ndarray, n_knots: int, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Fit some rows, exactly or through a few knots, and compare with the model without inputs."""
+    subset = replace(
+        problem,
+        rows=problem.rows[rows],
+        model=problem.model.with_power(1.0),
+        optimizer=LBFGS(max_iterations=40, value_tolerance=1e-6, gradient_tolerance=1e-2),
+        full=n_knots == 0,
+        n_restarts=0,
+        memory={},
+    )
+    X = subset.rows.X
+    Z = kmeans(X, subset.rows.y, n_knots, rng) if n_knots else np.empty((0, X.shape[1]))
+    stage = subset.optimize(start, Z, rng)
+    table = subset.table
+    variances = np.array([name.split("[")[0].endswith("variance") for name in table.names])
+    variances[subset.model.sizes[0] :] = False  # the kernel's only
+    flat = np.where(variances, table.theta_bounds[:, 0], stage.theta)
+    kernel_held = table.fixed.copy()
+    kernel_held[: subset.model.sizes[0]] = True
+    null = replace(subset, table=replace(table.with_theta(flat), fixed=kernel_held), memory={})
+    return stage.theta, stage.result.value - null.optimize(flat, Z, rng).result.value
+
+
+def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    lengthscales = np.array([name.split("[")[0].endswith("lengthscale") for name in problem.table.names])
+    bounds = problem.table.theta_bounds
+    return np.clip(theta + np.log(SHORT) * (lengthscales & problem.free & ~problem.given), bounds[:, 0], bounds[:, 1])
+
+
+def _random_rows(problem: Problem, rng: np.random.Generator, n: int = REFINE_ROWS) -> np.ndarray:
+    return np.sort(rng.choice(len(problem.rows), min(n, len(problem.rows)), replace=False))
+
+
+def _neighbouring_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
+    """The rows nearest to one of them: a dense patch, in which short length-scales can be seen."""
+    X = problem.rows.X
+    distance = ((X - X[rng.integers(len(X))]) ** 2).sum(1)
+    n = min(REFINE_ROWS, len(X))
+    return np.sort(np.argpartition(distance, n - 1)[:n])
