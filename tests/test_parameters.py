@@ -154,6 +154,14 @@ def test_the_basis_of_a_linear_mean_is_centred_and_scaled_by_the_data(rng):
     assert_allclose(basis[:, 1:].std(0), 6.0, rtol=1e-12)
 
 
+def test_a_linear_mean_is_about_the_level_of_the_data_and_an_open_constant_starts_there(rng):
+    X = rng.normal(size=(20, 2))
+    assert Linear().bind(X, level=3.5, second_moment=1.0).offset == 3.5
+    assert ConstantMean().bind(X, level=3.5, second_moment=1.0).offset == 3.5
+    assert ConstantMean(2.0).bind(X, level=3.5, second_moment=1.0).offset == 2.0
+    assert Zero().bind(X, level=3.5, second_moment=1.0).offset == 0.0
+
+
 def test_a_constant_column_has_no_slope(rng):
     X = np.column_stack([rng.normal(size=20), np.full(20, 7.0)])
     assert_array_equal(Linear().bind(X, level=0.0, second_moment=1.0).basis(X)[:, 2], 0.0)

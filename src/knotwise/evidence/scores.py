@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from knotwise.evidence.projection import KEEP_BYTES, Projection, Projector
 from knotwise.numerics.blocks import Executor, Serial
 from knotwise.numerics.linalg import times_lower_transposed
 
-__all__ = ["RowScores", "rank_one_gains", "row_scores"]
+__all__ = ["RowScores", "drop_losses", "rank_one_gains", "row_scores"]
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,7 @@ def row_scores(
     start: np.ndarray | None = None,
 ) -> RowScores:
     """Score every row at the posterior through the knots Z. Costs O(N K^2)."""
-    projector = Projector(
-        model,
-        rows,
-        Z,
-        jitter=jitter,
-        executor=executor or Serial(),
-        block_size=block_size,
-        keep_bytes=KEEP_BYTES,
-    )
+    projector = _projector(model, rows, Z, jitter, executor, block_size)
     mode = gaussian_mode(projector) if is_conjugate(model) else laplace_mode(projector, start)
     c, v, W = np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows))
 
@@ -76,20 +69,52 @@ def row_scores(
 
 
 @dataclass
-class GainSums:
-    """Sums over rows for all candidates: they add."""
+class DirectionSums:
+    """Sums over rows for functions nu of the input, one per column: they add."""
 
     projected: np.ndarray  # V' diag(w) nu, [K + p, M]
     weighted: np.ndarray  # sum w nu^2
     fit: np.ndarray  # sum a nu
     cost: np.ndarray  # sum c_bar nu^2
 
-    def __iadd__(self, other: GainSums) -> GainSums:
+    def __iadd__(self, other: DirectionSums) -> DirectionSums:
         self.projected += other.projected
         self.weighted += other.weighted
         self.fit += other.fit
         self.cost += other.cost
         return self
+
+
+@dataclass(frozen=True)
+class Directions:
+    """For each nu: p = nu' R nu, e = nu' a, and the sum of c_bar nu^2. R is the precision of the data."""
+
+    p: np.ndarray
+    e: np.ndarray
+    cost: np.ndarray
+
+
+def _along(
+    projector: Projector, start: np.ndarray | None, direction: Callable[[Rows, Projection], np.ndarray]
+) -> Directions:
+    """Look along the functions nu = direction(block, projection), [n, M]. Costs O(N K M)."""
+    model = projector.model
+    mode = gaussian_mode(projector) if is_conjugate(model) else laplace_mode(projector, start)
+
+    def sums(i: int, block: Rows, seen: Projection) -> DirectionSums:
+        sites = mode.sites(i, block, seen)
+        w, a = sites.w, sites.a
+        nu = direction(block, seen)
+        c_bar = -0.5 * w
+        if model.power > 0:
+            G = times_lower_transposed(seen.V, mode.T)
+            c_bar = c_bar + 0.5 * model.power * (a * a + w * w * np.einsum("nk,nk->n", G, G))
+        w_nu = w[:, None] * nu
+        return DirectionSums(seen.V.T @ w_nu, np.einsum("nm,nm->m", w_nu, nu), a @ nu, c_bar @ (nu * nu))
+
+    total = projector.sum(sums)
+    G = mode.T @ total.projected
+    return Directions(np.maximum(total.weighted - np.einsum("km,km->m", G, G), 0.0), total.fit, total.cost)
 
 
 def rank_one_gains(
@@ -108,7 +133,51 @@ def rank_one_gains(
     Exact for Gaussian data at alpha = 0; elsewhere a screen that orders candidates well. O(N K M) for all of them,
     against O(N K^2 M) for M evaluations. A candidate that the knots determine already gains nothing.
     """
-    projector = Projector(
+    projector = _projector(model, rows, Z, jitter, executor, block_size)
+    prior = model.kernel.diag(candidates) + jitter.relative * jitter.scale(model.kernel)
+    v_z = times_lower_transposed(model.kernel(candidates, Z), projector.L_inverse)  # [M, K]
+    left = prior - np.einsum("mk,mk->m", v_z, v_z)
+    new = left > 1e-8 * prior
+    scale = 1.0 / np.sqrt(np.where(new, left, np.inf))
+
+    def direction(block: Rows, seen: Projection) -> np.ndarray:
+        nu = model.kernel(block.X, candidates)
+        nu -= seen.V[:, : len(Z)] @ v_z.T
+        nu *= scale
+        return nu
+
+    along = _along(projector, start, direction)
+    gain = 0.5 * along.e**2 / (1 + along.p) - 0.5 * np.log1p(along.p) - along.cost
+    return np.where(new, gain, 0.0)
+
+
+def drop_losses(
+    model: Model,
+    rows: Rows,
+    Z: np.ndarray,
+    *,
+    jitter: Jitter,
+    executor: Executor | None = None,
+    block_size: int | None = None,
+    start: np.ndarray | None = None,
+) -> np.ndarray:
+    """Loss of log evidence from dropping each knot, at fixed parameters, [K].
+
+    Exact for Gaussian data at alpha = 0, elsewhere a screen. O(N K^2) for all knots, as for one evaluation: what
+    knot k adds to the others is row k of Kuu^-1 Kuf, scaled.
+    """
+    projector = _projector(model, rows, Z, jitter, executor, block_size)
+    K = len(Z)
+    to_nu = projector.L_inverse / np.sqrt(np.einsum("jk,jk->k", projector.L_inverse, projector.L_inverse))
+    along = _along(projector, start, lambda block, seen: seen.V[:, :K] @ to_nu)
+    left = np.maximum(1.0 - along.p, 1e-12)
+    return 0.5 * (np.log(left) + along.e**2 / left) - along.cost
+
+
+def _projector(
+    model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter, executor: Executor | None, block_size: int | None
+) -> Projector:
+    return Projector(
         model,
         rows,
         Z,
@@ -117,28 +186,3 @@ def rank_one_gains(
         block_size=block_size,
         keep_bytes=KEEP_BYTES,
     )
-    mode = gaussian_mode(projector) if is_conjugate(model) else laplace_mode(projector, start)
-    K = len(Z)
-    prior = model.kernel.diag(candidates) + jitter.relative * jitter.scale(model.kernel)
-    v_z = times_lower_transposed(model.kernel(candidates, Z), projector.L_inverse)  # [M, K]
-    left = prior - np.einsum("mk,mk->m", v_z, v_z)
-    new = left > 1e-8 * prior
-    scale = 1.0 / np.sqrt(np.where(new, left, np.inf))
-
-    def sums(i: int, block: Rows, seen: Projection) -> GainSums:
-        sites = mode.sites(i, block, seen)
-        V, w, a = seen.V, sites.w, sites.a
-        nu = model.kernel(block.X, candidates)  # [n, M]
-        nu -= V[:, :K] @ v_z.T
-        nu *= scale
-        G = times_lower_transposed(V, mode.T)
-        quad = np.einsum("nk,nk->n", G, G)
-        c_bar = 0.5 * model.power * (a * a + w * w * quad) - 0.5 * w
-        w_nu = w[:, None] * nu
-        return GainSums(V.T @ w_nu, np.einsum("nm,nm->m", w_nu, nu), a @ nu, c_bar @ (nu * nu))
-
-    total = projector.sum(sums)
-    G = mode.T @ total.projected
-    precision = np.maximum(total.weighted - np.einsum("km,km->m", G, G), 0.0)
-    gain = 0.5 * total.fit**2 / (1 + precision) - 0.5 * np.log1p(precision) - total.cost
-    return np.where(new, gain, 0.0)

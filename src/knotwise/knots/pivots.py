@@ -10,7 +10,7 @@ from knotwise.numerics.linalg import cholesky, invert_lower
 __all__ = ["Pivots"]
 
 #: conditional variance, relative to the prior's, below which a row brings nothing new
-SMALLEST_SHARE = 1e-7
+SMALLEST_SHARE = 1e-9
 
 
 class Pivots:

@@ -10,7 +10,7 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.scores import RowScores, rank_one_gains, row_scores
+from knotwise.evidence.scores import RowScores, drop_losses, rank_one_gains, row_scores
 from knotwise.knots.initial import Initial, initial_knots
 from knotwise.knots.trace import KnotTrace
 from knotwise.numerics.blocks import Executor
@@ -137,6 +137,18 @@ class Problem:
             self.rows,
             Z,
             candidates,
+            jitter=jitter,
+            executor=self.executor,
+            block_size=self.block_size,
+            start=self.memory.get("start"),
+        )
+
+    def losses(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter) -> np.ndarray:
+        """Approximate loss of log evidence from dropping each knot, at fixed parameters."""
+        return drop_losses(
+            self.model.with_theta(theta),
+            self.rows,
+            Z,
             jitter=jitter,
             executor=self.executor,
             block_size=self.block_size,

@@ -40,9 +40,9 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
     threshold = 0.5 * float(chdtri(max(int(problem.free.sum()), 1), 0.01))
     theta = starting_theta(problem, rng)
     looks = [
-        ("random rows", _random_rows(problem, rng), theta, 0),
-        ("neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0),
-        ("30 knots", _random_rows(problem, rng, WEAK_ROWS), theta, WEAK_KNOTS),
+        ("{} random rows", _random_rows(problem, rng), theta, 0),
+        ("{} neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0),
+        ("{} rows through 30 knots", _random_rows(problem, rng, WEAK_ROWS), theta, WEAK_KNOTS),
     ]
     best, note = theta, "nothing could be fitted"
     for name, rows, start, n_knots in looks:
@@ -50,7 +50,7 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
             fitted, gain = _gain(problem, rows, start, n_knots, rng)
         except KnotwiseError:
             continue
-        note = f"{gain:.1f} nats of evidence on {len(rows)} {name}, where chance gives {threshold:.1f}"
+        note = f"{gain:.1f} nats of evidence on {name.format(len(rows))}, where chance gives {threshold:.1f}"
         trace.add("signal", n_knots, gain, theta=fitted, note=note)
         if gain > threshold:
             return Signal(True, fitted, note)

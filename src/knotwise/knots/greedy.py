@@ -1,0 +1,81 @@
+"""Baselines that choose rows without a look at the targets: greedy variance and k-means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from knotwise.knots.fixed import Fixed
+from knotwise.knots.pivots import Pivots
+from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.proposals import check_at_least, distinct_row_numbers
+from knotwise.knots.start import starting_theta
+from knotwise.knots.trace import KnotTrace
+
+__all__ = ["GreedyVariance", "KMeans"]
+
+
+@dataclass
+class GreedyVariance:
+    """Take the rows with the largest variance given those taken before (pivoted Cholesky), and hold them.
+
+    Parameters
+    ----------
+    n_knots : int
+        Number of knots; fewer where further rows are determined by those taken.
+    weighted : bool
+        Weigh the variance by the precision of each row's observation.
+    rounds : int
+        Choose so many times, each time at the parameters optimised with the knots before.
+    """
+
+    n_knots: int = 50
+    weighted: bool = False
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        check_at_least(self.n_knots, "n_knots", 1)
+        check_at_least(self.rounds, "rounds", 1)
+
+    def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
+        trace = KnotTrace()
+        rows = distinct_row_numbers(problem.rows.X, rng)
+        theta, failed = starting_theta(problem, rng), 0
+        for _ in range(self.rounds):
+            Z = self.choose(problem, theta, rows)
+            stage = problem.optimize(theta, Z, rng)
+            theta, failed = stage.theta, failed + stage.failed_restarts
+            trace.add("choose", len(Z), stage.result.value, theta=theta, note=stage.result.reason)
+        few = "" if len(Z) == min(self.n_knots, len(rows)) else f", {self.n_knots} asked for: others add no variance"
+        trace.stop_reason = f"{len(Z)} knots on rows of the largest conditional variance{few}; {stage.result.reason}"
+        return Selection(theta, Z, stage.jitter, stage.result, trace.stop_reason, failed, trace)
+
+    def choose(self, problem: Problem, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Knots [K, D] among these rows, at fixed parameters. O(N K^2)."""
+        kernel, X = problem.model.with_theta(theta).kernel, problem.rows.X[rows]
+        Z = X[Pivots(kernel, X).extend(self.n_knots)]
+        if not self.weighted:
+            return Z
+        # precisions need the latent function, for which the knots without weights are good enough
+        W = problem.scores(theta, Z, problem.choose_jitter(theta, Z)).W[rows]
+        return X[Pivots(kernel, X, W).extend(self.n_knots)]
+
+
+@dataclass
+class KMeans:
+    """Hold the knots at the centres of k-means clusters of the inputs.
+
+    Parameters
+    ----------
+    n_knots : int
+        Number of knots; fewer where there are fewer distinct rows.
+    """
+
+    n_knots: int = 50
+
+    def __post_init__(self) -> None:
+        check_at_least(self.n_knots, "n_knots", 1)
+
+    def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
+        return Fixed("kmeans", self.n_knots).select(problem, rng)

@@ -1,0 +1,255 @@
+"""One-at-a-time (OAT) knot selection: Algorithm 1 of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
+from knotwise.evidence import Jitter
+from knotwise.evidence.scores import RowScores
+from knotwise.knots.bayesopt import BayesOpt
+from knotwise.knots.initial import Initial
+from knotwise.knots.problem import Problem, Selection, Stage
+from knotwise.knots.proposals import (
+    GrowthState,
+    Proposal,
+    Proposed,
+    RandomSubset,
+    check_at_least,
+    distinct_row_numbers,
+)
+from knotwise.knots.start import starting_theta
+from knotwise.knots.trace import KnotTrace
+from knotwise.numerics.linalg import LARGEST_JITTER
+from knotwise.optimize.adadelta import Adadelta
+from knotwise.optimize.base import Optimizer, OptimizeResult
+
+__all__ = ["OneAtATime"]
+
+
+@dataclass
+class OneAtATime:
+    """Add knots one by one, each optimised with the parameters, until one more brings nothing (the paper's OAT).
+
+    The parameters are optimised with a few initial knots. Then a proposal chooses a row of the data as one more
+    knot; the knot and the parameters are optimised together while older knots stay; and it is kept if the log
+    evidence gains more than the tolerance. `OneAtATime.paper()` has the paper's settings. Where the estimator has
+    `optimizer=None`, parameters stay as given and knots where they are proposed.
+
+    Parameters
+    ----------
+    initial : name, array [K, D] or function
+        The first knots: "kmeans", "grid", "random", "kmeans-per-class", or an array in the units of the inputs.
+    n_initial : int
+        Number of first knots, where `initial` is not an array.
+    max_knots : int
+        Stop at so many.
+    proposal : Proposal, optional
+        `BayesOpt()` by default; `RandomSubset`, `EvidenceGain`, `ResidualVariance`, or your own.
+    tolerance : float
+        A knot must gain more than this, in nats of log evidence. With `-np.inf` every knot is kept.
+    patience : int
+        Further proposals after a rejected one, before stopping.
+    optimize_initial : bool
+        Move the first knots too, together with the parameters, before growth.
+    move_new : bool
+        Move each new knot from the row where it was proposed.
+    share : float, optional
+        Stop as well when the unexplained share, mean(c / v), falls below this: at the right parameters the latent
+        AUKL to the exact GP is then about 0.58 share^2. The gain per knot cannot tell how much is still missing.
+    residual_information : float, optional
+        Stop as well when the residual information, in nats per row, falls below this.
+    optimizer : Optimizer, optional
+        Instead of the estimator's.
+    """
+
+    initial: Initial = "kmeans"
+    n_initial: int = 5
+    max_knots: int = 50
+    proposal: Proposal | None = None
+    tolerance: float = 1e-3
+    patience: int = 0
+    optimize_initial: bool = False
+    move_new: bool = True
+    share: float | None = None
+    residual_information: float | None = None
+    optimizer: Optimizer | None = None
+
+    def __post_init__(self) -> None:
+        check_at_least(self.n_initial, "n_initial", 1)
+        check_at_least(self.max_knots, "max_knots", 1)
+        check_at_least(self.patience, "patience", 0)
+        if np.isnan(self.tolerance):
+            raise InvalidInputError("`tolerance` is NaN; it must be a gain in log evidence, for example 1e-3.")
+
+    @classmethod
+    def paper(
+        cls,
+        proposal: str = "bo",
+        t_max: int = 25,
+        t_min: int = 10,
+        max_knots: int = 50,
+        n_initial: int = 5,
+        initial: Initial = "kmeans",
+        tolerance: float = 1e-3,
+    ) -> OneAtATime:
+        """The algorithm with the paper's settings: OAT-BO ("bo") or OAT-RS ("rs"), optimised by Adadelta."""
+        proposals: dict[str, Proposal] = {"bo": BayesOpt(min(t_min, t_max), t_max), "rs": RandomSubset(t_max)}
+        if proposal not in proposals:
+            raise unknown_option("`proposal`", proposal, proposals)
+        return cls(
+            initial=initial,
+            n_initial=n_initial,
+            max_knots=max_knots,
+            proposal=proposals[proposal],
+            tolerance=tolerance,
+            optimizer=Adadelta(epsilon=1e-4, value_tolerance=1e-3, max_iterations=1000),
+        )
+
+    def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
+        if problem.optimizer is not None and self.optimizer is not None:
+            problem = replace(problem, optimizer=self.optimizer)
+        trace = KnotTrace()
+        first = self._start(problem, rng)
+        growth = Growth(self, replace(problem, n_restarts=0), trace, rng, first)
+        while not trace.stop_reason:
+            trace.stop_reason = growth.why_enough() or growth.add_knot()
+        stage = growth.stage
+        return Selection(
+            stage.theta, stage.Z, stage.jitter, stage.result, trace.stop_reason, first.failed_restarts, trace
+        )
+
+    def _start(self, problem: Problem, rng: np.random.Generator) -> Stage:
+        """The first knots, and the parameters optimised with them."""
+        Z = problem.initial_knots(self.initial, min(self.n_initial, self.max_knots), rng)
+        move = np.ones(len(Z), bool) if self.optimize_initial else None
+        return problem.optimize(starting_theta(problem, rng), Z, rng, move=move)
+
+
+class Growth:
+    """A selection under way: the stage reached, the rows that may become knots, and the trace."""
+
+    def __init__(
+        self, settings: OneAtATime, problem: Problem, trace: KnotTrace, rng: np.random.Generator, first: Stage
+    ) -> None:
+        self.settings, self.problem, self.trace, self.rng = settings, problem, trace, rng
+        self.proposal = settings.proposal or BayesOpt()
+        self.rows = distinct_row_numbers(problem.rows.X, rng)
+        for z in first.Z:
+            self._strike(z)
+        self.stage = first
+        self.scores = self._score(first)
+        trace.add("initial", len(first.Z), first.result.value, note=first.result.reason, **self._details(first))
+
+    def why_enough(self) -> str:
+        """The reason to add no further knot, empty if there is none."""
+        settings, n_knots, scores = self.settings, len(self.stage.Z), self.scores
+        if n_knots >= settings.max_knots:
+            return f"reached max_knots={settings.max_knots}"
+        if settings.share is not None and scores.share < settings.share:
+            return f"the knots leave an unexplained share of {scores.share:.3g}, below share={settings.share:g}"
+        limit = settings.residual_information
+        if limit is not None and scores.residual_information < limit:
+            left = f"{scores.residual_information:.2g} nats per row"
+            return f"the knots leave a residual information of {left}, below residual_information={limit:g}"
+        if not len(self.rows):
+            return f"no rows left: each of the {n_knots} distinct ones is a knot"
+        return ""
+
+    def add_knot(self) -> str:
+        """Propose and optimise one more knot, and keep it if it gains enough; else return the reason to stop."""
+        assert self.stage.jitter is not None
+        state = GrowthState(
+            self.problem, self.stage.theta, self.stage.Z, self.stage.jitter, self.stage.result.value, self.rows
+        )
+        gains: list[float] = []
+        for _ in range(1 + self.settings.patience):
+            before, proposed = self._propose(state)
+            stage = self._optimize(before, proposed)
+            # both under the jitter of `before`, so that the gain is the knot's
+            gain = stage.result.value - before.value if np.isfinite(proposed.value) else -np.inf
+            gains.append(gain)
+            if gain > self.settings.tolerance:
+                self.stage, self.scores = stage, self._score(stage)
+                self._strike(stage.Z[-1])
+                self._record("add", stage, proposed, gain)
+                return ""
+            self._record("reject", stage, proposed, gain)
+            state = replace(state, rows=state.rows[(state.candidates != proposed.z).any(1)])
+            if not len(state.rows):
+                break
+        return self._why_rejected(gains)
+
+    def _propose(self, state: GrowthState) -> tuple[GrowthState, Proposed]:
+        """The proposal, and the state before it: under a larger jitter only where no proposal could be evaluated."""
+        proposed = self.proposal.propose(state, self.rng)
+        while not np.isfinite(proposed.value) and self.problem.jitter is None:
+            jitter = Jitter(10 * state.jitter.relative, state.jitter.points)
+            if jitter.relative > LARGEST_JITTER * 1.01:
+                break
+            value = self.problem.evaluate(state.theta, state.Z, jitter, gradient=False).value
+            state = replace(state, jitter=jitter, value=value)
+            proposed = self.proposal.propose(state, self.rng)
+        return state, proposed
+
+    def _optimize(self, state: GrowthState, proposed: Proposed) -> Stage:
+        """Optimise the new knot and the parameters; older knots stay, and so does the jitter."""
+        Z = np.vstack([state.Z, proposed.z])
+        move = np.zeros(len(Z), bool)
+        move[-1] = self.settings.move_new
+        problem = replace(self.problem, jitter=state.jitter.relative)
+        here = OptimizeResult(
+            proposed.value, state.theta, 1, np.nan, False, "nothing better than the proposal found", np.empty(0)
+        )
+        if np.isfinite(proposed.value):
+            try:
+                stage = problem.optimize(state.theta, Z, self.rng, move=move)
+            except KnotwiseError as error:
+                here = replace(here, reason=str(error))
+            else:
+                if stage.result.value >= proposed.value:
+                    return stage
+        return Stage(state.theta, Z, state.jitter, here)
+
+    def _why_rejected(self, gains: list[float]) -> str:
+        best = max(gains)
+        if best == -np.inf:
+            return "the evidence with one more knot could not be computed for any row that was tried"
+        subject = "one more knot" if len(gains) == 1 else f"the best of {len(gains)} proposals of one more knot"
+        verb = "gains" if best >= 0 else "loses"
+        return f"{subject} {verb} {abs(best):.2g} nats, below the tolerance {self.settings.tolerance:g}"
+
+    # -- bookkeeping ----------------------------------------------------------------------------
+
+    def _strike(self, z: np.ndarray) -> None:
+        """Take a knot from the rows that may become one."""
+        self.rows = self.rows[(self.problem.rows.X[self.rows] != z).any(1)]
+
+    def _score(self, stage: Stage) -> RowScores:
+        assert stage.jitter is not None
+        return self.problem.scores(stage.theta, stage.Z, stage.jitter)
+
+    def _details(self, stage: Stage) -> dict[str, object]:
+        scores = self.scores
+        return {
+            "share": scores.share,
+            "residual_information": scores.residual_information,
+            "theta": stage.theta,
+        }
+
+    def _record(self, action: str, stage: Stage, proposed: Proposed, gain: float) -> None:
+        """Record a decision; after a rejected knot the model is what it was."""
+        kept = self.stage
+        self.trace.add(
+            action,
+            len(kept.Z),
+            kept.result.value,
+            n_tried=len(proposed.values),
+            chosen=stage.Z[-1],
+            gain=gain,
+            tried=proposed.tried,
+            note=f"{proposed.note}; {stage.result.reason}",
+            **self._details(kept),
+        )

@@ -1,0 +1,181 @@
+"""Proposals of one more knot: which row of the data would raise the evidence most, at fixed parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.evidence import Jitter
+from knotwise.knots.problem import Problem
+
+__all__ = [
+    "EvidenceGain",
+    "GrowthState",
+    "Proposal",
+    "Proposed",
+    "RandomSubset",
+    "ResidualVariance",
+    "best_of",
+    "check_at_least",
+    "distinct_row_numbers",
+]
+
+#: with more distinct rows than this, a random subset of them are candidates
+MAX_CANDIDATES = 20_000
+#: candidates whose gains are computed together, so that [n, M] arrays of a block stay small
+GAINS_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class GrowthState:
+    """A model that may take one more knot: parameters, knots and jitter, its log evidence, and the rows to choose from.
+
+    `rows` are the numbers of the candidate rows of the data: distinct, and none of them a knot.
+    """
+
+    problem: Problem
+    theta: np.ndarray
+    Z: np.ndarray
+    jitter: Jitter
+    value: float
+    rows: np.ndarray
+
+    @cached_property
+    def candidates(self) -> np.ndarray:
+        """The rows to choose from, [M, D]."""
+        return self.problem.rows.X[self.rows]
+
+    def evaluate(self, z: np.ndarray) -> float:
+        """Log evidence with z as one more knot, parameters and jitter unchanged; NaN where it cannot be computed."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                evidence = self.problem.evaluate(self.theta, np.vstack([self.Z, z]), self.jitter, gradient=False)
+        except (KnotwiseError, ArithmeticError):
+            return np.nan
+        return evidence.value if evidence.converged and np.isfinite(evidence.value) else np.nan
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """The knot z [D] proposed and the log evidence with it; all that was tried [T, D], with values [T].
+
+    A value is NaN where it could not be computed; `value` is -inf where none could.
+    """
+
+    z: np.ndarray
+    value: float
+    tried: np.ndarray
+    values: np.ndarray
+    note: str = ""
+
+
+class Proposal(Protocol):
+    """Anything that proposes one more knot; `state.rows` is never empty."""
+
+    def propose(self, state: GrowthState, rng: np.random.Generator) -> Proposed: ...
+
+
+def best_of(tried: np.ndarray, values: np.ndarray, note: str) -> Proposed:
+    """Propose the tried row with the largest value, the first of equals."""
+    known = np.where(np.isfinite(values), values, -np.inf)
+    best = int(np.argmax(known))
+    return Proposed(tried[best], float(known[best]), tried, values, note)
+
+
+@dataclass
+class RandomSubset:
+    """Propose the best of some random rows (the paper's RS).
+
+    Parameters
+    ----------
+    n_candidates : int
+        Number of rows, each of which costs one evaluation of the evidence (the paper's T_max).
+    """
+
+    n_candidates: int = 25
+
+    def __post_init__(self) -> None:
+        check_at_least(self.n_candidates, "n_candidates", 1)
+
+    def propose(self, state: GrowthState, rng: np.random.Generator) -> Proposed:
+        n = min(self.n_candidates, len(state.rows))
+        tried = state.candidates[rng.choice(len(state.rows), n, replace=False)]
+        return best_of(tried, np.array([state.evaluate(z) for z in tried]), f"best of {n} random rows")
+
+
+@dataclass
+class ResidualVariance:
+    """Propose the row about whose latent value the knots say least: the largest c = k(x, x) - k(x, Z) Kuu^-1 k(Z, x).
+
+    It costs two evaluations of the evidence. The targets matter through the parameters only.
+
+    Parameters
+    ----------
+    weighted : bool
+        Weigh c by the precision W of the row's observation: rows that say nothing of f need no knot.
+    """
+
+    weighted: bool = False
+
+    def propose(self, state: GrowthState, rng: np.random.Generator) -> Proposed:
+        scores = state.problem.scores(state.theta, state.Z, state.jitter)
+        left = scores.W * scores.c if self.weighted else scores.c
+        best = int(np.argmax(left[state.rows]))
+        tried = state.candidates[best : best + 1]
+        what = "W c" if self.weighted else "residual variance"
+        return best_of(tried, np.array([state.evaluate(tried[0])]), f"largest {what}, {left[state.rows[best]]:.3g}")
+
+
+@dataclass
+class EvidenceGain:
+    """Propose by the gain in evidence that a rank-one update predicts, confirmed exactly for the best few.
+
+    The prediction is exact for Gaussian data under VFE and orders the rows well elsewhere. O(N K M) for M rows.
+
+    Parameters
+    ----------
+    n_exact : int
+        Number of rows whose evidence is evaluated.
+    max_candidates : int
+        Predict for at most so many rows, a random sample where there are more.
+    """
+
+    n_exact: int = 5
+    max_candidates: int = 2000
+
+    def __post_init__(self) -> None:
+        check_at_least(self.n_exact, "n_exact", 1)
+        check_at_least(self.max_candidates, "max_candidates", 1)
+
+    def propose(self, state: GrowthState, rng: np.random.Generator) -> Proposed:
+        candidates = state.candidates
+        if len(candidates) > self.max_candidates:
+            candidates = candidates[np.sort(rng.choice(len(candidates), self.max_candidates, replace=False))]
+        gains = self.gains(state, candidates)
+        order = np.argsort(-np.where(np.isfinite(gains), gains, -np.inf), kind="stable")[: self.n_exact]
+        tried = candidates[order]
+        note = f"best of {len(tried)} rows with the largest predicted gains among {len(candidates)}"
+        return best_of(tried, np.array([state.evaluate(z) for z in tried]), note)
+
+    @staticmethod
+    def gains(state: GrowthState, candidates: np.ndarray) -> np.ndarray:
+        """Predicted gain in log evidence of each candidate, [M]."""
+        parts = [candidates[i : i + GAINS_AT_ONCE] for i in range(0, len(candidates), GAINS_AT_ONCE)]
+        return np.concatenate([state.problem.gains(state.theta, state.Z, part, state.jitter) for part in parts])
+
+
+def distinct_row_numbers(X: np.ndarray, rng: np.random.Generator, at_most: int = MAX_CANDIDATES) -> np.ndarray:
+    """Numbers of distinct rows of X, in the order of their values; from a random subset where X is long."""
+    numbers = np.arange(len(X)) if len(X) <= at_most else np.sort(rng.choice(len(X), at_most, replace=False))
+    _, first = np.unique(X[numbers], axis=0, return_index=True)
+    return numbers[first]
+
+
+def check_at_least(value: int, name: str, least: int) -> None:
+    """Refuse a count that is not a whole number from `least` up."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInputError(f"`{name}` is {value!r}; it must be a whole number of at least {least}.")
