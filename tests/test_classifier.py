@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -38,7 +39,7 @@ def given(**options):
     return GPClassifier(**options)
 
 
-# -- two classes ----------------------------------------------------------------------------------------------------
+# -- two classes ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
@@ -90,7 +91,7 @@ def test_the_probit_is_less_certain_per_unit_of_f(two):
     assert not np.allclose(logit.predict_proba(X), probit.predict_proba(X), atol=1e-3)
 
 
-# -- knots ----------------------------------------------------------------------------------------------------------
+# -- knots ----------------------------------------------------------------------------------------------------
 
 
 def test_a_number_of_knots_starts_within_each_class(two, monkeypatch):
@@ -114,7 +115,7 @@ def test_one_knot_is_enough_to_fit(two):
     assert given(knots=1).fit(X, y).n_knots_ == 1
 
 
-# -- several classes ------------------------------------------------------------------------------------------------
+# -- several classes ------------------------------------------------------------------------------------------
 
 
 def test_several_classes_are_one_model_each_against_the_rest(three):
@@ -144,13 +145,21 @@ def test_three_classes_with_a_number_of_knots_fit(three):
     assert "class 'z'" in str(gp.summary())
 
 
-# -- errors -----------------------------------------------------------------------------------------------------------
+# -- errors ---------------------------------------------------------------------------------------------------
 
 
 def test_one_class_only_is_an_error_that_names_it(two):
     X, _ = two
     with pytest.raises(ValueError, match="one class only, 'a'"):
         GPClassifier().fit(X, np.full(len(X), "a"))
+
+
+@pytest.mark.parametrize(
+    "method", ["predict", "predict_proba", "decision_function", "predict_latent", "predict_interval"]
+)
+def test_before_a_fit_every_prediction_says_so(two, method):
+    with pytest.raises(NotFittedError):
+        getattr(GPClassifier(), method)(two[0])
 
 
 @pytest.mark.parametrize("unknown", ["damp", "zzz", "aaa"])
@@ -197,7 +206,7 @@ def test_missing_inputs_are_named_by_row(two):
         GPClassifier().fit(X, y)
 
 
-# -- separable classes: case 13 ---------------------------------------------------------------------------------------
+# -- separable classes: case 13 -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("approximation", ["fic", "vfe", "full"])
@@ -218,7 +227,7 @@ def test_separable_classes_leave_probabilities_inside_0_and_1(approximation, sca
     assert np.isfinite(gp.log_predictive_density(X, y[::-1])).all()
 
 
-# -- scikit-learn's contract --------------------------------------------------------------------------------------------
+# -- scikit-learn's contract ----------------------------------------------------------------------------------
 
 
 def test_clone_and_pickle_keep_everything(two):
@@ -271,7 +280,7 @@ def test_a_rare_class_is_said_once(rng):
     assert ((gp.predict_proba(X) > 0) & (gp.predict_proba(X) < 1)).all()
 
 
-# -- banana -------------------------------------------------------------------------------------------------------------
+# -- banana ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

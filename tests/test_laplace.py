@@ -1,4 +1,4 @@
-"""The Laplace approximation through knots and in full: against a dense twin, golden numbers, limits and scikit-learn."""
+"""The Laplace approximation, through knots and in full: against a dense twin, golden numbers, limits, scikit-learn."""
 
 import json
 from dataclasses import dataclass, replace
@@ -80,7 +80,7 @@ def case(likelihood, power=1.0, nugget=None, *, mean="constant", n=36, n_knots=6
     return Case(model, rows, rng.normal(size=(n_knots, 2)), Jitter(jitter, X[:4]))
 
 
-# -- a dense twin: N x N matrices, general solves ---------------------------------------------------------------
+# -- a dense twin: N x N matrices, general solves -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def test_latent_predictions_condition_the_dense_joint_prior(name, power):
     assert_allclose(latent.variance, prior - np.einsum("ij,jk,ik->i", cross, R, cross), rtol=1e-7)
 
 
-# -- gradients --------------------------------------------------------------------------------------------------
+# -- gradients ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("nugget", NUGGETS.values(), ids=NUGGETS)
@@ -257,7 +257,7 @@ def test_the_gradient_holds_with_a_linear_mean(name, power, rng):
     assert_adjoint(value_and_gradient, problem.vector, rng, rtol=1e-5)
 
 
-# -- limits -----------------------------------------------------------------------------------------------------
+# -- limits ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("nugget", NUGGETS.values(), ids=NUGGETS)
@@ -309,7 +309,7 @@ def test_poisson_of_large_counts_is_gaussian_in_the_logarithm():
     assert_allclose(poisson.value, gaussian.value - np.log(y).sum(), atol=1e-2)
 
 
-# -- blocks, threads, starts --------------------------------------------------------------------------------------
+# -- blocks, threads, starts ----------------------------------------------------------------------------------
 
 
 def assert_same_evidence(a, b, rtol):
@@ -381,7 +381,7 @@ def test_a_nonsense_start_gives_the_same_answer(likelihood, size):
             assert_allclose(found.gradient, expected.gradient, rtol=1e-6, atol=1e-6)
 
 
-# -- the search for the mode ----------------------------------------------------------------------------------------
+# -- the search for the mode ----------------------------------------------------------------------------------
 
 
 def recorded_search(monkeypatch, module, name):
@@ -469,7 +469,7 @@ def test_without_log_concavity_the_search_ends_at_a_stationary_point(name, power
         assert np.linalg.slogdet(np.eye(50) - P * d.second)[0] > 0
 
 
-# -- golden numbers -------------------------------------------------------------------------------------------------
+# -- golden numbers -------------------------------------------------------------------------------------------
 
 GOLDEN = {
     name: golden
@@ -538,9 +538,7 @@ def test_the_estimator_gives_the_golden_numbers(golden, approximation):
     assert_allclose(latent.variance, expected[f"{approximation}_latent_variance_without_nugget"], rtol=1e-7)
     if approximation == "fic":
         scale = np.abs(expected["fic_knot_gradient"]).max()
-        assert_allclose(
-            gp.evidence().knot_gradient, expected["fic_knot_gradient"], rtol=1e-7, atol=1e-7 * scale
-        )
+        assert_allclose(gp.evidence().knot_gradient, expected["fic_knot_gradient"], rtol=1e-7, atol=1e-7 * scale)
 
 
 @pytest.mark.parametrize("approximation", ["fic", 0.5, "vfe", "full"])
@@ -566,7 +564,7 @@ def test_the_estimators_gradient_is_that_of_its_evidence_in_the_users_units(appr
     assert_adjoint(value_and_gradient, gp.parameters_.theta, rng, rtol=1e-5)
 
 
-# -- scikit-learn ---------------------------------------------------------------------------------------------------
+# -- scikit-learn ---------------------------------------------------------------------------------------------
 
 
 def test_the_full_gp_is_scikit_learns_classifier():

@@ -194,7 +194,7 @@ def test_the_quantiles_of_a_lognormal_are_its_closed_form(level):
     assert_allclose(found, stats.lognorm(np.sqrt(0.3 + variance), scale=np.exp(mean)).ppf(level), rtol=3e-3)
 
 
-# -- the estimator --------------------------------------------------------------------------------------------------
+# -- the estimator --------------------------------------------------------------------------------------------
 
 
 def fitted(likelihood, nugget=0.0, **data):
@@ -252,7 +252,8 @@ def test_the_estimators_predictions_are_the_likelihoods_with_the_nugget(likeliho
     assert_allclose(std, np.sqrt(Vy), rtol=1e-10)
     y = likelihood.sample(latent.mean, rng)
     expected = [
-        log_density_by_quadrature(likelihood, *row, 1.0) for row in zip(y, latent.mean, latent.variance + nugget)
+        log_density_by_quadrature(likelihood, *row, 1.0)
+        for row in zip(y, latent.mean, latent.variance + nugget, strict=True)
     ]
     assert_allclose(gp.log_predictive_density(X_new, y), expected, rtol=1e-8, atol=1e-8)
 

@@ -50,7 +50,8 @@ def unknown_option(what: str, given: object, options: Iterable[str]) -> UnknownO
     from difflib import get_close_matches
 
     known = sorted(options)
-    near = get_close_matches(str(given), known, n=1, cutoff=0.5)
+    text = str(given).casefold()
+    near = get_close_matches(text, known, n=1, cutoff=0.5) or [k for k in known if text and k.startswith(text)]
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return UnknownOptionError(
         f"{what} is {given!r}, but must be one of {', '.join(map(repr, known))}.{hint}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -78,7 +79,8 @@ class Linear(Mean):
 
 def mean_from(given: str | float | Mean) -> Mean:
     """Turn the `mean` option of an estimator into a Mean."""
-    names = {"zero": Zero, "constant": Constant, "linear": Linear}
+    # 0 in the user's units, so a number that is held: the engine's 0 is the mean of y
+    names: dict[str, Callable[[], Mean]] = {"zero": lambda: Constant(0.0), "constant": Constant, "linear": Linear}
     if isinstance(given, Mean):
         return given
     if isinstance(given, str):

@@ -83,7 +83,9 @@ def assemble(
         ]
         + [_mean_bounds(likelihood, y, level)] * model.mean.size
     )
-    table = parameter_table(model, bounds, scaling, fixed=options.fixed, bounds=options.bounds, held=held)
+    table = parameter_table(
+        model, bounds, scaling, fixed=options.fixed, bounds=options.bounds, held=held, keep=options.optimizer is None
+    )
     problem = Problem(
         model,
         Rows(X, y, noise, model.mean.basis(X), size),

@@ -63,7 +63,8 @@ class LatentGP(BaseEstimator):
         self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
         self.nugget_ = user.nugget.variance
         self.parameters_ = scaling.table_to_user(problem.table.with_theta(selection.theta), model)
-        self.knots_ = scaling.inputs_back(selection.Z)
+        given = selection.knots_as_given
+        self.knots_ = scaling.inputs_back(selection.Z) if given is None else given
         self.n_knots_ = len(selection.Z)
         self.log_evidence_ = final.value - len(problem.rows) * float(np.log(scaling.y_scale))
         self.converged_ = selection.result.converged and final.converged

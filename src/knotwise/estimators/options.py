@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.errors import FitWarning, InvalidInputError, unknown_option
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
@@ -15,6 +16,7 @@ from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
 from knotwise.knots.auto import Auto
 from knotwise.knots.fixed import Fixed
+from knotwise.knots.initial import checked_knots
 from knotwise.knots.problem import Selector
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Likelihood, likelihood_named
@@ -37,7 +39,8 @@ def power_from(approximation: Any) -> tuple[float, bool]:
         if approximation not in POWERS:
             raise unknown_option("`approximation`", approximation, [*POWERS, "full"])
         return POWERS[approximation], False
-    if isinstance(approximation, int | float | np.number) and 0 <= approximation <= 1:
+    number = isinstance(approximation, int | float | np.number) and not isinstance(approximation, bool)
+    if number and 0 <= approximation <= 1:
         return float(approximation), False
     raise InvalidInputError(
         f"`approximation` is {approximation!r}; it must be 'fic', 'vfe', 'full' or a power between 0 and 1."
@@ -78,6 +81,8 @@ def kernel_from(given: Any, feature_names: Sequence[str] | None, n_features: int
 
 def selector_from(knots: Any, n_features: int) -> Selector:
     """The way to choose knots: an array is held, a number is optimised, a selector does as it likes."""
+    if isinstance(knots, type):
+        raise InvalidInputError(f"`knots` is the class {knots.__name__}; give an object, `{knots.__name__}(...)`.")
     if hasattr(knots, "select"):
         if hasattr(knots, "n_knots"):
             check_count(knots.n_knots, "n_knots", least=1)
@@ -86,17 +91,12 @@ def selector_from(knots: Any, n_features: int) -> Selector:
         return Auto()
     if isinstance(knots, str):
         raise InvalidInputError(
-            f"`knots` is {knots!r}; it must be 'auto', a number of knots, an array of shape [K, {n_features}], or a selector "
-            "such as knotwise.knots.Simultaneous(30)."
+            f"`knots` is {knots!r}; it must be 'auto', a number of knots, an array of shape [K, {n_features}], or a "
+            "selector such as knotwise.knots.Simultaneous(30)."
         )
     if np.ndim(knots) == 0:
         return Simultaneous(check_count(knots, "knots", least=1))
-    Z = np.array(knots, float)
-    if Z.ndim != 2 or Z.shape[1] != n_features or len(Z) == 0 or not np.isfinite(Z).all():
-        raise InvalidInputError(
-            f"`knots` must be a finite array of shape [K, {n_features}] (one column per feature), "
-            f"but has shape {Z.shape}."
-        )
+    Z = checked_knots(knots, n_features, "`knots`")
     return Fixed(Z, n_knots=len(Z))
 
 
@@ -108,16 +108,22 @@ def parameter_table(
     fixed: Sequence[str] | str,
     bounds: Mapping[str, tuple[float, float]] | None,
     held: Sequence[str] = (),
+    keep: bool = False,
 ) -> ParameterTable:
     """The table of a model's parameters in the engine's units; `bounds` come in the user's.
 
-    `held` are the names of parameters that the data or the model hold, beside those that the user fixed.
+    `held` are the names of parameters that the data or the model hold, beside those that the user fixed; `keep` keeps
+    every value where it is, because nothing is optimised.
     """
     names = tuple(flat_names(model.names))
     n_positive = sum(model.sizes)  # kernels' and likelihoods' parameters are positive, a mean's is not
     transforms = tuple("log" if i < n_positive else "identity" for i in range(len(names)))
     values = np.concatenate([np.exp(model.theta[:n_positive]), model.theta[n_positive:]])
     lower, upper = default_bounds.T.copy()
+    if isinstance(fixed, Mapping) or not isinstance(fixed, Iterable):
+        raise InvalidInputError(f"`fixed` is {fixed!r}; it must be a list of parameter names.")
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise InvalidInputError(f"`bounds` is {bounds!r}; it must be a dict of (low, high) by parameter name.")
     hold = np.zeros(len(names), bool)
     for name in [*([fixed] if isinstance(fixed, str) else fixed), *held]:
         hold[_entries(names, name, "`fixed`")] = True
@@ -127,7 +133,16 @@ def parameter_table(
             lower[i] = scaling.bounds_to_engine(model, i, low)
             upper[i] = scaling.bounds_to_engine(model, i, high)
             values[i] = min(max(values[i], lower[i]), upper[i])
-    # a start that the user gave outside the data's bounds widens them
+    outside = ~hold & ((values < lower) | (values > upper)) & (not keep)
+    if outside.any():
+        which = ", ".join(name for name, out in zip(names, outside, strict=True) if out)
+        warnings.warn(
+            f"The start of {which} lies beyond the bounds taken from the data and was moved to them. "
+            "Give `bounds` if it is meant, or name it in `fixed`.",
+            FitWarning,
+            stacklevel=6,
+        )
+        values = np.where(outside, np.clip(values, lower, upper), values)
     return ParameterTable(names, transforms, values, np.minimum(lower, values), np.maximum(upper, values), hold)
 
 

@@ -221,7 +221,8 @@ class GPRegressor(RegressorMixin, LatentGP):
         likelihood = self.likelihood_
         noise = self._known_noise(likelihood, noise_variance, len(latent.mean))
         if noise is not None:
-            likelihood = Gaussian(noise)  # type: ignore[arg-type]  # one variance per row
+            likelihood = Gaussian()
+            likelihood.noise_variance = noise  # type: ignore[assignment]  # one per row, and checked
         size = check_size(likelihood, len(latent.mean), exposure=exposure, trials=trials)
         return likelihood, latent.mean, latent.variance + self.nugget_, 1.0 if size is None else size
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knotwise.errors import unknown_option
+from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.evidence import Model
 from knotwise.means import Constant
 from knotwise.numerics.parameters import ParameterTable
@@ -34,7 +34,7 @@ class Scaling:
         if standardize is False:
             return Scaling(np.zeros(D), np.ones(D), 0.0, 1.0)
         if standardize not in ("columns", "common"):
-            raise unknown_option("`standardize`", standardize, ["columns", "common", "False"])
+            raise unknown_option("`standardize`, where it is not False,", standardize, ["columns", "common"])
         centre = X.mean(0)
         spread = _spread(X - centre)
         if standardize == "common":
@@ -44,8 +44,14 @@ class Scaling:
         spread = np.where(spread > 1e-12 * np.abs(centre), spread, 1.0)
         if not targets:
             return Scaling(centre, spread, 0.0, 1.0)
+        if y.min() == y.max():
+            return Scaling(centre, spread, float(y[0]), 1.0)
         y_centre = float(y.mean())
         y_scale = float(_spread((y - y_centre)[:, None])[0])
+        if not 1e-150 < y_scale < 1e150:
+            raise InvalidInputError(
+                f"The standard deviation of y is {y_scale:.1e}, so that its square is no number. Use other units."
+            )
         return Scaling(centre, spread, y_centre, y_scale if y_scale > 1e-12 * abs(y_centre) else 1.0)
 
     def inputs(self, X: np.ndarray) -> np.ndarray:

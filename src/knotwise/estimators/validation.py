@@ -26,7 +26,8 @@ __all__ = [
 def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
     """Inputs as a finite float64 array; numbers stored as objects are converted, text is refused by column."""
     refuse_text(X)
-    X = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+    # one memory layout, so that a data frame and its array give the same bits
+    X = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
     refuse_non_finite(X, "X")
     return X
 
@@ -36,7 +37,9 @@ def check_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     refuse_text(X)
     if y is None:
         raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
-    X, y = validate_data(estimator, X, y, dtype=np.float64, ensure_all_finite=False, y_numeric=True)
+    if getattr(np.asarray(y), "dtype", None) == np.float64:  # before scikit-learn, which does not name the row
+        refuse_non_finite(np.asarray(y), "y")
+    X, y = validate_data(estimator, X, y, dtype=np.float64, order="C", ensure_all_finite=False, y_numeric=True)
     y = np.asarray(y, np.float64)
     refuse_non_finite(X, "X")
     refuse_non_finite(y, "y")
@@ -118,7 +121,12 @@ def refuse_text(X: Any) -> None:
     if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
         return
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
-        if getattr(dtype, "kind", "O") not in "OSUT":
+        kind = getattr(dtype, "kind", "O")
+        if kind in "mM":
+            raise InvalidInputError(
+                f"Column {name!r} holds dates or times ({dtype}), which are not numbers. Convert it, say to days."
+            )
+        if kind not in "OSUT":
             continue
         for row, value in enumerate(X[name]):
             try:
@@ -133,8 +141,9 @@ def refuse_text(X: Any) -> None:
 def refuse_non_finite(values: np.ndarray, name: str) -> None:
     """Refuse NaN and infinities, with the first row that has one."""
     # the sum is finite if every entry is (or overflows, which the exact test then clears)
-    if np.isfinite(values.sum()):
-        return
+    with np.errstate(all="ignore"):
+        if np.isfinite(values.sum()):
+            return
     bad = ~np.isfinite(values)
     rows = np.flatnonzero(bad if bad.ndim == 1 else bad.any(1))
     if not len(rows):

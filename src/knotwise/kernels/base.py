@@ -61,7 +61,10 @@ class Kernel(Part):
         return self.value_and_pullback(X, X if Z is None else np.asarray(Z, float))[0]
 
     def value_and_pullback(self, X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, Pullback]:
-        """Evaluate K = k(X, Z), [N, K], and return with it the map from K_bar to a `KernelGradient`."""
+        """Evaluate K = k(X, Z), [N, K], and return with it the map from K_bar to a `KernelGradient`.
+
+        The caller may overwrite the value; the map leaves K_bar alone and can be used again.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `value_and_pullback`.")
 
     def diag(self, X: np.ndarray) -> np.ndarray:

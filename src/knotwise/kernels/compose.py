@@ -112,15 +112,20 @@ class OnColumns(Kernel):
 
     def indices(self) -> list[int]:
         """The columns by index; names are known only after `bind`."""
-        columns = [self.columns] if isinstance(self.columns, int | str) else list(self.columns)
+        columns = self._given()
         if any(isinstance(column, str) for column in columns):
             raise InvalidInputError(
                 f"Columns {columns} are names; they are resolved in a fit on a data frame. Use indices here."
             )
         return [int(column) for column in columns]
 
+    def _given(self) -> list[int | str]:
+        return [self.columns] if isinstance(self.columns, str) or np.ndim(self.columns) == 0 else list(self.columns)  # type: ignore[list-item, arg-type]
+
     def bind(self, columns, n_columns):
-        given = [self.columns] if isinstance(self.columns, int | str) else list(self.columns)
+        given = self._given()
+        if not given:
+            raise InvalidInputError("A kernel on columns needs at least one column, but `columns` is empty.")
         names = list(columns) if columns is not None else []
         indices = []
         for column in given:
@@ -133,7 +138,7 @@ class OnColumns(Kernel):
                 if column not in names:
                     raise unknown_option("A column of the kernel", column, names)
                 indices.append(names.index(column))
-            elif not -n_columns <= column < n_columns:
+            elif int(column) != column or not -n_columns <= column < n_columns:
                 raise InvalidInputError(f"Column {column} of the kernel does not exist: the data have {n_columns}.")
             else:
                 indices.append(int(column) % n_columns)

@@ -55,6 +55,7 @@ class Linear(WithVariance):
     """
 
     transforms: ClassVar[dict[str, str]] = {"variance": "log"}
+    list_valued = ("variance",)
 
     def __init__(self, variance: float | Sequence[float] | None = None, ard: bool = False) -> None:
         self.variance = variance  # type: ignore[assignment]
@@ -86,14 +87,16 @@ class Linear(WithVariance):
         return one_per_column(self, "variance", n_columns)
 
     def _typical(self, scale):
-        return scale.variance / (len(scale.spread) * scale.spread**2)
+        """Variances that give the sum the variance of the data: one per column, or one for all."""
+        if np.ndim(self.value("variance")):
+            return scale.variance / (len(scale.spread) * scale.spread**2)
+        return np.array([scale.variance / (scale.spread**2).sum()])
 
     def start(self, scale):
         return self.with_values(variance=fill(self.variance, self._typical(scale)))
 
     def bounds(self, scale):
-        typical = self._typical(scale)
-        return np.outer(typical if np.ndim(self.value("variance")) else typical.mean(keepdims=True), [1e-8, 1e5])
+        return np.outer(self._typical(scale), [1e-8, scale.largest])
 
 
 class Periodic(WithVariance):
@@ -106,6 +109,7 @@ class Periodic(WithVariance):
     """
 
     transforms: ClassVar[dict[str, str]] = {"variance": "log", "lengthscale": "log", "period": "log"}
+    list_valued = ("lengthscale",)
 
     def __init__(
         self,

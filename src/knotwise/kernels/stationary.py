@@ -31,6 +31,7 @@ class Stationary(WithVariance):
     """
 
     transforms: ClassVar[dict[str, str]] = {"variance": "log", "lengthscale": "log"}
+    list_valued = ("lengthscale",)
     #: whether r2 may come from one matrix product; a kernel that takes its square root near 0 may not
     distances_by_product: ClassVar[bool] = True
 

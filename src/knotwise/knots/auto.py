@@ -23,7 +23,7 @@ from knotwise.optimize.lbfgs import LBFGS
 __all__ = ["Auto"]
 
 DEFAULT_CAP = 300
-BIG_SHARE, BIG_ENOUGH = 0.02, 0.05  # unexplained share at which the many knots are enough to start, and to stop
+BIG_SHARE, BIG_ENOUGH = 0.015, 0.03  # unexplained share at which the many knots are enough to start, and to stop
 FIRST_SHARE = 0.5  # share at which the few knots start to move
 GROWTH = 1.25  # of the number of knots between two looks at the share
 SETTLED = 0.1  # change of log parameters below which they are settled

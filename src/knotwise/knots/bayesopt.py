@@ -190,11 +190,11 @@ def budgeted_improvement(mean: np.ndarray, std: np.ndarray, best: float, remaini
     if remaining == 1:
         return expected_improvement(mean, std, best)
     u = (mean - best) / std
-    low = np.maximum(-u, -8.0)  # below -8 the integrand is 1
+    low = np.maximum(-u, -6.0)  # below -6 the integrand is 1, but for rounding
     width = np.sqrt(low**2 + 80.0) - low  # to where t^2 / 2 has grown by 40
     t = low[:, None] + width[:, None] * (NODES + 1) / 2
     integral = -np.expm1(remaining * log_ndtr(t)) @ NODE_WEIGHTS * width / 2
-    return std * (integral + np.maximum(u - 8.0, 0.0))
+    return std * (integral + np.maximum(u - 6.0, 0.0))
 
 
 Acquisition = Callable[[np.ndarray, np.ndarray, float, int], np.ndarray]

@@ -33,7 +33,10 @@ class Fixed:
         Z = problem.initial_knots(self.initial, self.n_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
         reason = f"{len(Z)} knots held where they were placed; {stage.result.reason}"
-        return Selection(stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts)
+        given = None if isinstance(self.initial, str) or callable(self.initial) else np.array(self.initial, float)
+        return Selection(
+            stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts, knots_as_given=given
+        )
 
 
 def select_exact(problem: Problem, rng: np.random.Generator) -> Selection:

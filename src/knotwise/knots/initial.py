@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["INITIALISERS", "Initial", "distinct_rows", "initial_knots"]
+__all__ = ["INITIALISERS", "Initial", "checked_knots", "distinct_rows", "initial_knots"]
 
 #: a name of INITIALISERS, an array of knots, or a function of (X, y, n_knots, rng)
 Initial = str | np.ndarray | Callable[..., np.ndarray]
@@ -27,18 +27,28 @@ def initial_knots(
 ) -> np.ndarray:
     """Choose initial knots [K, D] with K <= n_knots.
 
-    `how` is a name of `INITIALISERS`, an array of knots (used as it is), or a function of (X, y, n_knots, rng).
+    `how` is a name of `INITIALISERS`, an array of knots (used as it is), or a function of (X, y, n_knots, rng),
+    which sees inputs and targets in the engine's units (standardised ones by default).
     K is smaller where there are fewer distinct rows, and on a grid that does not divide evenly.
     """
     if isinstance(how, str):
         if how not in INITIALISERS:
             raise unknown_option("`initial`", how, INITIALISERS)
         return INITIALISERS[how](X, y, n_knots, rng)
-    Z = how(X, y, n_knots, rng) if callable(how) else how
-    Z = np.array(Z, float)
-    if Z.ndim != 2 or Z.shape[1] != X.shape[1] or len(Z) == 0 or not np.isfinite(Z).all():
+    return checked_knots(how(X, y, n_knots, rng) if callable(how) else how, X.shape[1])
+
+
+def checked_knots(given: Any, n_columns: int, name: str = "Initial knots") -> np.ndarray:
+    """Knots as a finite array [K, n_columns]."""
+    Z = np.array(given, float)
+    if Z.ndim != 2 or Z.shape[1] != n_columns or len(Z) == 0:
         raise InvalidInputError(
-            f"Initial knots must be a finite array of shape [K, {X.shape[1]}], but have shape {Z.shape}."
+            f"{name} must be an array of shape [K, {n_columns}] (one column per feature), but the shape is {Z.shape}."
+        )
+    bad = np.flatnonzero(~np.isfinite(Z).all(1))
+    if len(bad):
+        raise InvalidInputError(
+            f"{name} must be a finite array of shape [K, {n_columns}], but row {bad[0]} has NaN or infinity."
         )
     return Z
 
@@ -128,5 +138,7 @@ def _spread_rows(rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
 
 
 def _nearest(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    origin = rows.mean(0)  # far from it, the products would cancel
+    rows, centres = rows - origin, centres - origin
     # |x|^2 is the same for every centre, so it does not decide
     return np.argmin((centres**2).sum(1) - 2 * rows @ centres.T, axis=1)

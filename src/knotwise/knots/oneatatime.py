@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Jitter
-from knotwise.evidence.scores import RowScores
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem, Selection, Stage
@@ -61,6 +61,10 @@ class OneAtATime:
         AUKL to the exact GP is then about 0.58 share^2. The gain per knot cannot tell how much is still missing.
     residual_information : float, optional
         Stop as well when the residual information, in nats per row, falls below this.
+    hold_until : float, optional
+        Hold the parameters at their start until the unexplained share falls below this, and optimise them from then
+        on. Under VFE a few badly placed knots are explained best by noise alone (a kernel variance of 0), from which
+        no single knot leads back; 0.5 avoids it.
     optimizer : Optimizer, optional
         Instead of the estimator's.
     """
@@ -75,6 +79,7 @@ class OneAtATime:
     move_new: bool = True
     share: float | None = None
     residual_information: float | None = None
+    hold_until: float | None = None
     optimizer: Optimizer | None = None
 
     def __post_init__(self) -> None:
@@ -111,37 +116,43 @@ class OneAtATime:
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
         if problem.optimizer is not None and self.optimizer is not None:
             problem = replace(problem, optimizer=self.optimizer)
-        trace = KnotTrace()
-        first = self._start(problem, rng)
-        growth = Growth(self, replace(problem, n_restarts=0), trace, rng, first)
-        while not trace.stop_reason:
-            trace.stop_reason = growth.why_enough() or growth.add_knot()
-        stage = growth.stage
-        return Selection(
-            stage.theta, stage.Z, stage.jitter, stage.result, trace.stop_reason, first.failed_restarts, trace
-        )
-
-    def _start(self, problem: Problem, rng: np.random.Generator) -> Stage:
-        """The first knots, and the parameters optimised with them."""
-        Z = problem.initial_knots(self.initial, min(self.n_initial, self.max_knots), rng)
-        move = np.ones(len(Z), bool) if self.optimize_initial else None
-        return problem.optimize(starting_theta(problem, rng), Z, rng, move=move)
+        growth = Growth(self, problem, rng)
+        while not growth.trace.stop_reason:
+            growth.trace.stop_reason = growth.why_enough() or growth.add_knot()
+        if growth.held:
+            growth.release()
+        end, trace = growth.stage, growth.trace
+        return Selection(end.theta, end.Z, end.jitter, end.result, trace.stop_reason, growth.failed_restarts, trace)
 
 
 class Growth:
     """A selection under way: the stage reached, the rows that may become knots, and the trace."""
 
-    def __init__(
-        self, settings: OneAtATime, problem: Problem, trace: KnotTrace, rng: np.random.Generator, first: Stage
-    ) -> None:
-        self.settings, self.problem, self.trace, self.rng = settings, problem, trace, rng
+    def __init__(self, settings: OneAtATime, problem: Problem, rng: np.random.Generator) -> None:
+        self.settings, self.trace, self.rng = settings, KnotTrace(), rng
         self.proposal = settings.proposal or BayesOpt()
+        self.released = problem
+        self.held = settings.hold_until is not None and problem.optimizer is not None
+        first = parameters_held(problem) if self.held else problem
+        Z = problem.initial_knots(settings.initial, min(settings.n_initial, settings.max_knots), rng)
+        move = np.ones(len(Z), bool) if settings.optimize_initial else None
+        self.stage = first.optimize(starting_theta(problem, rng), Z, rng, move=move)
+        self.failed_restarts = self.stage.failed_restarts
+        self.problem = replace(first, n_restarts=0)  # restarts are for the parameters, and they know their region now
         self.rows = distinct_row_numbers(problem.rows.X, rng)
-        for z in first.Z:
+        for z in self.stage.Z:
             self._strike(z)
-        self.stage = first
-        self.scores = self._score(first)
-        trace.add("initial", len(first.Z), first.result.value, note=first.result.reason, **self._details(first))
+        self._enter("initial")
+
+    def release(self) -> None:
+        """Optimise the parameters that were held so far, with the knots reached; from now on they are free."""
+        assert self.stage.jitter is not None
+        problem = replace(self.released, jitter=self.stage.jitter.relative)
+        before = self.stage.result.value
+        self.stage = problem.optimize(self.stage.theta, self.stage.Z, self.rng)
+        self.failed_restarts = self.stage.failed_restarts
+        self.held, self.problem = False, replace(self.released, n_restarts=0)
+        self._enter("parameters", gain=self.stage.result.value - before)
 
     def why_enough(self) -> str:
         """The reason to add no further knot, empty if there is none."""
@@ -171,12 +182,21 @@ class Growth:
             # both under the jitter of `before`, so that the gain is the knot's
             gain = stage.result.value - before.value if np.isfinite(proposed.value) else -np.inf
             gains.append(gain)
+            decision = {
+                "n_tried": len(proposed.values),
+                "chosen": stage.Z[-1],
+                "gain": gain,
+                "tried": proposed.tried,
+                "note": f"{proposed.note}; {stage.result.reason}",
+            }
             if gain > self.settings.tolerance:
-                self.stage, self.scores = stage, self._score(stage)
+                self.stage = stage
                 self._strike(stage.Z[-1])
-                self._record("add", stage, proposed, gain)
+                self._enter("add", **decision)
+                if self.held and self.scores.share < (self.settings.hold_until or 0.0):
+                    self.release()
                 return ""
-            self._record("reject", stage, proposed, gain)
+            self._record("reject", **decision)
             state = replace(state, rows=state.rows[(state.candidates != proposed.z).any(1)])
             if not len(state.rows):
                 break
@@ -227,29 +247,26 @@ class Growth:
         """Take a knot from the rows that may become one."""
         self.rows = self.rows[(self.problem.rows.X[self.rows] != z).any(1)]
 
-    def _score(self, stage: Stage) -> RowScores:
-        assert stage.jitter is not None
-        return self.problem.scores(stage.theta, stage.Z, stage.jitter)
+    def _enter(self, action: str, **details: Any) -> None:
+        """Score and record the stage that has been reached."""
+        assert self.stage.jitter is not None
+        self.scores = self.problem.scores(self.stage.theta, self.stage.Z, self.stage.jitter)
+        self._record(action, **{"note": self.stage.result.reason, **details})
 
-    def _details(self, stage: Stage) -> dict[str, object]:
-        scores = self.scores
-        return {
-            "share": scores.share,
-            "residual_information": scores.residual_information,
-            "theta": stage.theta,
-        }
-
-    def _record(self, action: str, stage: Stage, proposed: Proposed, gain: float) -> None:
-        """Record a decision; after a rejected knot the model is what it was."""
-        kept = self.stage
+    def _record(self, action: str, **details: Any) -> None:
+        """Record a step; after a rejected knot the model is what it was."""
+        stage, scores = self.stage, self.scores
         self.trace.add(
             action,
-            len(kept.Z),
-            kept.result.value,
-            n_tried=len(proposed.values),
-            chosen=stage.Z[-1],
-            gain=gain,
-            tried=proposed.tried,
-            note=f"{proposed.note}; {stage.result.reason}",
-            **self._details(kept),
+            len(stage.Z),
+            stage.result.value,
+            share=scores.share,
+            residual_information=scores.residual_information,
+            theta=stage.theta,
+            **details,
         )
+
+
+def parameters_held(problem: Problem) -> Problem:
+    """The same problem with every parameter held; knots may move."""
+    return replace(problem, table=replace(problem.table, fixed=np.ones(len(problem.table), bool)))

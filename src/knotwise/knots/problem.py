@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.scores import RowScores, drop_losses, rank_one_gains, row_scores
-from knotwise.knots.initial import Initial, initial_knots
+from knotwise.knots.initial import Initial, checked_knots, initial_knots
 from knotwise.knots.trace import KnotTrace
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order
@@ -47,7 +48,7 @@ class Selection:
     reason: str
     failed_restarts: int = 0
     trace: KnotTrace = field(default_factory=KnotTrace)
-    power: float | None = None  # the power to predict with, where it is not the model's
+    knots_as_given: np.ndarray | None = None  # the user's own array, in the user's units
 
 
 class Selector(Protocol):
@@ -82,7 +83,7 @@ class Problem:
         """Which entries of theta are optimised."""
         return ~self.table.fixed
 
-    @property
+    @cached_property
     def box(self) -> np.ndarray:
         """Bounds of the knots, [D, 2]: the data's box and a margin."""
         low, high = self.rows.X.min(0), self.rows.X.max(0)
@@ -91,9 +92,13 @@ class Problem:
 
     def choose_jitter(self, theta: np.ndarray, Z: np.ndarray) -> Jitter:
         """The jitter for one optimiser run: smallest that works at its start, then constant."""
-        X = self.rows.X
-        points = X[:: max(1, len(X) // 8)][:8]
-        return Jitter.choose(self.model.with_theta(theta).kernel, Z, points, self.jitter)
+        return Jitter.choose(self.model.with_theta(theta).kernel, Z, self.typical_points, self.jitter)
+
+    @cached_property
+    def typical_points(self) -> np.ndarray:
+        """Two points that stand for the inputs' size, whatever their order."""
+        centre, spread = self.rows.X.mean(0), self.rows.X.std(0)
+        return np.vstack([centre - spread, centre + spread])
 
     def evaluate(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter | None, *, gradient: bool = True) -> Evidence:
         """Evidence of the data at theta, exact or through the knots Z."""
@@ -162,20 +167,45 @@ class Problem:
 
         With restarts, the best of several starts; a start whose evidence cannot be computed is skipped and counted.
         """
-        best = self._optimize_once(theta, Z, move)
         if self.optimizer is None:
-            return best
-        bounds, failed = self.table.theta_bounds, 0
-        for _ in range(self.n_restarts):
-            start = np.clip(theta + RESTART_SPREAD * rng.standard_normal(len(theta)), bounds[:, 0], bounds[:, 1])
+            return self._optimize_once(theta, Z, move)
+        bounds, errors, best = self.table.theta_bounds, [], None
+        for restart in range(1 + self.n_restarts):
+            shift = RESTART_SPREAD * rng.standard_normal(len(theta)) if restart else 0.0
+            start = np.where(self.free, np.clip(theta + shift, bounds[:, 0], bounds[:, 1]), theta)
             try:
-                stage = self._optimize_once(np.where(self.free, start, theta), Z, move)
-            except KnotwiseError:
-                failed += 1
+                stage = self._optimize_once(self._with_enough_noise(start, Z), Z, move)
+            except KnotwiseError as error:
+                errors.append(error)
                 continue
-            if stage.result.value > best.result.value:
+            if best is None or stage.result.value > best.result.value:
                 best = stage
-        return replace(best, failed_restarts=failed)
+        if best is None:
+            raise errors[0]
+        return replace(best, failed_restarts=len(errors))
+
+    def _with_enough_noise(self, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """Raise the starting noise until it covers what the knots leave unexplained.
+
+        Smooth data have almost no noise in an exact GP. Few knots leave more open than that, and an optimiser that
+        starts at the exact noise would flee to a model in which everything is noise.
+        """
+        noise = np.array([name == "noise_variance" for name in self.table.names])
+        if self.full or not (noise & self.free & ~self.given).any():
+            return theta
+        best, best_value = theta, -np.inf
+        while (best[noise] < self.table.theta_bounds[noise, 1]).all():
+            louder = best + np.log(10.0) * noise if np.isfinite(best_value) else theta
+            try:
+                value = self.evaluate(louder, Z, self.choose_jitter(louder, Z), gradient=False).value
+            except KnotwiseError:
+                value = -np.inf
+            if not value > best_value and np.isfinite(best_value):
+                break
+            if not np.isfinite(value):
+                return theta
+            best, best_value = louder, value
+        return best
 
     def _optimize_once(self, theta: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
         jitter = None if self.full else self.choose_jitter(theta, Z)
@@ -211,7 +241,7 @@ class Problem:
     def initial_knots(self, how: Initial, n_knots: int, rng: np.random.Generator) -> np.ndarray:
         """Initial knots in the units of the engine; an array is given in the user's."""
         if not isinstance(how, str) and not callable(how):
-            how = self.scale_inputs(np.asarray(how, float))
+            how = self.scale_inputs(checked_knots(how, self.rows.X.shape[1]))
         return initial_knots(how, self.rows.X, self.rows.y, n_knots, rng)
 
     def redundant(self, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:

@@ -32,8 +32,11 @@ class Gaussian(Likelihood):
 
     def __init__(self, noise_variance: float | None = None) -> None:
         self.noise_variance = noise_variance
-        if noise_variance != 0:
-            self.validate()
+        self.validate()
+
+    def validate(self):
+        if self.noise_variance is None or np.ndim(self.noise_variance) or self.noise_variance != 0:
+            super().validate()
 
     def log_density(self, y, f, size=1.0):
         noise = self.value("noise_variance")

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
@@ -64,7 +65,13 @@ class Threads:
         items = list(items)
         if len(items) == 1:  # a hand-over to another thread costs as much as a small evaluation
             return iter([function(items[0])])
-        return self.pool.map(function, items)
+        settings = np.geterr()  # a thread starts with NumPy's defaults, not with its caller's
+
+        def call(item: Item) -> Result:
+            with np.errstate(**settings):
+                return function(item)
+
+        return self.pool.map(call, items)
 
     def close(self) -> None:
         self.pool.shutdown(wait=True)

@@ -41,7 +41,7 @@ def cholesky(A: np.ndarray) -> np.ndarray:
     Costs K^3/3. Raises `NotPositiveDefiniteError` (with the failing row as `pivot`).
     """
     L, info = lapack.dpotrf(A, lower=1, clean=1)
-    if info != 0 or not np.isfinite(L[-1, -1]):
+    if info != 0 or not np.isfinite(L.trace()):
         raise NotPositiveDefiniteError(
             f"A covariance matrix of size {len(A)} is not positive definite (pivot {info}). "
             "Two of its points nearly coincide, or a parameter is extreme; allow a larger `jitter`.",
@@ -68,13 +68,13 @@ def smallest_jitter(A: np.ndarray, scale: float) -> float:
 
 
 def invert_lower(L: np.ndarray) -> np.ndarray:
-    """Invert a lower triangular matrix, row by row.
+    """Invert a lower triangular matrix.
 
-    dtrtri on the transpose solves X L = I, which leaves a small *left* residual X L - I. Then X b has the
-    error bound of a triangular solve; a small right residual would not give that.
+    dtrtri leaves a small *left* residual X L - I. Then X b has the error bound of a triangular solve; called on the
+    transpose it would leave a small right residual, which does not give that.
     """
-    inverse, _ = lapack.dtrtri(L.T, lower=0)
-    return inverse.T
+    inverse, _ = lapack.dtrtri(L, lower=1)
+    return np.ascontiguousarray(inverse)
 
 
 def inverse_from_factor(L: np.ndarray) -> np.ndarray:

@@ -33,6 +33,9 @@ class Part:
     #: name of each parameter -> "log" (positive) or "identity"
     transforms: ClassVar[dict[str, str]] = {}
 
+    #: parameters that may be lists, one entry per column
+    list_valued: ClassVar[tuple[str, ...]] = ()
+
     def children(self) -> dict[str, Part]:
         """The parts that this part is made of, by the name of the argument that holds them."""
         return {}
@@ -124,11 +127,12 @@ class Part:
                 value = np.asarray(given, float)
             except (TypeError, ValueError):
                 value = np.array(np.nan)
-            if value.ndim > 1 or not np.isfinite(value).all() or (kind == "log" and (value <= 0).any()):
+            most = 1 if name in self.list_valued else 0
+            if value.ndim > most or not np.isfinite(value).all() or (kind == "log" and (value <= 0).any()):
                 wanted = "positive" if kind == "log" else "finite"
                 raise InvalidInputError(
                     f"`{name}` of {type(self).__name__} is {given!r}; it must be a {wanted} number"
-                    f"{' or a list of them' if kind == 'log' else ''}, or None to take it from the data."
+                    f"{' or a list of them' if most else ''}, or None to take it from the data."
                 )
 
     def __repr__(self) -> str:

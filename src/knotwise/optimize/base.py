@@ -116,9 +116,11 @@ def optimizer_from(given: Any) -> Optimizer | None:
     from knotwise.optimize.adadelta import Adadelta
     from knotwise.optimize.lbfgs import LBFGS
 
+    if isinstance(given, type):
+        raise InvalidInputError(f"`optimizer` is the class {given.__name__}; give an object, `{given.__name__}()`.")
     if given is None or hasattr(given, "maximize"):
         return given
     names = {"lbfgs": LBFGS, "adadelta": Adadelta}
-    if given not in names:
+    if not isinstance(given, str) or given not in names:
         raise unknown_option("`optimizer`", given, names)
     return names[given]()

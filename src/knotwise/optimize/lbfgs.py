@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -46,14 +47,19 @@ class LBFGS(OptimizerSettings):
 
         trials = Trials(objective)
         start = np.clip(start, bounds[:, 0], bounds[:, 1])
-        if trials(start) is None or len(start) == 0:
+        first = trials(start)
+        if first is None or len(start) == 0:
             return trials.result(bounds, True, "nothing to optimise")
+        iterate = first[0]
+
+        def accept(intermediate_result: Any) -> None:
+            nonlocal iterate
+            iterate = -float(intermediate_result.fun)
 
         def negated(parameters: np.ndarray) -> tuple[float, np.ndarray]:
             trial = trials(parameters)
             if trial is None:
-                worse = abs(trials.best_value) * 1e-12 + 1e-300
-                return -trials.best_value + worse, np.zeros_like(parameters)
+                return -iterate + abs(iterate) * 1e-12 + 1e-300, np.zeros_like(parameters)
             value, gradient = trial
             return -value, -gradient
 
@@ -63,6 +69,7 @@ class LBFGS(OptimizerSettings):
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
+            callback=accept,
             options={
                 "maxiter": self.max_iterations,
                 "maxfun": 3 * self.max_iterations,
@@ -72,7 +79,7 @@ class LBFGS(OptimizerSettings):
             },
         )
         result = trials.result(bounds, bool(end.success), str(end.message).strip().lower())
-        if not end.success and end.status == 2 and result.gradient_norm < 1e-5 * max(1.0, abs(result.value)):
+        if not end.success and end.status == 2 and result.gradient_norm < 1e-4 * max(1.0, abs(result.value)):
             # the line search found nothing better because nothing better can be told from rounding
             return replace(result, converged=True, reason="no progress beyond rounding")
         return result

@@ -1,0 +1,387 @@
+"""One-at-a-time selection: the evidence climbs, older knots stay, and the stop is said in words."""
+
+import itertools
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from knotwise import GPClassifier, GPRegressor
+from knotwise.errors import InvalidInputError, UnknownOptionError
+from knotwise.kernels import Linear, Matern32, SquaredExponential
+from knotwise.knots import Fixed
+from knotwise.knots.bayesopt import BayesOpt
+from knotwise.knots.greedy import GreedyVariance, KMeans
+from knotwise.knots.oneatatime import OneAtATime
+from knotwise.knots.proposals import EvidenceGain, Proposed, RandomSubset, ResidualVariance
+from knotwise.likelihoods import Gaussian
+from knotwise.optimize import LBFGS, Adadelta
+
+QUICK = RandomSubset(6)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(1)
+
+
+@pytest.fixture
+def waves(rng):
+    X = rng.uniform(size=(100, 2))
+    return X, np.sin(6 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=100)
+
+
+def trace_of(gp):
+    return gp._fit.selection.trace
+
+
+def kept(gp):
+    """The steps that changed the model."""
+    return [step for step in trace_of(gp) if step.action != "reject"]
+
+
+MODELS = {
+    "fic": {"approximation": "fic"},
+    "vfe": {"approximation": "vfe"},
+    "poisson": {"likelihood": "poisson", "approximation": "fic"},
+    "bernoulli": {"likelihood": "bernoulli", "approximation": 0.5},
+    "composite": {"kernel": SquaredExponential() + Linear()},
+    "linear-mean": {"mean": "linear", "kernel": Matern32(ard=True), "approximation": "fic"},
+    "nugget": {"likelihood": "poisson", "nugget": "fit"},
+    "adadelta": {"optimizer": Adadelta(max_iterations=60, return_best=False), "approximation": "fic"},
+}
+
+
+def targets(options, X, rng):
+    f = 2 * np.sin(6 * X[:, 0]) + X[:, 1]
+    return {
+        "poisson": lambda: rng.poisson(np.exp(f)),
+        "bernoulli": lambda: (rng.uniform(size=len(X)) < 1 / (1 + np.exp(-2 * f))).astype(float),
+    }.get(options.get("likelihood"), lambda: f + 0.3 * rng.normal(size=len(X)))()
+
+
+# -- Algorithm 1 ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:The optimiser stopped")
+@pytest.mark.parametrize("name", MODELS)
+def test_the_evidence_never_falls_and_every_kept_knot_gains_more_than_the_tolerance(name, rng):
+    options = MODELS[name]
+    X = rng.uniform(size=(90, 2))
+    gp = GPRegressor(knots=OneAtATime(max_knots=9, n_initial=3, proposal=BayesOpt(3, 6)), random_state=0, **options)
+    gp.fit(X, targets(options, X, rng))
+    steps = kept(gp)
+    assert steps[0].action == "initial" and steps[0].n_knots == 3
+    assert len(steps) > 2
+    for before, after in itertools.pairwise(steps):
+        assert after.n_knots == before.n_knots + 1
+        assert after.gain > 1e-3
+        assert_allclose(after.evidence - before.evidence, after.gain, atol=1e-8 * abs(after.evidence))
+    # the last model is the one that predicts
+    assert gp.n_knots_ == steps[-1].n_knots == len(gp.knots_)
+    assert_allclose(gp._fit.selection.result.value, steps[-1].evidence)
+    constant = gp.log_evidence_ - steps[-1].evidence  # units of y
+    assert_allclose(constant, -90 * np.log(gp._fit.scaling.y_scale), atol=1e-6)
+
+
+def test_older_knots_stay_bit_for_bit(waves):
+    X, y = waves
+    Z = np.array([[0.1, 0.2], [0.8, 0.7]])
+    gp = GPRegressor(knots=OneAtATime(Z, max_knots=7, proposal=QUICK), standardize=False, random_state=0).fit(X, y)
+    assert_array_equal(gp.knots_[:2], Z)
+    assert_array_equal(gp.knots_[2:], [step.chosen for step in kept(gp)[1:]])
+    rows = {tuple(x) for x in X}
+    assert not any(tuple(z) in rows for z in gp.knots_[2:])  # they have moved from where they were proposed
+
+
+def test_new_knots_stay_on_rows_where_they_are_not_to_move(waves):
+    X, y = waves
+    chooser = OneAtATime(max_knots=7, proposal=QUICK, move_new=False)
+    gp = GPRegressor(knots=chooser, standardize=False, random_state=0).fit(X, y)
+    rows = {tuple(x) for x in X}
+    assert gp.n_knots_ == 7 and all(tuple(z) in rows for z in gp.knots_[5:])
+    assert len(np.unique(gp.knots_, axis=0)) == 7
+
+
+def test_the_new_knot_and_the_parameters_end_where_the_evidence_is_flat(waves):
+    X, y = waves
+    chooser = OneAtATime(max_knots=6, proposal=QUICK)
+    gp = GPRegressor(knots=chooser, random_state=0, standardize=False, optimizer=LBFGS(value_tolerance=1e-12)).fit(X, y)
+    evidence = gp.evidence()
+    assert np.abs(evidence.knot_gradient[-1]).max() < 1e-2
+    assert np.abs(evidence.gradient).max() < 1e-2
+
+
+def test_without_an_optimiser_only_the_proposals_decide(waves):
+    X, y = waves
+    parts = {"kernel": SquaredExponential(1.0, 0.4), "likelihood": Gaussian(0.04), "mean": 0.5, "standardize": False}
+    for optimizer in (None, LBFGS()):  # the selector's does not undo the estimator's
+        chooser = OneAtATime(X[:3], max_knots=8, proposal=EvidenceGain(1), optimizer=optimizer)
+        gp = GPRegressor(knots=chooser, optimizer=None, random_state=0, **parts).fit(X, y)
+        assert gp.n_knots_ == 8
+        assert_allclose(gp.parameters_.values, [1.0, 0.4, 0.04, 0.5])
+        # greedy by hand, with the public face only
+        Z = X[:3]
+        for z in gp.knots_[3:]:
+            values = [
+                GPRegressor(knots=np.vstack([Z, x]), optimizer=None, jitter=gp.jitter_, **parts).fit(X, y).log_evidence_
+                for x in X[3:]
+            ]
+            assert_allclose(z, X[3:][np.argmax(values)])
+            Z = np.vstack([Z, z])
+
+
+def test_the_first_parameters_are_those_of_fixed_knots(waves):
+    X, y = waves
+    fixed = GPRegressor(knots=Fixed("kmeans", 5), random_state=0).fit(X, y)
+    gp = GPRegressor(knots=OneAtATime(max_knots=5), random_state=0).fit(X, y)
+    assert gp.log_evidence_ == fixed.log_evidence_
+    assert_array_equal(gp.knots_, fixed.knots_)
+    moved = GPRegressor(knots=OneAtATime(max_knots=5, optimize_initial=True), random_state=0).fit(X, y)
+    assert moved.log_evidence_ > gp.log_evidence_ + 0.1
+
+
+def test_restarts_apply_to_the_first_optimisation_only(waves, monkeypatch):
+    from knotwise.knots.problem import Problem
+
+    X, y = waves
+    seen, optimize = [], Problem.optimize
+
+    def spy(self, *args, **options):
+        seen.append((self.full, self.n_restarts))
+        return optimize(self, *args, **options)
+
+    monkeypatch.setattr(Problem, "optimize", spy)
+    GPRegressor(knots=OneAtATime(max_knots=7, proposal=QUICK), n_restarts=2, random_state=0).fit(X, y)
+    assert [n for full, n in seen if not full] == [2, 0, 0]
+
+
+# -- stopping -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Repeats:
+    """Proposes a row that is as good as a knot already: nothing to gain."""
+
+    def propose(self, state, rng):
+        z = state.Z[0] + 1e-5
+        value = state.evaluate(z)
+        return Proposed(z, value, z[None], np.array([value]), "a copy")
+
+
+@pytest.mark.parametrize(("patience", "n_rejected", "words"), [(0, 1, "one more knot"), (3, 4, "best of 4 proposals")])
+def test_a_knot_that_brings_nothing_stops_the_search_after_the_patience(patience, n_rejected, words, waves):
+    X, y = waves
+    chooser = OneAtATime(proposal=Repeats(), patience=patience, tolerance=0.01, move_new=False)
+    gp = GPRegressor(knots=chooser, random_state=0, optimizer=LBFGS(value_tolerance=1e-13)).fit(X, y)
+    assert [step.action for step in trace_of(gp)] == ["initial"] + ["reject"] * n_rejected
+    assert gp.n_knots_ == 5
+    assert words in gp.stop_reason_
+    assert re.search(r"(gains|loses) \S+ nats, below the tolerance 0.01", gp.stop_reason_)
+    assert trace_of(gp).stop_reason == gp.stop_reason_
+
+
+def test_patience_tries_another_row_even_where_the_proposal_is_certain(waves):
+    X, y = waves
+    chooser = OneAtATime(proposal=ResidualVariance(), tolerance=1e6, patience=5, move_new=False)
+    gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
+    tried = np.array([step.chosen for step in list(trace_of(gp))[1:]])
+    assert len(tried) == 6 and len(np.unique(tried, axis=0)) == 6
+
+
+def test_the_stop_says_that_the_limit_was_reached(waves):
+    X, y = waves
+    gp = GPRegressor(knots=OneAtATime(max_knots=6, proposal=QUICK), random_state=0).fit(X, y)
+    assert gp.n_knots_ == 6 and gp.stop_reason_ == "reached max_knots=6"
+    gp = GPRegressor(knots=OneAtATime(max_knots=2), random_state=0).fit(X, y)
+    assert gp.n_knots_ == 2
+
+
+def test_the_stop_says_that_no_rows_are_left(rng):
+    X = np.repeat(rng.uniform(size=(9, 2)), 5, axis=0)
+    y = X[:, 0] + 0.1 * rng.normal(size=45)
+    chooser = OneAtATime("random", 4, proposal=QUICK, tolerance=-np.inf, move_new=False)
+    gp = GPRegressor(Matern32(), knots=chooser, random_state=0).fit(X, y)
+    assert gp.n_knots_ == 9
+    assert gp.stop_reason_ == "no rows left: each of the 9 distinct ones is a knot"
+
+
+def test_the_share_and_the_information_left_stop_the_search(waves):
+    X, y = waves
+    options = {"max_knots": 40, "proposal": EvidenceGain(2), "tolerance": -np.inf}
+    gp = GPRegressor(knots=OneAtATime(share=0.2, **options), random_state=0).fit(X, y)
+    shares = [step.share for step in kept(gp)]
+    assert shares[-1] < 0.2 <= min(shares[:-1])
+    assert "unexplained share" in gp.stop_reason_ and "below share=0.2" in gp.stop_reason_
+    gp = GPRegressor(knots=OneAtATime(residual_information=0.01, **options), random_state=0).fit(X, y)
+    left = [step.residual_information for step in kept(gp)]
+    assert left[-1] < 0.01 <= min(left[:-1])
+    assert "nats per row, below residual_information=0.01" in gp.stop_reason_
+
+
+@dataclass
+class NeedsJitter:
+    """Cannot evaluate anything below a jitter of 1e-8."""
+
+    def propose(self, state, rng):
+        z = state.candidates[0]
+        value = state.evaluate(z) if state.jitter.relative > 0.9e-8 else -np.inf
+        return Proposed(z, value, z[None], np.array([value if np.isfinite(value) else np.nan]), "needs jitter")
+
+
+def test_jitter_grows_only_where_nothing_can_be_evaluated_and_the_gain_is_at_one_jitter(waves):
+    X, y = waves
+    chooser = OneAtATime(max_knots=6, proposal=NeedsJitter(), tolerance=-np.inf)
+    gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
+    assert_allclose(gp.jitter_, 1e-8)
+    first, last = kept(gp)
+    problem, selection = gp._fit.problem, gp._fit.selection
+    before = problem.evaluate(first.theta, selection.Z[:5], selection.jitter, gradient=False).value
+    assert_allclose(last.evidence - before, last.gain, rtol=1e-9)
+    # a jitter that the user gave is used as it is
+    gp = GPRegressor(knots=chooser, random_state=0, jitter=1e-9).fit(X, y)
+    assert gp.jitter_ == 1e-9 and gp.n_knots_ == 5
+    assert "could not be computed" in gp.stop_reason_
+
+
+def test_the_trace_records_what_was_tried_chosen_and_left(waves):
+    X, y = waves
+    gp = GPRegressor(knots=OneAtATime(max_knots=7, proposal=BayesOpt(3, 8)), random_state=0).fit(X, y)
+    problem = gp._fit.problem
+    for step in kept(gp)[1:]:
+        assert step.n_tried == 8 and step.tried.shape == (8, 2)
+        assert "3 random rows and 5 by Bayesian optimisation" in step.note
+    last = kept(gp)[-1]
+    scores = problem.scores(last.theta, gp._fit.selection.Z, gp._fit.selection.jitter)
+    assert_allclose([last.share, last.residual_information], [scores.share, scores.residual_information], rtol=1e-9)
+    assert_array_equal(last.theta, gp._fit.selection.theta)
+    assert "reached max_knots=7" in str(trace_of(gp))
+
+
+# -- the paper ------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_settings_are_those_of_the_paper():
+    bo, rs = OneAtATime.paper(), OneAtATime.paper("rs", t_max=50)
+    assert (bo.max_knots, bo.n_initial, bo.initial, bo.tolerance, bo.patience) == (50, 5, "kmeans", 1e-3, 0)
+    assert bo.proposal == BayesOpt(n_random=10, n_evaluations=25, acquisition="ei", kernel=None)
+    assert rs.proposal == RandomSubset(50)
+    assert bo.share is bo.residual_information is None
+    assert bo.move_new and not bo.optimize_initial
+    settings = bo.optimizer.get_params()
+    expected = {"epsilon": 1e-4, "value_tolerance": 1e-3, "max_iterations": 1000, "decay": 0.95, "eta": 1e3}
+    assert {name: settings[name] for name in expected} == expected
+    with pytest.raises(UnknownOptionError, match="Did you mean 'rs'"):
+        OneAtATime.paper("rss")
+
+
+def simulated(seed):
+    """The paper's example: 200 observations of a GP on [0, 10], length-scale 1, sd 2, noise 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 10, (200, 1))
+    f = np.linalg.cholesky(SquaredExponential(4.0, 1.0)(X, X) + 1e-8 * np.eye(200)) @ rng.normal(size=200)
+    return X, f + rng.normal(size=200)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("approximation", ["fic", "vfe"])
+def test_growth_recovers_from_knots_that_start_on_a_heap(approximation, seed):
+    X, y = simulated(seed)
+    options = {"kernel": SquaredExponential(4.0, 1.0), "likelihood": Gaussian(1.0), "mean": "zero"}
+    options |= {"approximation": approximation, "standardize": False, "random_state": 0}
+    proposal = BayesOpt(10, 20)
+    evenly = OneAtATime("grid", proposal=proposal, max_knots=30)
+    heap = OneAtATime(3 + 0.1 * np.arange(-2, 3)[:, None], proposal=proposal, max_knots=30)
+    good = GPRegressor(knots=evenly, **options).fit(X, y)
+    adversarial = GPRegressor(knots=heap, **options).fit(X, y)
+    started = kept(adversarial)[0].evidence
+    assert good.log_evidence_ - started > 5
+    assert good.log_evidence_ - adversarial.log_evidence_ <= 0.1 * (good.log_evidence_ - started)
+
+
+# -- through the public face ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("proposal", [BayesOpt(3, 6), EvidenceGain(2)], ids=["bo", "gain"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(likelihood, proposal, rng):
+    X = rng.uniform(size=(150, 2))
+    y = targets({"likelihood": likelihood}, X, rng)
+    chooser = OneAtATime(max_knots=8, proposal=proposal)
+    one, two = (
+        GPRegressor(likelihood=likelihood, knots=chooser, random_state=3, n_jobs=n, block_size=40).fit(X, y)
+        for n in (1, 2)
+    )
+    assert_array_equal(one.knots_, two.knots_)
+    assert_array_equal(one.parameters_.values, two.parameters_.values)
+    again = clone(two).fit(X, y)
+    assert_array_equal(again.knots_, two.knots_)
+
+
+def test_the_classifier_grows_knots(rng):
+    X = rng.uniform(-1, 1, size=(120, 2))
+    y = np.where((X**2).sum(1) < 0.5, "inside", "outside")
+    gp = GPClassifier(knots=OneAtATime("kmeans-per-class", 4, max_knots=12, proposal=QUICK), random_state=0).fit(X, y)
+    assert gp.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OneAtATime(n_initial=0),
+        lambda: OneAtATime(max_knots=0),
+        lambda: OneAtATime(patience=-1),
+        lambda: OneAtATime(tolerance=np.nan),
+        lambda: GreedyVariance(0),
+        lambda: KMeans(0),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make):
+    with pytest.raises(InvalidInputError, match="must be"):
+        make()
+
+
+# -- baselines ----------------------------------------------------------------------------------------------------
+
+
+def test_greedy_variance_takes_the_row_that_is_most_uncertain_given_those_before(waves):
+    X, y = waves
+    kernel = Matern32(1.0, 0.5)
+    gp = GPRegressor(kernel, Gaussian(0.1), knots=GreedyVariance(10), optimizer=None, standardize=False).fit(X, y)
+    for k in range(1, 10):
+        Z = gp.knots_[:k]
+        left = 1.0 - np.einsum("nk,kn->n", kernel(X, Z), np.linalg.solve(kernel(Z, Z), kernel(Z, X)))
+        at_next = (gp.knots_[k] == X).all(1).argmax()
+        assert left[at_next] > left.max() - 1e-9
+
+
+def test_weighted_greedy_variance_leaves_rows_that_say_nothing(rng):
+    X = rng.uniform(size=(100, 1))
+    y = np.sin(9 * X[:, 0])
+    noise = np.where(X[:, 0] < 0.5, 1e-3, 1e3)
+    options = {"kernel": SquaredExponential(1.0, 0.1), "optimizer": None, "standardize": False}
+    gp = GPRegressor(knots=GreedyVariance(6, weighted=True), **options).fit(X, y, noise_variance=noise)
+    assert (gp.knots_ < 0.5).all()
+    gp = GPRegressor(knots=GreedyVariance(6), **options).fit(X, y, noise_variance=noise)
+    assert (gp.knots_ > 0.5).any()
+
+
+def test_further_rounds_choose_at_the_parameters_of_the_round_before(waves):
+    X, y = waves
+    gp = GPRegressor(knots=GreedyVariance(8, rounds=3), random_state=0, standardize=False).fit(X, y)
+    steps = list(trace_of(gp))
+    assert len(steps) == 3
+    kernel = gp._fit.problem.model.with_theta(steps[1].theta).kernel
+    again = GPRegressor(kernel, knots=GreedyVariance(8), optimizer=None, standardize=False).fit(X, y)
+    assert_array_equal(again.knots_, gp.knots_)
+
+
+def test_kmeans_holds_the_centres(waves):
+    X, y = waves
+    gp = GPRegressor(knots=KMeans(7), random_state=0).fit(X, y)
+    fixed = GPRegressor(knots=Fixed("kmeans", 7), random_state=0).fit(X, y)
+    assert_array_equal(gp.knots_, fixed.knots_)
+    assert gp.log_evidence_ == fixed.log_evidence_
