@@ -45,9 +45,8 @@ class FullSearch:
         self.accepted = True
 
     def aim(self) -> None:
-        b = self.W * self.latent + self.derivatives.first
-        target = b - self.precision().apply(self.P @ b)
-        self.step_a = target - self.a
+        # b - R P b - a, without the cancellation of its large terms                                     (L17)
+        self.step_a = self.slack - self.precision().apply(self.P @ self.slack)
         self.step_latent = self.P @ self.step_a
 
     def precision(self) -> Precision:

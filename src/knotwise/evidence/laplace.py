@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from knotwise.errors import KnotwiseError
+from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.newton import find_mode
 from knotwise.evidence.projection import Projection, Projector
@@ -163,7 +163,10 @@ def laplace_mode(projector: Projector, start: np.ndarray | None) -> LaplaceMode:
         converged = find_mode(search)
     if search.sums is None:
         raise KnotwiseError("The density of the data is not finite at the prior mean: start from another `mean`.")
-    search.factor()
+    try:
+        search.factor()
+    except NotPositiveDefiniteError:
+        raise KnotwiseError("Newton's method ended at a saddle of the posterior, not at a mode.") from None
     psi = search.sums.log_density - 0.5 * (search.sums.prior + search.gamma @ search.gamma)
     value = psi - 0.5 * (log_det(search.LB) + search.sums.trace)
     rows = [row for row in search.now if row is not None]

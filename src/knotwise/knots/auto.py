@@ -14,7 +14,7 @@ import numpy as np
 from knotwise.evidence.scores import RowScores
 from knotwise.knots.initial import kmeans
 from knotwise.knots.pivots import Pivots
-from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.signal import find_signal
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import OptimizeResult
@@ -23,10 +23,11 @@ from knotwise.optimize.lbfgs import LBFGS
 __all__ = ["Auto"]
 
 DEFAULT_CAP = 300
-BIG_SHARE, BIG_ENOUGH = 0.015, 0.03  # unexplained share at which the many knots are enough to start, and to stop
+BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
+BIG_ENOUGH, TOO_FEW = 0.01, 0.12  # share at which settled parameters are the exact GP's, and at which they are not
 FIRST_SHARE = 0.5  # share at which the few knots start to move
 GROWTH = 1.25  # of the number of knots between two looks at the share
-SETTLED = 0.1  # change of log parameters below which they are settled
+SETTLED = 0.05  # change of log parameters below which they are settled
 NO_SIGNAL_KNOTS = 5
 CONFIRMED = 4  # cheapest knots whose loss is computed exactly before one is dropped
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
@@ -84,9 +85,11 @@ class Auto:
         if problem.optimizer is not None:
             fic = replace(fic, optimizer=LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2))
         W = _first_precisions(fic, theta)
-        for _ in range(4):
-            Z, scores, capped = self._grow(fic, theta, W, BIG_SHARE, self._cap(problem))
+        for round_ in range(4):
+            Z, scores, capped = self._grow(fic, theta, W, BIG_SHARES[min(round_, 1)], self._cap(problem))
             stage = fic.optimize(theta, Z, rng)
+            if round_ == 0:
+                stage = self._other_mode(fic, stage, rng)
             scores = fic.scores(stage.theta, Z, fic.choose_jitter(stage.theta, Z))
             moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
             theta, W = stage.theta, scores.W
@@ -102,7 +105,16 @@ class Auto:
             exhausted = not capped and scores.share > BIG_ENOUGH and len(Z) < self._cap(problem)
             if problem.optimizer is None or capped or (moved < SETTLED and (exhausted or scores.share < BIG_ENOUGH)):
                 break
-        return theta, Z, capped and scores.share > BIG_ENOUGH
+        return theta, Z, capped and scores.share > TOO_FEW
+
+    @staticmethod
+    def _other_mode(problem: Problem, stage: Stage, rng: np.random.Generator) -> Stage:
+        """Start again where a nugget has vanished: on the log scale it cannot come back by itself."""
+        nugget = np.array([name == "nugget" for name in problem.table.names]) & problem.free
+        if not nugget.any() or (stage.theta[nugget] > problem.table.theta[nugget] - np.log(10)).all():
+            return stage
+        other = problem.optimize(np.where(nugget, problem.table.theta, stage.theta), stage.Z, rng)
+        return other if other.result.value > stage.result.value else stage
 
     def _refine(
         self, problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, trace: KnotTrace

@@ -28,6 +28,10 @@ from knotwise.optimize.base import Optimizer, OptimizeResult
 
 __all__ = ["OneAtATime"]
 
+#: prior variance of f, relative to that of an observation, below which a fit is noise alone
+SMALLEST_SIGNAL = 1e-3
+ALL_NOISE = "the parameters explain everything as noise: try `hold_until=0.5`, or more and wider initial knots"
+
 
 @dataclass
 class OneAtATime:
@@ -140,6 +144,7 @@ class Growth:
         self.failed_restarts = self.stage.failed_restarts
         self.problem = replace(first, n_restarts=0)  # restarts are for the parameters, and they know their region now
         self.rows = distinct_row_numbers(problem.rows.X, rng)
+        self.n_distinct = len(self.rows)
         for z in self.stage.Z:
             self._strike(z)
         self._enter("initial")
@@ -148,11 +153,13 @@ class Growth:
         """Optimise the parameters that were held so far, with the knots reached; from now on they are free."""
         assert self.stage.jitter is not None
         problem = replace(self.released, jitter=self.stage.jitter.relative)
-        before = self.stage.result.value
-        self.stage = problem.optimize(self.stage.theta, self.stage.Z, self.rng)
-        self.failed_restarts = self.stage.failed_restarts
+        stage = problem.optimize(self.stage.theta, self.stage.Z, self.rng)
+        gain = stage.result.value - self.stage.result.value
+        if gain >= 0:
+            self.stage = stage
+        self.failed_restarts = stage.failed_restarts
         self.held, self.problem = False, replace(self.released, n_restarts=0)
-        self._enter("parameters", gain=self.stage.result.value - before)
+        self._enter("parameters", gain=max(gain, 0.0))
 
     def why_enough(self) -> str:
         """The reason to add no further knot, empty if there is none."""
@@ -165,12 +172,14 @@ class Growth:
         if limit is not None and scores.residual_information < limit:
             left = f"{scores.residual_information:.2g} nats per row"
             return f"the knots leave a residual information of {left}, below residual_information={limit:g}"
-        if not len(self.rows):
-            return f"no rows left: each of the {n_knots} distinct ones is a knot"
+        if not len(self.rows) or n_knots >= self.n_distinct:
+            return f"no rows left: {n_knots} knots for {self.n_distinct} distinct rows"
         return ""
 
     def add_knot(self) -> str:
         """Propose and optimise one more knot, and keep it if it gains enough; else return the reason to stop."""
+        if self.held and self.scores.share < (self.settings.hold_until or 0.0):
+            self.release()
         assert self.stage.jitter is not None
         state = GrowthState(
             self.problem, self.stage.theta, self.stage.Z, self.stage.jitter, self.stage.result.value, self.rows
@@ -193,13 +202,14 @@ class Growth:
                 self.stage = stage
                 self._strike(stage.Z[-1])
                 self._enter("add", **decision)
-                if self.held and self.scores.share < (self.settings.hold_until or 0.0):
-                    self.release()
                 return ""
             self._record("reject", **decision)
             state = replace(state, rows=state.rows[(state.candidates != proposed.z).any(1)])
             if not len(state.rows):
                 break
+        if self.held:  # not the last word: it was said at the starting parameters
+            self.release()
+            return ""
         return self._why_rejected(gains)
 
     def _propose(self, state: GrowthState) -> tuple[GrowthState, Proposed]:
@@ -239,7 +249,13 @@ class Growth:
             return "the evidence with one more knot could not be computed for any row that was tried"
         subject = "one more knot" if len(gains) == 1 else f"the best of {len(gains)} proposals of one more knot"
         verb = "gains" if best >= 0 else "loses"
-        return f"{subject} {verb} {abs(best):.2g} nats, below the tolerance {self.settings.tolerance:g}"
+        reason = f"{subject} {verb} {abs(best):.2g} nats, below the tolerance {self.settings.tolerance:g}"
+        return f"{reason}; {ALL_NOISE}" if self._all_noise() else reason
+
+    def _all_noise(self) -> bool:
+        """Whether the prior variance of f is nothing against the noise, so that no knot can matter."""
+        prior = self.problem.model.with_theta(self.stage.theta).kernel.diag(self.problem.rows.X)
+        return float((self.scores.W * prior).mean()) < SMALLEST_SIGNAL
 
     # -- bookkeeping ----------------------------------------------------------------------------
 
@@ -269,4 +285,4 @@ class Growth:
 
 def parameters_held(problem: Problem) -> Problem:
     """The same problem with every parameter held; knots may move."""
-    return replace(problem, table=replace(problem.table, fixed=np.ones(len(problem.table), bool)))
+    return replace(problem, table=replace(problem.table, fixed=np.ones(len(problem.table), bool)), n_restarts=0)

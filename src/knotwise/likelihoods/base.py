@@ -34,8 +34,9 @@ class ParameterDerivatives:
 class Likelihood(Part):
     """The distribution of an observation given the latent function at its input.
 
-    A likelihood of one's own gives `log_density`, `derivatives`, `conditional_mean` and, if it has parameters,
-    `parameter_derivatives`, `start` and `bounds`; `check_likelihood` tests it. `size` is what the data say of the
+    A likelihood of one's own gives `log_density`, `derivatives`, `conditional_mean`, `conditional_variance` and, if it
+    has parameters, `parameter_derivatives`, `start` and `bounds`; intervals of observations also need `cdf` and
+    `latent_of_mean`. `check_likelihood` tests it. `size` is what the data say of the
     weight of each row (the exposure of a count, the number of trials), 1 where they say nothing.
     """
 

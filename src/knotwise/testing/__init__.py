@@ -1,5 +1,6 @@
 """Slow twins and conformance checks: the oracles of our tests, and one-line tests for a user's own parts."""
 
+from knotwise.likelihoods.check import check_likelihood
 from knotwise.testing.adjoint import assert_adjoint
 from knotwise.testing.dense import (
     dense_full_evidence,
@@ -12,6 +13,7 @@ from knotwise.testing.kernel import check_kernel
 __all__ = [
     "assert_adjoint",
     "check_kernel",
+    "check_likelihood",
     "dense_full_evidence",
     "dense_full_posterior",
     "dense_sparse_evidence",
