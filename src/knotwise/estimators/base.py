@@ -69,7 +69,8 @@ class LatentGP(BaseEstimator):
         self.log_evidence_ = final.value - len(problem.rows) * float(np.log(scaling.y_scale))
         self.converged_ = selection.result.converged and final.converged
         self.stop_reason_ = selection.reason
-        self.trace_ = selection.trace
+        shift = -len(problem.rows) * float(np.log(scaling.y_scale))
+        self.trace_ = selection.trace.in_units(shift, scaling.inputs_back)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts

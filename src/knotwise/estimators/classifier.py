@@ -32,8 +32,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     link : "logit" or "probit"
         From the latent function to the probability of a class.
-    knots : int, array [K, D] or selector
-        A number of knots starts with k-means within each class.
+    knots : "auto", int, array [K, D] or selector
+        Chosen automatically; a number of knots starts with k-means within each class.
 
     The other parameters are those of `GPRegressor`.
 
@@ -41,7 +41,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : the labels, in sorted order
     models_ : the latent models: one for two classes (of the second class), else one for each class
-    knots_, n_knots_, parameters_, kernel_, stop_reason_, converged_, jitter_ : of the model, or a list of them
+    knots_, n_knots_, parameters_, kernel_, stop_reason_, trace_, converged_, jitter_ : of the model, or a list of them
     log_evidence_ : of the model, or the sum over models
 
     Examples
@@ -59,7 +59,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         kernel: Kernel | None = None,
         link: str = "logit",
         approximation: str | float | None = None,
-        knots: int | np.ndarray | Selector = 50,
+        knots: str | int | np.ndarray | Selector = "auto",
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
         fixed: Sequence[str] | str = (),
@@ -98,7 +98,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInputError(
-                f"y has one class only, {self.classes_[0]!r}: a classifier needs at least 2 classes. "
+                f"y has one class only, {self.classes_.tolist()[0]!r}: a classifier needs at least 2 classes. "
                 "Add rows of another class."
             )
         rng = generator_from(self.random_state)
@@ -113,7 +113,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
             for code in wanted
         ]
-        for name in ("knots_", "n_knots_", "parameters_", "kernel_", "stop_reason_", "converged_", "jitter_"):
+        for name in ("knots_", "n_knots_", "parameters_", "kernel_", "stop_reason_", "trace_", "converged_", "jitter_"):
             values = [getattr(model, name) for model in self.models_]
             setattr(self, name, values[0] if len(values) == 1 else values)
         self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))
@@ -138,7 +138,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        most = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[most]
 
     def predict_interval(self, X: Any, level: float = 0.95, kind: str = "mean") -> np.ndarray:
         """Central interval, [n, 2], of the probability ("mean") or the "latent" f of the second of two classes."""
@@ -160,14 +161,18 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if y.shape != (len(proba),) or len(wrong):
             raise InvalidInputError(
                 f"y must be {len(proba)} labels from {self.classes_.tolist()}"
-                + (f", but is {y[wrong[0]]!r} in row {wrong[0]}." if len(wrong) else f", but has shape {y.shape}.")
+                + (
+                    f", but is {y.tolist()[wrong[0]]!r} in row {wrong[0]}."
+                    if len(wrong)
+                    else f", but has shape {y.shape}."
+                )
             )
         return np.log(proba[np.arange(len(y)), codes])
 
     def summary(self) -> Summary:
         """What was fitted and decided, for each model."""
         check_is_fitted(self)
-        labels = self.classes_[1:] if len(self.models_) == 1 else self.classes_
+        labels = (self.classes_[1:] if len(self.models_) == 1 else self.classes_).tolist()
         return Summary(
             "\n\n".join(
                 f"class {label!r}: {model.summary()}" for label, model in zip(labels, self.models_, strict=True)

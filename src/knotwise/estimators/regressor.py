@@ -38,9 +38,10 @@ class GPRegressor(RegressorMixin, LatentGP):
         starts the noise at a value.
     approximation : "vfe", "fic", "full" or a number, optional
         A power between 0 (VFE, the default) and 1 (FIC), or the exact GP.
-    knots : int, array [K, D] or selector
-        A number of knots, placed by k-means and optimised together with the parameters; an array, held exactly as
-        given; or a selector from `knotwise.knots`.
+    knots : "auto", int, array [K, D] or selector
+        "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots is placed by
+        k-means and optimised together with the parameters; an array is held exactly as given; or a selector from
+        `knotwise.knots`, such as `OneAtATime()`.
     mean : "constant", "zero", "linear" or a number
         Prior mean; a constant is learned, a number is held, a linear trend is integrated out.
     nugget : float or "fit"
@@ -71,6 +72,7 @@ class GPRegressor(RegressorMixin, LatentGP):
     parameters_ : ParameterTable of names, values and bounds
     knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP)
     log_evidence_ : log evidence of the data in their units
+    trace_ : KnotTrace, the steps of the selection
     converged_, stop_reason_, jitter_, optimize_result_, n_failed_restarts_ : how the fit went
 
     Examples
@@ -88,7 +90,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         kernel: Kernel | None = None,
         likelihood: str | Likelihood = "gaussian",
         approximation: str | float | None = None,
-        knots: int | np.ndarray | Selector = 50,
+        knots: str | int | np.ndarray | Selector = "auto",
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
         fixed: Sequence[str] | str = (),
@@ -149,6 +151,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         if return_std and return_cov:
             raise InvalidInputError("Ask for `return_std` or for `return_cov`, not for both.")
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
+        variance = variance + self.nugget_
         if return_cov:
             if not likelihood.conjugate:
                 raise InvalidInputError(
@@ -187,11 +190,10 @@ class GPRegressor(RegressorMixin, LatentGP):
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         tails = (0.5 - level / 2, 0.5 + level / 2)
         if kind == "observation" and not likelihood.conjugate:
-            return np.column_stack([predictive_quantile(likelihood, p, mean, variance, size) for p in tails])
+            observed = variance + self.nugget_
+            return np.column_stack([predictive_quantile(likelihood, p, mean, observed, size) for p in tails])
         if kind == "observation":
             mean, variance = likelihood.response_moments(mean, variance)
-        else:
-            variance = variance - self.nugget_
         ends = [mean + ndtri(p) * np.sqrt(variance) for p in tails]
         return np.column_stack([likelihood.conditional_mean(f, size) for f in ends] if kind == "mean" else ends)
 
@@ -200,7 +202,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         from scipy.special import ndtr
 
         likelihood, mean, variance, size = self._response(X, exposure, trials, None)
-        return ndtr((mean - likelihood.latent_of_mean(threshold, size)) / np.sqrt(variance - self.nugget_))
+        return ndtr((mean - likelihood.latent_of_mean(threshold, size)) / np.sqrt(variance))
 
     def log_predictive_density(
         self, X: Any, y: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
@@ -210,12 +212,13 @@ class GPRegressor(RegressorMixin, LatentGP):
         y = np.asarray(y, float)
         if y.shape != mean.shape:
             raise InvalidInputError(f"X has {len(mean)} rows, but y has shape {y.shape}.")
-        return likelihood.log_predictive_density(likelihood.check_targets(y, size), mean, variance, size)
+        observed = variance + self.nugget_
+        return likelihood.log_predictive_density(likelihood.check_targets(y, size), mean, observed, size)
 
     def _response(
         self, X: Any, exposure: Any, trials: Any, noise_variance: Any
     ) -> tuple[Likelihood, np.ndarray, np.ndarray, np.ndarray | float]:
-        """The likelihood, and mean, variance (with nugget) and size of the latent value of new observations."""
+        """The likelihood, and mean, variance (without nugget) and size of the latent value of new observations."""
         check_is_fitted(self)
         latent = self.predict_latent(X)
         likelihood = self.likelihood_
@@ -224,7 +227,7 @@ class GPRegressor(RegressorMixin, LatentGP):
             likelihood = Gaussian()
             likelihood.noise_variance = noise  # type: ignore[assignment]  # one per row, and checked
         size = check_size(likelihood, len(latent.mean), exposure=exposure, trials=trials)
-        return likelihood, latent.mean, latent.variance + self.nugget_, 1.0 if size is None else size
+        return likelihood, latent.mean, latent.variance, 1.0 if size is None else size
 
     @staticmethod
     def _known_noise(likelihood: Likelihood, given: Any, n_rows: int) -> np.ndarray | None:

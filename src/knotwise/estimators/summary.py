@@ -32,6 +32,8 @@ def summarize(model: Any, x_scale: np.ndarray, feature_names: Sequence[str] | No
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
     lines += ["", str(model.parameters_)]
+    if len(model.trace_):
+        lines += ["", str(model.trace_)]
     own_units = list(_lengthscales(model.kernel_, x_scale, names))
     if own_units:
         width = max(len(column) for column, _ in own_units)

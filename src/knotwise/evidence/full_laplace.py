@@ -30,10 +30,9 @@ class FullSearch:
         self.tried_latent = self.latent + step * self.step_latent
         y, f, size = self.rows.y, self.model.mean.offset + self.tried_latent, self.rows.sizes
         likelihood = self.model.likelihood
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            self.tried_derivatives = likelihood.derivatives(y, f, size)
-            self.tried_W = -self.tried_derivatives.second if true_curvature else likelihood.fisher(y, f, size)
-            log_density = float(likelihood.log_density(y, f, size).sum())
+        self.tried_derivatives = likelihood.derivatives(y, f, size)
+        self.tried_W = -self.tried_derivatives.second if true_curvature else likelihood.fisher(y, f, size)
+        log_density = float(likelihood.log_density(y, f, size).sum())
         self.tried_psi = log_density - 0.5 * float(self.tried_a @ self.tried_latent)
         return self.tried_psi, float(self.slack @ self.step_latent)
 

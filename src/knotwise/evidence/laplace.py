@@ -91,8 +91,7 @@ class SparseSearch:
 
     def evaluate(self, step: float, *, true_curvature: bool) -> tuple[float, float]:
         self.gamma_tried = self.gamma + step * (self.target - self.gamma)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            total = self.projector.sum(lambda i, block, seen: self._pass(i, block, seen, step, true_curvature))
+        total = self.projector.sum(lambda i, block, seen: self._pass(i, block, seen, step, true_curvature))
         self.sums_tried = total
         psi = total.log_density - 0.5 * (total.prior + self.gamma_tried @ self.gamma_tried)
         return float(psi), total.decrement

@@ -44,6 +44,11 @@ def find_mode(search: ModeSearch) -> bool:
     Where the likelihood is not log-concave, steps take a positive curvature (the Fisher information) until they
     are close, then the true one; the point where the search ends is always left with the true curvature.
     """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a trial may be far off: psi tells
+        return _climb(search)
+
+
+def _climb(search: ModeSearch) -> bool:
     true = search.log_concave
     psi, _ = search.evaluate(0.0, true_curvature=true)
     if not np.isfinite(psi):

@@ -16,19 +16,22 @@ from knotwise.knots.initial import kmeans
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.signal import find_signal
+from knotwise.knots.start import starting_theta
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import OptimizeResult
 from knotwise.optimize.lbfgs import LBFGS
 
 __all__ = ["Auto"]
 
-DEFAULT_CAP = 300
+DEFAULT_CAP, BIG_CAP = 300, 400
 BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
 BIG_ENOUGH, TOO_FEW = 0.01, 0.12  # share at which settled parameters are the exact GP's, and at which they are not
+WORST_SHARE = 0.27  # share at the hundredth worst row: a standard deviation a sixth too wide
 FIRST_SHARE = 0.5  # share at which the few knots start to move
 GROWTH = 1.25  # of the number of knots between two looks at the share
 SETTLED = 0.05  # change of log parameters below which they are settled
 NO_SIGNAL_KNOTS = 5
+FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
 CONFIRMED = 4  # cheapest knots whose loss is computed exactly before one is dropped
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
 
@@ -54,13 +57,16 @@ class Auto:
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
         trace = KnotTrace()
-        small = _subset(problem, SELECTION_ROWS, rng)
-        theta = problem.table.theta
+        if len(problem.rows) <= FEW_ROWS:
+            return self._every_row(problem, rng, trace)
+        small, theta = problem, problem.table.theta
         if problem.optimizer is not None:
             signal = find_signal(problem, rng, trace)
             theta = signal.theta
             if not signal.found:
                 return self._without_signal(problem, theta, rng, trace, signal.note)
+        if problem.optimizer is None or not signal.weak:  # a weak signal needs all rows, and few knots
+            small = _subset(problem, SELECTION_ROWS, rng)
         theta, big, capped = self._parameters(small, theta, rng, trace)
         if len(small.rows) < len(problem.rows) and problem.optimizer is not None:
             theta = self._refine(problem, theta, big, rng, trace)
@@ -73,9 +79,12 @@ class Auto:
 
     # -- parameters: many knots on rows -----------------------------------------------------------
 
-    def _cap(self, problem: Problem) -> int:
+    def _cap(self, problem: Problem, *, big: bool = False) -> int:
+        """Largest number of knots: of those that are kept, or of the many on rows that settle the parameters."""
         n = len(problem.rows)
-        return min(n, self.max_knots) if self.max_knots else max(min(n // 3, DEFAULT_CAP), min(n, 10))
+        if self.max_knots:
+            return min(n, self.max_knots)
+        return max(min(n // 2, BIG_CAP) if big else min(n // 3, DEFAULT_CAP), min(n, 10))
 
     def _parameters(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace
@@ -86,7 +95,7 @@ class Auto:
             fic = replace(fic, optimizer=LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2))
         W = _first_precisions(fic, theta)
         for round_ in range(4):
-            Z, scores, capped = self._grow(fic, theta, W, BIG_SHARES[min(round_, 1)], self._cap(problem))
+            Z, scores, capped = self._grow(fic, theta, W, BIG_SHARES[min(round_, 1)], self._cap(problem, big=True))
             stage = fic.optimize(theta, Z, rng)
             if round_ == 0:
                 stage = self._other_mode(fic, stage, rng)
@@ -102,7 +111,7 @@ class Auto:
                 theta=theta,
                 note=f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale",
             )
-            exhausted = not capped and scores.share > BIG_ENOUGH and len(Z) < self._cap(problem)
+            exhausted = not capped and scores.share > BIG_ENOUGH and len(Z) < self._cap(problem, big=True)
             if problem.optimizer is None or capped or (moved < SETTLED and (exhausted or scores.share < BIG_ENOUGH)):
                 break
         return theta, Z, capped and scores.share > TOO_FEW
@@ -184,7 +193,7 @@ class Auto:
                 residual_information=scores.residual_information,
                 note=f"VFE at fixed parameters, {stage.result.evaluations} evaluations",
             )
-            if scores.share < self.share or len(Z) >= cap:
+            if (scores.share < self.share and scores.largest_share < WORST_SHARE) or len(Z) >= cap:
                 return Z, scores.share
             n_new = min(max(2, int(0.12 * len(Z))), cap - len(Z))
             pivots = Pivots(vfe.model.with_theta(theta).kernel, vfe.rows.X, 1.0 / scores.v, Z)
@@ -221,11 +230,23 @@ class Auto:
 
     # -- ends -------------------------------------------------------------------------------------
 
+    def _every_row(self, problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Selection:
+        Z = np.unique(problem.rows.X, axis=0)[: self.max_knots]
+        stage = problem.optimize(starting_theta(problem, rng), Z, rng)
+        reason = f"{len(Z)} knots on the rows, which are few"
+        trace.add("every row", len(Z), stage.result.value, theta=stage.theta, note=stage.result.reason)
+        trace.stop_reason = reason
+        return Selection(stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts, trace)
+
     def _without_signal(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace, note: str
     ) -> Selection:
+        """A few knots, and the better of two fits: from the start, and from where the search for signal ended."""
         Z = kmeans(problem.rows.X, problem.rows.y, NO_SIGNAL_KNOTS, rng)
-        return self._finish(problem, theta, Z, trace, reason=f"no signal found: {note}; {len(Z)} knots kept")
+        plain = replace(problem, n_restarts=0, memory={})
+        stages = [plain.optimize(start, Z, rng) for start in (problem.table.theta, theta)]
+        best = max(stages, key=lambda stage: stage.result.value)
+        return self._finish(problem, best.theta, Z, trace, reason=f"no signal found: {note}; {len(Z)} knots kept")
 
     def _finish(
         self,
@@ -241,11 +262,13 @@ class Auto:
         jitter = problem.choose_jitter(theta, Z)
         evidence = problem.evaluate(theta, Z, jitter)
         assert evidence.gradient is not None
+        short = reason is None and (capped or (len(Z) >= self._cap(problem) and not share < self.share))
         if reason is None:
             reason = f"{len(Z)} knots leave a share of {share:.3f} of the posterior variance unexplained"
             if share >= self.share:
                 reason += f", above the {self.share:g} wanted"
-        if capped or (len(Z) >= self._cap(problem) and not share < self.share):
+                reason += "" if short else ", but no row brings more than rounding"
+        if short:
             reason += (
                 f"; the limit of {self._cap(problem)} knots was reached and more are needed: raise `max_knots`"
                 + (", or use approximation='full'" if len(problem.rows) <= 2500 else "")

@@ -65,10 +65,10 @@ class OneAtATime:
         AUKL to the exact GP is then about 0.58 share^2. The gain per knot cannot tell how much is still missing.
     residual_information : float, optional
         Stop as well when the residual information, in nats per row, falls below this.
-    hold_until : float, optional
+    hold_until : float, "auto" or None
         Hold the parameters at their start until the unexplained share falls below this, and optimise them from then
         on. Under VFE a few badly placed knots are explained best by noise alone (a kernel variance of 0), from which
-        no single knot leads back; 0.5 avoids it.
+        no single knot leads back. "auto" is 0.5 for powers below 1 and None (Algorithm 1 as it stands) for FIC.
     optimizer : Optimizer, optional
         Instead of the estimator's.
     """
@@ -83,7 +83,7 @@ class OneAtATime:
     move_new: bool = True
     share: float | None = None
     residual_information: float | None = None
-    hold_until: float | None = None
+    hold_until: float | str | None = "auto"
     optimizer: Optimizer | None = None
 
     def __post_init__(self) -> None:
@@ -114,6 +114,7 @@ class OneAtATime:
             max_knots=max_knots,
             proposal=proposals[proposal],
             tolerance=tolerance,
+            hold_until=None,
             optimizer=Adadelta(epsilon=1e-4, value_tolerance=1e-3, max_iterations=1000),
         )
 
@@ -136,7 +137,9 @@ class Growth:
         self.settings, self.trace, self.rng = settings, KnotTrace(), rng
         self.proposal = settings.proposal or BayesOpt()
         self.released = problem
-        self.held = settings.hold_until is not None and problem.optimizer is not None
+        hold = settings.hold_until
+        self.hold_until = (0.5 if problem.model.power < 1 else 0.0) if hold == "auto" else float(hold or 0.0)
+        self.held = self.hold_until > 0 and problem.optimizer is not None
         first = parameters_held(problem) if self.held else problem
         Z = problem.initial_knots(settings.initial, min(settings.n_initial, settings.max_knots), rng)
         move = np.ones(len(Z), bool) if settings.optimize_initial else None
@@ -178,7 +181,7 @@ class Growth:
 
     def add_knot(self) -> str:
         """Propose and optimise one more knot, and keep it if it gains enough; else return the reason to stop."""
-        if self.held and self.scores.share < (self.settings.hold_until or 0.0):
+        if self.held and self.scores.share < self.hold_until:
             self.release()
         assert self.stage.jitter is not None
         state = GrowthState(

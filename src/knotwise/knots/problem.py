@@ -185,27 +185,31 @@ class Problem:
         return replace(best, failed_restarts=len(errors))
 
     def _with_enough_noise(self, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """Raise the starting noise until it covers what the knots leave unexplained.
+        """Start with more noise, ten times as much and again, for as long as that raises the evidence.
 
         Smooth data have almost no noise in an exact GP. Few knots leave more open than that, and an optimiser that
         starts at the exact noise would flee to a model in which everything is noise.
         """
-        noise = np.array([name == "noise_variance" for name in self.table.names])
-        if self.full or not (noise & self.free & ~self.given).any():
+        louder = np.log(10.0) * np.array([self.model.likelihood.noise.get(name, 0) for name in self.table.names])
+        louder[~self.free | self.given] = 0.0
+        if self.full or not louder.any():
             return theta
-        best, best_value = theta, -np.inf
-        while (best[noise] < self.table.theta_bounds[noise, 1]).all():
-            louder = best + np.log(10.0) * noise if np.isfinite(best_value) else theta
+
+        def value(at: np.ndarray) -> float:
             try:
-                value = self.evaluate(louder, Z, self.choose_jitter(louder, Z), gradient=False).value
+                return self.evaluate(at, Z, self.choose_jitter(at, Z), gradient=False).value
             except KnotwiseError:
-                value = -np.inf
-            if not value > best_value and np.isfinite(best_value):
+                return -np.inf
+
+        low, high = self.table.theta_bounds.T
+        best = value(theta)
+        for _ in range(12):
+            trial = np.clip(theta + louder, low, high)
+            new = value(trial)
+            if not new > best:
                 break
-            if not np.isfinite(value):
-                return theta
-            best, best_value = louder, value
-        return best
+            theta, best = trial, new
+        return theta
 
     def _optimize_once(self, theta: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
         jitter = None if self.full else self.choose_jitter(theta, Z)

@@ -26,8 +26,6 @@ __all__ = [
 
 #: with more distinct rows than this, a random subset of them are candidates
 MAX_CANDIDATES = 20_000
-#: candidates whose gains are computed together, so that [n, M] arrays of a block stay small
-GAINS_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -155,17 +153,11 @@ class EvidenceGain:
         candidates = state.candidates
         if len(candidates) > self.max_candidates:
             candidates = candidates[np.sort(rng.choice(len(candidates), self.max_candidates, replace=False))]
-        gains = self.gains(state, candidates)
+        gains = state.problem.gains(state.theta, state.Z, candidates, state.jitter)
         order = np.argsort(-np.where(np.isfinite(gains), gains, -np.inf), kind="stable")[: self.n_exact]
         tried = candidates[order]
         note = f"best of {len(tried)} rows with the largest predicted gains among {len(candidates)}"
         return best_of(tried, np.array([state.evaluate(z) for z in tried]), note)
-
-    @staticmethod
-    def gains(state: GrowthState, candidates: np.ndarray) -> np.ndarray:
-        """Predicted gain in log evidence of each candidate, [M]."""
-        parts = [candidates[i : i + GAINS_AT_ONCE] for i in range(0, len(candidates), GAINS_AT_ONCE)]
-        return np.concatenate([state.problem.gains(state.theta, state.Z, part, state.jitter) for part in parts])
 
 
 def distinct_row_numbers(X: np.ndarray, rng: np.random.Generator, at_most: int = MAX_CANDIDATES) -> np.ndarray:

@@ -16,7 +16,6 @@ from knotwise.optimize.lbfgs import LBFGS
 __all__ = ["Signal", "find_signal"]
 
 REFINE_ROWS = 300
-WEAK_ROWS = 5000
 WEAK_KNOTS = 30
 SHORT = 0.1  # length-scales of the second look, relative to the start
 
@@ -28,6 +27,7 @@ class Signal:
     found: bool
     theta: np.ndarray
     note: str
+    weak: bool = False
 
 
 def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Signal:
@@ -42,7 +42,7 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
     looks = [
         ("{} random rows", _random_rows(problem, rng), theta, 0),
         ("{} neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0),
-        ("{} rows through 30 knots", _random_rows(problem, rng, WEAK_ROWS), theta, WEAK_KNOTS),
+        ("{} rows through 30 knots", np.arange(len(problem.rows)), _weaker(problem), WEAK_KNOTS),
     ]
     best, note = theta, "nothing could be fitted"
     for name, rows, start, n_knots in looks:
@@ -53,7 +53,7 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
         note = f"{gain:.1f} nats of evidence on {name.format(len(rows))}, where chance gives {threshold:.1f}"
         trace.add("signal", n_knots, gain, theta=fitted, note=note)
         if gain > threshold:
-            return Signal(True, fitted, note)
+            return Signal(True, fitted, note, weak=n_knots > 0)
         best = fitted
     return Signal(False, best, note)
 
@@ -84,14 +84,22 @@ def _gain(
     return stage.theta, stage.result.value - null.optimize(flat, Z, rng).result.value
 
 
+def _weaker(problem: Problem) -> np.ndarray:
+    """The start from the data's scale, with a tenth of the variance: what a weak signal looks like."""
+    p = problem.model.sizes[0]
+    variances = np.array([name.split("[")[0].endswith("variance") for name in problem.table.names])
+    variances[p:] = False
+    return problem.table.theta - np.log(10.0) * (variances & problem.free & ~problem.given)
+
+
 def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:
     lengthscales = np.array([name.split("[")[0].endswith("lengthscale") for name in problem.table.names])
     bounds = problem.table.theta_bounds
     return np.clip(theta + np.log(SHORT) * (lengthscales & problem.free & ~problem.given), bounds[:, 0], bounds[:, 1])
 
 
-def _random_rows(problem: Problem, rng: np.random.Generator, n: int = REFINE_ROWS) -> np.ndarray:
-    return np.sort(rng.choice(len(problem.rows), min(n, len(problem.rows)), replace=False))
+def _random_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
+    return np.sort(rng.choice(len(problem.rows), min(REFINE_ROWS, len(problem.rows)), replace=False))
 
 
 def _neighbouring_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,11 @@ __all__ = ["KnotStep", "KnotTrace"]
 
 @dataclass(frozen=True)
 class KnotStep:
-    """One step: the action in a word, what it left, and why."""
+    """One step: the action in a word, what it left, and why.
+
+    `evidence` is the log evidence after the step (of the rows that it saw, and for the action "signal" the gain over a
+    model without inputs), `theta` the parameters in the engine's units.
+    """
 
     action: str
     n_knots: int
@@ -52,6 +56,21 @@ class KnotTrace:
 
     def __getitem__(self, i: int) -> KnotStep:
         return self.steps[i]
+
+    def in_units(self, shift: float, knots: Callable[[np.ndarray], np.ndarray]) -> KnotTrace:
+        """The same trace with log evidences shifted, and knots in other units; what are gains stays."""
+        new = KnotTrace()
+        new.stop_reason = self.stop_reason
+        new.steps = [
+            replace(
+                step,
+                evidence=step.evidence if step.action == "signal" else step.evidence + shift,
+                chosen=None if step.chosen is None else knots(step.chosen),
+                tried=None if step.tried is None else knots(step.tried),
+            )
+            for step in self.steps
+        ]
+        return new
 
     def to_frame(self) -> Any:
         """The steps as a pandas DataFrame, one row each."""

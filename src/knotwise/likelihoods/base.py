@@ -48,6 +48,8 @@ class Likelihood(Part):
     scales_targets: ClassVar[bool] = False
     #: whether the posterior of f is Gaussian, so that its mode has a closed form
     conjugate: ClassVar[bool] = False
+    #: parameters that tell noise, and the sign of the direction in which there is more of it
+    noise: ClassVar[dict[str, int]] = {}
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
 

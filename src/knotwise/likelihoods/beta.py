@@ -25,6 +25,7 @@ class Beta(Likelihood):
     """
 
     transforms: ClassVar[dict[str, str]] = {"precision": "log"}
+    noise: ClassVar[dict[str, int]] = {"precision": -1}
     log_concave = False
 
     def __init__(self, precision: float | None = None) -> None:

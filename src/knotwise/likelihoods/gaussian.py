@@ -27,6 +27,7 @@ class Gaussian(Likelihood):
     """
 
     transforms: ClassVar[dict[str, str]] = {"noise_variance": "log"}
+    noise: ClassVar[dict[str, int]] = {"noise_variance": 1}
     scales_targets = True
     conjugate = True
 

@@ -20,6 +20,7 @@ class LogNormal(Multiplicative):
     """
 
     transforms: ClassVar[dict[str, str]] = {"variance": "log"}
+    noise: ClassVar[dict[str, int]] = {"variance": 1}
 
     def __init__(self, variance: float | None = None) -> None:
         self.variance = variance

@@ -23,6 +23,7 @@ class NegativeBinomial(Counts):
     """
 
     transforms: ClassVar[dict[str, str]] = {"dispersion": "log"}
+    noise: ClassVar[dict[str, int]] = {"dispersion": 1}
 
     def __init__(self, dispersion: float | None = None) -> None:
         self.dispersion = dispersion

@@ -24,6 +24,7 @@ class StudentT(Likelihood):
     """
 
     transforms: ClassVar[dict[str, str]] = {"scale": "log", "df": "log"}
+    noise: ClassVar[dict[str, int]] = {"scale": 1}
     log_concave = False
     scales_targets = True
 

@@ -22,6 +22,7 @@ class Weibull(Multiplicative):
     """
 
     transforms: ClassVar[dict[str, str]] = {"shape": "log"}
+    noise: ClassVar[dict[str, int]] = {"shape": -1}
 
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape

@@ -78,8 +78,17 @@ class LBFGS(OptimizerSettings):
                 "maxcor": self.memory,
             },
         )
-        result = trials.result(bounds, bool(end.success), str(end.message).strip().lower())
+        result = trials.result(bounds, bool(end.success), self._reason(end))
         if not end.success and end.status == 2 and result.gradient_norm < 1e-4 * max(1.0, abs(result.value)):
             # the line search found nothing better because nothing better can be told from rounding
             return replace(result, converged=True, reason="no progress beyond rounding")
         return result
+
+    def _reason(self, end: Any) -> str:
+        """Why SciPy stopped, in words."""
+        if end.status == 1:
+            return f"reached the limit of {self.max_iterations} iterations"
+        if end.status == 2:
+            return "no better point along the last direction"
+        by_gradient = "gradient" in str(end.message).lower()
+        return f"the {'gradient' if by_gradient else 'gain of an iteration'} fell below its tolerance"
