@@ -10,7 +10,7 @@ from knotwise.evidence.full_laplace import full_laplace_evidence
 from knotwise.evidence.full_sites import FullState, RootPrecision, prior_covariance
 from knotwise.evidence.gaussian import LOG_2PI, is_conjugate
 from knotwise.evidence.model import Evidence, Model, Rows
-from knotwise.numerics.linalg import cholesky, inverse_from_factor, log_det, solve_factored
+from knotwise.numerics.linalg import cholesky, half_inverse, log_det, solve_factored
 
 __all__ = ["MAX_FULL_ROWS", "check_full_size", "full_evidence"]
 
@@ -30,7 +30,7 @@ def full_evidence(model: Model, rows: Rows, *, gradient: bool = True, start: np.
     K, pullback = prior_covariance(model, rows)
     noise = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
     K.flat[:: len(K) + 1] += noise
-    L = cholesky(K)
+    L = cholesky(K, overwrite=True)
     r = rows.y - model.mean.offset
     a = solve_factored(L, r)
     value = -0.5 * float(len(rows) * LOG_2PI + log_det(L) + r @ a)
@@ -38,9 +38,7 @@ def full_evidence(model: Model, rows: Rows, *, gradient: bool = True, start: np.
     if not gradient:
         return Evidence(value, None, None, state)
     K_bar = np.multiply.outer(a, 0.5 * a)
-    inverse = inverse_from_factor(L)
-    inverse *= 0.5
-    K_bar -= inverse
+    K_bar -= half_inverse(L)  # the kernel is symmetric, so K_bar need not be
     known = rows.noise_variance is not None
     noise_bar = 0.0 if known else float(K_bar.trace()) * model.likelihood.value("noise_variance")
     theta_bar = assemble_gradient(model, pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))

@@ -85,11 +85,11 @@ def _gain(
 
 
 def _weaker(problem: Problem) -> np.ndarray:
-    """The start from the data's scale, with a tenth of the variance: what a weak signal looks like."""
+    """The start from the data's scale, with a hundredth of the variance: what a weak signal looks like."""
     p = problem.model.sizes[0]
     variances = np.array([name.split("[")[0].endswith("variance") for name in problem.table.names])
     variances[p:] = False
-    return problem.table.theta - np.log(10.0) * (variances & problem.free & ~problem.given)
+    return problem.table.theta - np.log(100.0) * (variances & problem.free & ~problem.given)
 
 
 def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:

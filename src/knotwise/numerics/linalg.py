@@ -17,7 +17,7 @@ __all__ = [
     "FIRST_JITTER",
     "LARGEST_JITTER",
     "cholesky",
-    "inverse_from_factor",
+    "half_inverse",
     "invert_lower",
     "log_det",
     "pivoted_order",
@@ -35,12 +35,13 @@ LARGEST_JITTER = 1e-4
 TRIANGLE_BLOCK = 64
 
 
-def cholesky(A: np.ndarray) -> np.ndarray:
-    """Factorise a symmetric matrix as L L' with L lower triangular.
+def cholesky(A: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
+    """Factorise a symmetric matrix as L L' with L lower triangular; `overwrite` may use A's memory for L.
 
     Costs K^3/3. Raises `NotPositiveDefiniteError` (with the failing row as `pivot`).
     """
-    L, info = lapack.dpotrf(A, lower=1, clean=1)
+    # the transpose of a C array is a Fortran array, which LAPACK takes without rearranging
+    L, info = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=overwrite)
     if info != 0 or not np.isfinite(L.trace()):
         raise NotPositiveDefiniteError(
             f"A covariance matrix of size {len(A)} is not positive definite (pivot {info}). "
@@ -77,12 +78,14 @@ def invert_lower(L: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(inverse)
 
 
-def inverse_from_factor(L: np.ndarray) -> np.ndarray:
-    """Compute (L L')^-1, symmetric to the bit."""
-    inverse, _ = lapack.dpotri(L, lower=1)
-    lower = np.tril(inverse)
-    lower += np.tril(inverse, -1).T
-    return lower
+def half_inverse(L: np.ndarray) -> np.ndarray:
+    """Compute the upper triangle of (L L')^-1 with half its diagonal, zeros below.
+
+    Against a symmetric matrix it sums to half of what the whole inverse does, and it need not be mirrored.
+    """
+    inverse, _ = lapack.dpotri(L, lower=1)  # the other triangle of L is 0, and stays so
+    inverse.flat[:: len(L) + 1] *= 0.5
+    return inverse.T
 
 
 def solve_factored(L: np.ndarray, r: np.ndarray) -> np.ndarray:
