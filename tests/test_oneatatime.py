@@ -43,6 +43,11 @@ def kept(gp):
     return [step for step in trace_of(gp) if step.action != "reject"]
 
 
+def added(gp):
+    """The steps that added a knot."""
+    return [step for step in trace_of(gp) if step.action == "add"]
+
+
 MODELS = {
     "fic": {"approximation": "fic"},
     "vfe": {"approximation": "vfe"},
@@ -75,10 +80,16 @@ def test_the_evidence_never_falls_and_every_kept_knot_gains_more_than_the_tolera
     gp.fit(X, targets(options, X, rng))
     steps = kept(gp)
     assert steps[0].action == "initial" and steps[0].n_knots == 3
-    assert len(steps) > 2
+    assert len(added(gp)) > 1
+    # parameters are held first, and released once, except under FIC
+    held = options.get("approximation") != "fic"
+    assert [step.action for step in steps[1:] if step.action != "add"] == ["parameters"] * held
     for before, after in itertools.pairwise(steps):
-        assert after.n_knots == before.n_knots + 1
-        assert after.gain > 1e-3
+        if after.action == "parameters":
+            assert after.n_knots == before.n_knots and after.gain >= 0
+        else:
+            assert after.n_knots == before.n_knots + 1
+            assert after.gain > 1e-3
         assert_allclose(after.evidence - before.evidence, after.gain, atol=1e-8 * abs(after.evidence))
     # the last model is the one that predicts
     assert gp.n_knots_ == steps[-1].n_knots == len(gp.knots_)
@@ -92,7 +103,7 @@ def test_older_knots_stay_bit_for_bit(waves):
     Z = np.array([[0.1, 0.2], [0.8, 0.7]])
     gp = GPRegressor(knots=OneAtATime(Z, max_knots=7, proposal=QUICK), standardize=False, random_state=0).fit(X, y)
     assert_array_equal(gp.knots_[:2], Z)
-    assert_array_equal(gp.knots_[2:], [step.chosen for step in kept(gp)[1:]])
+    assert_array_equal(gp.knots_[2:], [step.chosen for step in added(gp)])
     rows = {tuple(x) for x in X}
     assert not any(tuple(z) in rows for z in gp.knots_[2:])  # they have moved from where they were proposed
 
@@ -106,13 +117,21 @@ def test_new_knots_stay_on_rows_where_they_are_not_to_move(waves):
     assert len(np.unique(gp.knots_, axis=0)) == 7
 
 
+@pytest.mark.filterwarnings("ignore:The optimiser stopped")  # the tolerance asks for more than rounding allows
 def test_the_new_knot_and_the_parameters_end_where_the_evidence_is_flat(waves):
     X, y = waves
-    chooser = OneAtATime(max_knots=6, proposal=QUICK)
-    gp = GPRegressor(knots=chooser, random_state=0, standardize=False, optimizer=LBFGS(value_tolerance=1e-12)).fit(X, y)
+    options = {"random_state": 0, "standardize": False, "optimizer": LBFGS(value_tolerance=1e-12)}
+    gp = GPRegressor(knots=OneAtATime(max_knots=6, proposal=QUICK, hold_until=None), **options).fit(X, y)
     evidence = gp.evidence()
     assert np.abs(evidence.knot_gradient[-1]).max() < 1e-2
     assert np.abs(evidence.gradient).max() < 1e-2
+    # parameters that were held until the end are optimised there; knots placed after their release are flat as well
+    for max_knots in (6, 20):
+        gp = GPRegressor(knots=OneAtATime(max_knots=max_knots, proposal=QUICK), **options).fit(X, y)
+        assert np.abs(gp.evidence().gradient).max() < 1e-2
+        if kept(gp)[-1].action == "add":
+            assert np.abs(gp.evidence().knot_gradient[-1]).max() < 1e-2
+    assert kept(gp)[-1].action == "add"
 
 
 def test_without_an_optimiser_only_the_proposals_decide(waves):
@@ -144,7 +163,8 @@ def test_the_first_parameters_are_those_of_fixed_knots(waves):
     assert moved.log_evidence_ > gp.log_evidence_ + 0.1
 
 
-def test_restarts_apply_to_the_first_optimisation_only(waves, monkeypatch):
+@pytest.mark.parametrize(("hold_until", "restarts"), [(None, [2, 0, 0]), ("auto", [0, 0, 0, 2])])
+def test_restarts_apply_to_the_first_optimisation_of_the_parameters_only(hold_until, restarts, waves, monkeypatch):
     from knotwise.knots.problem import Problem
 
     X, y = waves
@@ -155,8 +175,9 @@ def test_restarts_apply_to_the_first_optimisation_only(waves, monkeypatch):
         return optimize(self, *args, **options)
 
     monkeypatch.setattr(Problem, "optimize", spy)
-    GPRegressor(knots=OneAtATime(max_knots=7, proposal=QUICK), n_restarts=2, random_state=0).fit(X, y)
-    assert [n for full, n in seen if not full] == [2, 0, 0]
+    chooser = OneAtATime(max_knots=7, proposal=QUICK, hold_until=hold_until)
+    GPRegressor(knots=chooser, n_restarts=2, random_state=0).fit(X, y)
+    assert [n for full, n in seen if not full] == restarts
 
 
 # -- stopping -------------------------------------------------------------------------------------------------
@@ -172,12 +193,16 @@ class Repeats:
         return Proposed(z, value, z[None], np.array([value]), "a copy")
 
 
+@pytest.mark.parametrize("hold_until", [None, "auto"])
 @pytest.mark.parametrize(("patience", "n_rejected", "words"), [(0, 1, "one more knot"), (3, 4, "best of 4 proposals")])
-def test_a_knot_that_brings_nothing_stops_the_search_after_the_patience(patience, n_rejected, words, waves):
+def test_a_knot_that_brings_nothing_stops_the_search_after_the_patience(patience, n_rejected, words, hold_until, waves):
     X, y = waves
-    chooser = OneAtATime(proposal=Repeats(), patience=patience, tolerance=0.1, move_new=False)
+    chooser = OneAtATime(proposal=Repeats(), patience=patience, tolerance=0.1, move_new=False, hold_until=hold_until)
     gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
-    assert [step.action for step in trace_of(gp)] == ["initial"] + ["reject"] * n_rejected
+    rejected = ["reject"] * n_rejected
+    # at parameters that are held, a rejection is not the last word
+    expected = ["initial", *rejected] if hold_until is None else ["initial", *rejected, "parameters", *rejected]
+    assert [step.action for step in trace_of(gp)] == expected
     assert gp.n_knots_ == 5
     assert words in gp.stop_reason_
     assert re.search(r"(gains|loses) \S+ nats, below the tolerance 0.1", gp.stop_reason_)
@@ -186,10 +211,14 @@ def test_a_knot_that_brings_nothing_stops_the_search_after_the_patience(patience
 
 def test_patience_tries_another_row_even_where_the_proposal_is_certain(waves):
     X, y = waves
-    chooser = OneAtATime(proposal=ResidualVariance(), tolerance=1e6, patience=5, move_new=False)
-    gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
-    tried = np.array([step.chosen for step in list(trace_of(gp))[1:]])
-    assert len(tried) == 6 and len(np.unique(tried, axis=0)) == 6
+    for hold_until, rounds in [(None, 1), ("auto", 2)]:  # a second round at the parameters that were released
+        chooser = OneAtATime(proposal=ResidualVariance(), tolerance=1e6, patience=5, move_new=False)
+        chooser.hold_until = hold_until
+        gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
+        tried = np.array([step.chosen for step in trace_of(gp) if step.action == "reject"])
+        assert len(tried) == 6 * rounds
+        for i in range(rounds):
+            assert len(np.unique(tried[6 * i : 6 * i + 6], axis=0)) == 6
 
 
 def test_the_stop_says_that_the_limit_was_reached(waves):
@@ -234,7 +263,7 @@ class NeedsJitter:
 
 def test_jitter_grows_only_where_nothing_can_be_evaluated_and_the_gain_is_at_one_jitter(waves):
     X, y = waves
-    chooser = OneAtATime(max_knots=6, proposal=NeedsJitter(), tolerance=-np.inf)
+    chooser = OneAtATime(max_knots=6, proposal=NeedsJitter(), tolerance=-np.inf, hold_until=None)
     gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
     assert_allclose(gp.jitter_, 1e-8)
     first, last = kept(gp)
@@ -251,7 +280,8 @@ def test_the_trace_records_what_was_tried_chosen_and_left(waves):
     X, y = waves
     gp = GPRegressor(knots=OneAtATime(max_knots=7, proposal=BayesOpt(3, 8)), random_state=0).fit(X, y)
     problem = gp._fit.problem
-    for step in kept(gp)[1:]:
+    assert len(added(gp)) == 2 and len(kept(gp)) == 4
+    for step in added(gp):
         assert step.n_tried == 8 and step.tried.shape == (8, 2)
         assert "3 random rows and 5 by Bayesian optimisation" in step.note
     last = kept(gp)[-1]
@@ -259,6 +289,23 @@ def test_the_trace_records_what_was_tried_chosen_and_left(waves):
     assert_allclose([last.share, last.residual_information], [scores.share, scores.residual_information], rtol=1e-9)
     assert_array_equal(last.theta, gp._fit.selection.theta)
     assert "reached max_knots=7" in str(trace_of(gp))
+
+
+def test_the_public_trace_is_in_the_units_of_the_data(waves):
+    X, y = waves
+    X, y = X * [30.0, 2e-3] + [500.0, -1.0], 1e3 * y - 7e4
+    gp = GPRegressor(knots=OneAtATime(max_knots=20, proposal=QUICK), random_state=0).fit(X, y)
+    steps = list(gp.trace_)
+    assert steps[-1].action == "add"
+    assert_allclose(steps[-1].evidence, gp.log_evidence_, rtol=1e-12)
+    assert_allclose([step.chosen for step in steps if step.action == "add"], gp.knots_[5:], rtol=1e-12)
+    rows = np.array(sorted(map(tuple, X)))
+    for step, inner in zip(steps, trace_of(gp), strict=True):
+        assert_allclose(step.evidence - inner.evidence, -100 * np.log(y.std()), rtol=1e-9)
+        assert_array_equal([step.gain, step.share], [inner.gain, inner.share])  # these have no unit
+        for z in [] if step.tried is None else step.tried:  # what was tried are rows of the data
+            assert np.abs((rows - z) / X.std(0)).sum(1).min() < 1e-12
+    assert gp.trace_.stop_reason == gp.stop_reason_
 
 
 # -- the paper ------------------------------------------------------------------------------------------------
@@ -269,7 +316,8 @@ def test_the_papers_settings_are_those_of_the_paper():
     assert (bo.max_knots, bo.n_initial, bo.initial, bo.tolerance, bo.patience) == (50, 5, "kmeans", 1e-3, 0)
     assert bo.proposal == BayesOpt(n_random=10, n_evaluations=25, acquisition="ei", kernel=None)
     assert rs.proposal == RandomSubset(50)
-    assert bo.share is bo.residual_information is None
+    assert bo.share is bo.residual_information is bo.hold_until is None
+    assert OneAtATime().hold_until == "auto"
     assert bo.move_new and not bo.optimize_initial
     settings = bo.optimizer.get_params()
     expected = {"epsilon": 1e-4, "value_tolerance": 1e-3, "max_iterations": 1000, "decay": 0.95, "eta": 1e3}
@@ -327,12 +375,17 @@ def test_parameters_are_held_until_the_knots_explain_enough():
 def test_a_fit_that_is_noise_alone_says_so():
     X, y = simulated(0)
     options = {"kernel": SquaredExponential(4.0, 1.0), "likelihood": Gaussian(1.0), "mean": "zero"}
-    chooser = OneAtATime(3 + 0.1 * np.arange(-2, 3)[:, None], proposal=QUICK)
-    gp = GPRegressor(knots=chooser, approximation="vfe", standardize=False, random_state=0, **options).fit(X, y)
+    options |= {"approximation": "vfe", "standardize": False, "random_state": 0}
+    chooser = OneAtATime(3 + 0.1 * np.arange(-2, 3)[:, None], proposal=QUICK, hold_until=None)
+    gp = GPRegressor(knots=chooser, **options).fit(X, y)
     assert gp.n_knots_ == 5 and gp.stop_reason_.endswith("wider initial knots")
-    chooser.hold_until = 0.5
-    gp = GPRegressor(knots=chooser, approximation="vfe", standardize=False, random_state=0, **options).fit(X, y)
-    assert gp.n_knots_ > 10 and "noise" not in gp.stop_reason_
+    values = []
+    for hold_until in (0.5, "auto"):
+        chooser.hold_until = hold_until
+        gp = GPRegressor(knots=chooser, **options).fit(X, y)
+        assert gp.n_knots_ > 10 and "noise" not in gp.stop_reason_
+        values.append(gp.log_evidence_)
+    assert values[0] == values[1]
 
 
 # -- through the public face ------------------------------------------------------------------------------------

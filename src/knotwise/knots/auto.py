@@ -26,7 +26,7 @@ __all__ = ["Auto"]
 DEFAULT_CAP, BIG_CAP = 300, 400
 BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
 BIG_ENOUGH, TOO_FEW = 0.01, 0.12  # share at which settled parameters are the exact GP's, and at which they are not
-WORST_SHARE = 0.27  # share at the hundredth worst row: a standard deviation a sixth too wide
+WORST_SHARE = 0.45  # share that one row in a hundred may exceed: standard deviations there are a fifth too wide
 FIRST_SHARE = 0.5  # share at which the few knots start to move
 GROWTH = 1.25  # of the number of knots between two looks at the share
 SETTLED = 0.05  # change of log parameters below which they are settled
@@ -111,8 +111,8 @@ class Auto:
                 theta=theta,
                 note=f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale",
             )
-            exhausted = not capped and scores.share > BIG_ENOUGH and len(Z) < self._cap(problem, big=True)
-            if problem.optimizer is None or capped or (moved < SETTLED and (exhausted or scores.share < BIG_ENOUGH)):
+            # knots that explain enough at the new parameters need not be chosen again for them
+            if problem.optimizer is None or capped or scores.share < BIG_ENOUGH or (round_ and moved < SETTLED):
                 break
         return theta, Z, capped and scores.share > TOO_FEW
 
@@ -195,7 +195,8 @@ class Auto:
             )
             if (scores.share < self.share and scores.largest_share < WORST_SHARE) or len(Z) >= cap:
                 return Z, scores.share
-            n_new = min(max(2, int(0.12 * len(Z))), cap - len(Z))
+            more = 0.25 if scores.share > 2 * self.share else 0.12
+            n_new = min(max(2, int(more * len(Z))), cap - len(Z))
             pivots = Pivots(vfe.model.with_theta(theta).kernel, vfe.rows.X, 1.0 / scores.v, Z)
             new = vfe.rows.X[pivots.extend(n_new)]
             if not len(new):  # the rows are determined by the knots: what is left is rounding

@@ -1,0 +1,310 @@
+"""Which selector, which power, which kernel: a study of all of them on eleven data sets, ten splits each.
+
+    python benchmarks/study.py                       # what is missing in benchmarks/results/study.jsonl, then the page
+    python benchmarks/study.py --quick --out DIR     # two splits, the fast selectors
+    python benchmarks/study.py --tables              # no run: the page docs/how-to-choose.md from the stored rows
+
+A run is one fit and its scores at the test rows, one line of JSON. Tables are a pure function of these rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from knotwise import GPRegressor, datasets, kernels, metrics
+from knotwise.errors import KnotwiseError
+from knotwise.knots import BayesOpt, EvidenceGain, GreedyVariance, KMeans, OneAtATime, RandomSubset, Simultaneous
+from knotwise.optimize.adadelta import Adadelta
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "how-to-choose.md"
+SEEDS = range(10)
+Row = dict[str, Any]
+
+# -- data sets ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Training and test rows, and the options of the model that fits them."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    options: dict[str, Any] = field(default_factory=dict)
+    exposure: np.ndarray | None = None  # of the training rows, which are also the test rows
+
+    @property
+    def with_exposure(self) -> dict[str, Any]:
+        return {} if self.exposure is None else {"exposure": self.exposure}
+
+
+def parted(X: np.ndarray, y: np.ndarray, n_train: int, rng: np.random.Generator, **options: Any) -> Task:
+    """The first rows of a random order to train, the others to test."""
+    order = rng.permutation(len(X))
+    train, test = order[:n_train], order[n_train:]
+    return Task(X[train], y[train], X[test], y[test], options)
+
+
+def boston(seed: int) -> Task:
+    part = datasets.split(datasets.load_boston(), seed=seed)
+    return Task(part.X_train, part.y_train, part.X_test, part.y_test)
+
+
+def banana(seed: int) -> Task:
+    part = datasets.split(datasets.load_banana(), seed=seed, n_train=531)
+    return Task(part.X_train, part.y_train, part.X_test, part.y_test, {"likelihood": "bernoulli"})
+
+
+def hickory(seed: int) -> Task:
+    trees = datasets.load_hickory()
+    options = {"likelihood": "poisson", "nugget": "fit", "standardize": "common"}
+    return Task(trees.X, trees.y, trees.X, trees.y, options, trees.exposure)
+
+
+def diabetes(seed: int) -> Task:
+    from sklearn.datasets import load_diabetes
+
+    X, y = load_diabetes(return_X_y=True)
+    return parted(X, y, 354, np.random.default_rng(seed))
+
+
+def cancer(seed: int) -> Task:
+    from sklearn.datasets import load_breast_cancer
+
+    X, y = load_breast_cancer(return_X_y=True)
+    return parted(X[:, :10], y.astype(float), 455, np.random.default_rng(seed), likelihood="bernoulli")
+
+
+def smooth_values(X: np.ndarray, lengthscale: float, rng: np.random.Generator) -> np.ndarray:
+    """A draw of the squared-exponential GP with variance 1 at the rows of X."""
+    K = kernels.SquaredExponential(1.0, lengthscale)(X, X)
+    return np.linalg.cholesky(K + 1e-8 * np.eye(len(X))) @ rng.standard_normal(len(X))
+
+
+def simulated(X: np.ndarray, lengthscale: float, n_train: int, rng: np.random.Generator) -> Task:
+    return parted(X, smooth_values(X, lengthscale, rng) + 0.3 * rng.standard_normal(len(X)), n_train, rng)
+
+
+def wiggle(seed: int) -> Task:
+    rng = np.random.default_rng(seed)
+    return simulated(rng.uniform(size=(700, 1)), 1 / 20, 500, rng)
+
+
+def surface(seed: int) -> Task:
+    rng = np.random.default_rng(seed)
+    return simulated(rng.uniform(size=(1300, 2)), 0.12, 1000, rng)
+
+
+def clusters(seed: int) -> Task:
+    rng = np.random.default_rng(seed)
+    centres, spread = rng.uniform(size=(10, 2)), rng.standard_normal((800, 2))
+    return simulated(centres[rng.integers(10, size=800)] + 0.04 * spread, 0.15, 600, rng)
+
+
+def friedman(seed: int) -> Task:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(1000, 8))
+    f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+    return parted(X, f + rng.standard_normal(1000), 700, rng)
+
+
+def noise(seed: int) -> Task:
+    rng = np.random.default_rng(seed)
+    return parted(rng.uniform(size=(700, 2)), rng.standard_normal(700), 500, rng)
+
+
+def counts(seed: int) -> Task:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(800, 2))
+    y = rng.poisson(3 * np.exp(smooth_values(X, 0.2, rng))).astype(float)
+    return parted(X, y, 600, rng, likelihood="poisson")
+
+
+SETS: dict[str, tuple[str, Callable[[int], Task]]] = {
+    "boston": ("house values, N = 392, d = 3", boston),
+    "banana": ("two classes, N = 531, d = 2", banana),
+    "hickory": ("counts with exposure and nugget, N = 900, d = 2; scored at its own rows", hickory),
+    "diabetes": ("N = 354, d = 10", diabetes),
+    "cancer": ("two classes, N = 455, d = 10", cancer),
+    "wiggle": ("simulated, length-scale 1/20, N = 500, d = 1", wiggle),
+    "surface": ("simulated, length-scale 0.12, N = 1000, d = 2", surface),
+    "clusters": ("simulated, inputs in ten clusters, N = 600, d = 2", clusters),
+    "friedman": ("simulated, smooth and nearly additive, N = 700, d = 8", friedman),
+    "noise": ("simulated, no signal, N = 500, d = 2", noise),
+    "counts": ("simulated Poisson counts, N = 600, d = 2", counts),
+}
+PAPER_SETS = ("boston", "banana", "hickory")
+KERNEL_SETS = ("boston", "banana", "diabetes", "cancer", "friedman")
+SAME_ROWS = ("hickory",)  # no split: seeds change the selector only, and one exact GP serves all
+
+# -- selectors ------------------------------------------------------------------------------------
+
+PUBLISHED = Adadelta(epsilon=1e-4, value_tolerance=1e-3, max_iterations=1000)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A selector with its approximation: its name in the tables, the estimator's options, where it runs and when."""
+
+    label: str
+    options: Callable[[], dict[str, Any]]
+    sets: tuple[str, ...] = tuple(SETS)
+    fast: bool = True  # part of --quick, and run before the slow ones
+
+
+def _auto(kernel: str) -> Callable[[], dict[str, Any]]:
+    return lambda: {"kernel": getattr(kernels, kernel)()}
+
+
+CHOICES: dict[str, Choice] = {
+    "full": Choice("exact GP", lambda: {"approximation": "full"}),
+    "auto": Choice("Auto (default)", dict),
+    "sim-vfe": Choice("Simultaneous(50), VFE", lambda: {"knots": Simultaneous(50), "approximation": "vfe"}),
+    "sim-fic": Choice("Simultaneous(50), FIC", lambda: {"knots": Simultaneous(50), "approximation": "fic"}),
+    "greedy": Choice("GreedyVariance(50), VFE", lambda: {"knots": GreedyVariance(50), "approximation": "vfe"}),
+    "kmeans": Choice("KMeans(50), VFE", lambda: {"knots": KMeans(50), "approximation": "vfe"}),
+    "auto-matern52": Choice("Auto, Matern 5/2", _auto("Matern52"), KERNEL_SETS),
+    "auto-matern32": Choice("Auto, Matern 3/2", _auto("Matern32"), KERNEL_SETS),
+    "sim-fic-published": Choice(
+        "Simultaneous(50), FIC, published optimiser",
+        lambda: {"knots": Simultaneous(50), "approximation": "fic", "optimizer": PUBLISHED},
+        PAPER_SETS,
+    ),
+    "oat-rs-published": Choice(
+        "OAT-RS as published, FIC",
+        lambda: {"knots": OneAtATime.paper("rs"), "approximation": "fic"},
+        PAPER_SETS,
+        fast=False,
+    ),
+    "oat-rs": Choice(
+        "OAT-RS, FIC",
+        lambda: {"knots": OneAtATime(proposal=RandomSubset(25)), "approximation": "fic"},
+        (*PAPER_SETS, "diabetes", "wiggle", "counts"),
+        fast=False,
+    ),
+    "oat-gain": Choice(
+        "OAT by predicted gain to share 0.2, VFE",
+        lambda: {"knots": OneAtATime(proposal=EvidenceGain(), share=0.2, max_knots=150), "approximation": "vfe"},
+        tuple(name for name in SETS if name != "friedman"),
+        fast=False,
+    ),
+    "oat-bo": Choice(
+        "OAT-BO, FIC",
+        lambda: {"knots": OneAtATime(proposal=BayesOpt(10, 25)), "approximation": "fic"},
+        PAPER_SETS,
+        fast=False,
+    ),
+    "oat-bo-published": Choice(
+        "OAT-BO as published, FIC",
+        lambda: {"knots": OneAtATime.paper("bo"), "approximation": "fic"},
+        PAPER_SETS,
+        fast=False,
+    ),
+}
+
+# -- runs -----------------------------------------------------------------------------------------
+
+
+def fit(task: Task, choice: Choice, seed: int) -> tuple[GPRegressor, float]:
+    options = {"kernel": kernels.SquaredExponential(), "random_state": seed, "n_jobs": 1} | task.options
+    gp = GPRegressor(**(options | choice.options()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.perf_counter()
+        gp.fit(task.X, task.y, **task.with_exposure)
+        return gp, time.perf_counter() - start
+
+
+@lru_cache(maxsize=None)
+def exact(name: str, seed: int) -> tuple[GPRegressor, float]:
+    """The exact GP of a set and seed, fitted once for all that are compared with it."""
+    return fit(SETS[name][1](seed), CHOICES["full"], seed)
+
+
+def run(name: str, selector: str, seed: int) -> Row:
+    """Fit one model and score it at the test rows, beside the exact GP."""
+    task = SETS[name][1](seed)
+    full, full_seconds = exact(name, 0 if name in SAME_ROWS else seed)
+    row: Row = {"set": name, "selector": selector, "seed": seed}
+    try:
+        gp, seconds = (full, full_seconds) if selector == "full" else fit(task, CHOICES[selector], seed)
+    except KnotwiseError as error:
+        return row | {"error": str(error)}
+    p, q = full.predict_latent(task.X_test), gp.predict_latent(task.X_test)
+    row |= {
+        "n_knots": int(gp.n_knots_),
+        "seconds": round(seconds, 4),
+        "log_evidence": float(gp.log_evidence_),
+        "full_log_evidence": float(full.log_evidence_),
+        "aukl": metrics.aukl_latent(p.mean, p.variance, q.mean, q.variance),
+        "nlpd": _nlpd(gp, task),
+        "full_nlpd": _nlpd(full, task),
+        "converged": bool(gp.converged_),
+        "stop_reason": gp.stop_reason_,
+    }
+    if gp.likelihood_.conjugate:
+        row["coverage"] = metrics.interval_coverage(task.y_test, *gp.predict_interval(task.X_test).T)
+    share = gp.trace_[-1].share if selector.startswith(("auto", "oat")) and len(gp.trace_) else np.nan
+    if np.isfinite(share):
+        row["share"] = float(share)
+    return row
+
+
+def _nlpd(gp: GPRegressor, task: Task) -> float:
+    return metrics.mean_nlpd(gp.log_predictive_density(task.X_test, task.y_test, **task.with_exposure))
+
+
+def key(row: Row) -> tuple[str, str, int]:
+    return row["set"], row["selector"], row["seed"]
+
+
+def plan(only: Sequence[str] = (), *, quick: bool = False) -> list[tuple[str, str, int]]:
+    """Every run, in the order of running: fast selectors on all seeds first, then the slow ones seed by seed."""
+    runs = [
+        (name, selector, seed)
+        for fast in (True, False)
+        for seed in (range(2) if quick else SEEDS)
+        for name in SETS
+        for selector, choice in CHOICES.items()
+        if choice.fast is fast and name in choice.sets and (not only or name in only)
+    ]
+    repeated = {(name, "full", seed) for name in SAME_ROWS for seed in SEEDS[1:]}
+    return [each for each in runs if each not in repeated and not (quick and not CHOICES[each[1]].fast)]
+
+
+def run_missing(
+    runs: Iterable[tuple[str, str, int]], path: Path, run_one: Callable[[str, str, int], Row] = run
+) -> list[Row]:
+    """Run what the file does not hold yet, appending each row as it is there; return all rows of the file."""
+    rows = read_rows(path)
+    done = {key(row) for row in rows}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        for each in runs:
+            if each in done:
+                continue
+            row = run_one(*each)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            rows.append(row)
+            seen = f"{row.get('n_knots', 0):4d} knots {row.get('seconds', 0):7.2f} s"
+            print(f"{each[0]:9} {each[1]:18} seed {each[2]}  {row.get('error') or seen}", file=sys.stderr, flush=True)
+    return rows
+
+
+def read_rows(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []

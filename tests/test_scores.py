@@ -1,0 +1,242 @@
+"""Scores of knots: the gain of one more, the loss of one less, and what the knots leave open, row by row."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from knotwise import GPRegressor, metrics
+from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
+from knotwise.evidence.scores import drop_losses, rank_one_gains, row_scores
+from knotwise.kernels import Matern32, SquaredExponential
+from knotwise.likelihoods import Poisson
+from knotwise.means import Constant
+from knotwise.nugget import Nugget
+from knotwise.numerics.blocks import Threads
+from knotwise.posterior import SparsePosterior
+from knotwise.testing import dense_sparse_evidence, dense_sparse_posterior
+
+
+def evidence(model, rows, Z, jitter):
+    return sparse_evidence(model, rows, Z, jitter=jitter, gradient=False).value
+
+
+def exact_losses(model, rows, Z, jitter):
+    whole = evidence(model, rows, Z, jitter)
+    return np.array([whole - evidence(model, rows, np.delete(Z, k, axis=0), jitter) for k in range(len(Z))])
+
+
+def exact_gains(model, rows, Z, candidates, jitter):
+    whole = evidence(model, rows, Z, jitter)
+    return np.array([evidence(model, rows, np.vstack([Z, z]), jitter) - whole for z in candidates])
+
+
+def poisson_problem(rng, *, power=0.0, n=120, n_knots=12, nugget=None):
+    X = rng.normal(size=(n, 2))
+    size = rng.uniform(0.5, 2.0, n)
+    y = rng.poisson(size * np.exp(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])).astype(float)
+    mean = Constant(0.1)
+    model = Model(SquaredExponential(1.2, 0.7), Poisson(), mean, power)
+    if nugget:
+        model = replace(model, nugget=Nugget(nugget))
+    return model, Rows(X, y, None, mean.basis(X), size), rng.normal(size=(n_knots, 2)), Jitter(1e-6, X[:5])
+
+
+# -- the gain of one more knot --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known_noise", [False, True])
+@pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
+def test_gains_are_differences_of_the_evidence_for_gaussian_vfe(kernel, mean, known_noise, toy, rng):
+    model, rows, Z, jitter = toy.problem(kernel, 0.0, mean, known_noise=known_noise)
+    candidates = np.vstack([toy.X_new, toy.X[:5]])
+    gains = rank_one_gains(model, rows, Z, candidates, jitter=jitter)
+    exact = exact_gains(model, rows, Z, candidates, jitter)
+    assert_allclose(gains, exact, rtol=1e-8, atol=1e-8)
+    dense = [dense_sparse_evidence(model, rows, np.vstack([Z, z]), jitter) for z in candidates[:3]]
+    assert_allclose(gains[:3], np.array(dense) - dense_sparse_evidence(model, rows, Z, jitter), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("power", "least"), [(0.5, 0.97), (1.0, 0.9)])
+def test_gains_order_candidates_at_other_powers(power, least, rng, toy):
+    model, rows, Z, jitter = toy.problem(SquaredExponential(1.0, 0.6), power, jitter=1e-8)
+    candidates = rng.normal(size=(80, 2))
+    found = stats.spearmanr(
+        rank_one_gains(model, rows, Z, candidates, jitter=jitter), exact_gains(model, rows, Z, candidates, jitter)
+    )
+    assert found.statistic > least
+
+
+def test_gains_order_candidates_for_counts(rng):
+    model, rows, Z, jitter = poisson_problem(rng)
+    candidates = rng.normal(size=(80, 2))
+    found = stats.spearmanr(
+        rank_one_gains(model, rows, Z, candidates, jitter=jitter), exact_gains(model, rows, Z, candidates, jitter)
+    )
+    assert found.statistic > 0.8
+
+
+def test_a_candidate_on_a_knot_gains_nothing(toy):
+    model, rows, Z, _ = toy.problem(SquaredExponential(1.0, 0.6), 0.0)
+    jitter = Jitter(1e-10, toy.X[:5])
+    assert_array_equal(rank_one_gains(model, rows, Z, Z, jitter=jitter), 0.0)
+    assert len(rank_one_gains(model, rows, Z, Z[:0], jitter=jitter)) == 0
+
+
+# -- the loss of one knot less -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known_noise", [False, True])
+@pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
+def test_losses_are_differences_of_the_evidence_for_gaussian_vfe(kernel, mean, known_noise, toy):
+    model, rows, Z, jitter = toy.problem(kernel, 0.0, mean, known_noise=known_noise)
+    losses = drop_losses(model, rows, Z, jitter=jitter)
+    assert_allclose(losses, exact_losses(model, rows, Z, jitter), rtol=1e-7, atol=1e-7)
+
+
+def test_a_loss_is_the_gain_of_the_knot_given_the_others(toy):
+    model, rows, Z, jitter = toy.problem(Matern32(1.1, 0.8), 0.0, "linear")
+    losses = drop_losses(model, rows, Z, jitter=jitter)
+    for k in range(len(Z)):
+        others = np.delete(Z, k, axis=0)
+        assert_allclose(losses[k], rank_one_gains(model, rows, others, Z[k : k + 1], jitter=jitter)[0], rtol=1e-7)
+
+
+def test_a_knot_beside_another_costs_nothing(toy):
+    model, rows, Z, jitter = toy.problem(Matern32(1.1, 0.8), 0.0)
+    losses = drop_losses(model, rows, np.vstack([Z, Z[2] + 1e-6]), jitter=Jitter(1e-8, jitter.points))
+    assert np.abs(losses[[2, 6]]).max() < 1e-3 and losses[[0, 1, 3, 4, 5]].min() > 1e-2
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_losses_order_knots_at_other_powers(power, rng):
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=150)
+    gp = GPRegressor(SquaredExponential(1.0, 0.8), approximation=power, knots=X[:30], optimizer=None, mean=0.0)
+    gp = gp.set_params(standardize=False).fit(X, y)
+    problem, selection = gp._fit.problem, gp._fit.selection
+    model = problem.model.with_theta(selection.theta)
+    jitter = Jitter(1e-8, problem.typical_points)
+    losses = drop_losses(model, problem.rows, selection.Z, jitter=jitter)
+    exact = exact_losses(model, problem.rows, selection.Z, jitter)
+    assert stats.spearmanr(losses, exact).statistic > 0.9
+
+
+@pytest.mark.parametrize(("power", "nugget"), [(0.0, None), (0.0, 0.1), (1.0, None)])
+def test_losses_order_knots_for_counts(power, nugget, rng):
+    model, rows, Z, jitter = poisson_problem(rng, power=power, n_knots=25, nugget=nugget)
+    losses = drop_losses(model, rows, Z, jitter=jitter)
+    assert stats.spearmanr(losses, exact_losses(model, rows, Z, jitter)).statistic > 0.85
+
+
+def test_scores_do_not_depend_on_blocks_or_threads(rng, toy):
+    for model, rows, Z, jitter in (toy.problem(Matern32(1.1, 0.8), 0.5, "linear"), poisson_problem(rng, power=0.5)):
+        candidates = toy.X_new
+
+        def every(**options):
+            scores = row_scores(model, rows, Z, jitter=jitter, **options)  # noqa: B023
+            gains = rank_one_gains(model, rows, Z, candidates, jitter=jitter, **options)  # noqa: B023
+            losses = drop_losses(model, rows, Z, jitter=jitter, **options)  # noqa: B023
+            return np.concatenate([scores.c, scores.v, scores.W, gains, losses, [scores.value, scores.share]])
+
+        whole, blocks = every(), every(block_size=7)
+        assert_allclose(blocks, whole, rtol=1e-9, atol=1e-9)
+        with Threads(2) as executor:
+            assert_array_equal(every(block_size=7, executor=executor), blocks)
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known_noise", [False, True])
+@pytest.mark.parametrize("mean", ["constant", "linear"])
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_rows_are_scored_by_the_dense_formulas(power, mean, known_noise, toy):
+    model, rows, Z, jitter = toy.problem(SquaredExponential(1.3, 0.8), power, mean, known_noise=known_noise)
+    scores = row_scores(model, rows, Z, jitter=jitter)
+    kernel = model.kernel
+    Kuu = kernel(Z, Z) + jitter.relative * 1.3 * np.eye(len(Z))
+    c = 1.3 - np.einsum("nk,kn->n", kernel(rows.X, Z), np.linalg.solve(Kuu, kernel(Z, rows.X)))
+    assert_allclose(scores.c, c, atol=1e-10)
+    _, covariance = dense_sparse_posterior(model, rows, Z, jitter, rows.X)
+    assert_allclose(scores.v, np.diag(covariance), rtol=1e-8)
+    noise = toy.noise if known_noise else np.full(40, 0.3)
+    assert_allclose(scores.W, 1 / noise, rtol=1e-12)
+    assert_allclose(scores.value, dense_sparse_evidence(model, rows, Z, jitter), rtol=1e-10)
+    # by hand
+    assert_allclose(scores.share, np.mean(c / np.diag(covariance)), rtol=1e-8)
+    assert_allclose(scores.largest_share, np.quantile(c / np.diag(covariance), 0.99), rtol=1e-8)
+    assert_allclose(scores.residual_information, np.mean(c / noise) / 2, rtol=1e-8)
+
+
+@pytest.mark.parametrize("nugget", [None, 0.1])
+def test_rows_of_counts_are_scored_at_the_mode(nugget, rng):
+    model, rows, Z, jitter = poisson_problem(rng, nugget=nugget)
+    scores = row_scores(model, rows, Z, jitter=jitter)
+    found = sparse_evidence(model, rows, Z, jitter=jitter)
+    latent = SparsePosterior(found.state).latent(rows.X)
+    assert_allclose(scores.v, latent.variance, rtol=1e-9)
+    assert_allclose(scores.value, found.value, rtol=1e-12)
+    # a = d log p / df at the mode, f = m + nugget a + V' gamma: W = -d2 log p / df2 = size exp(f) = y - a
+    a = rows.y - scores.W
+    assert_allclose(np.log(scores.W / rows.size), latent.mean + (nugget or 0.0) * a, atol=1e-5)
+    # the posterior's variance is that of Gaussian data with the sites' precision, and the nugget as noise
+    sites = Rows(rows.X, rows.y, 1 / scores.W, rows.basis)
+    _, covariance = dense_sparse_posterior(model, sites, Z, jitter, rows.X)
+    assert_allclose(scores.v, np.diag(covariance), rtol=1e-7)
+    precision = 1 / (1 / scores.W + (nugget or 0.0))
+    assert_allclose(scores.residual_information, np.mean(precision * scores.c) / 2, rtol=1e-9)
+
+
+def test_one_more_knot_leaves_no_row_less_explained(toy):
+    model, rows, Z, jitter = toy.problem(SquaredExponential(1.3, 0.8), 0.0)
+    before = row_scores(model, rows, Z, jitter=jitter)
+    after = row_scores(model, rows, np.vstack([Z, toy.X_new]), jitter=jitter)
+    assert (after.c <= before.c + 1e-12).all()
+    assert after.residual_information < before.residual_information
+    everywhere = row_scores(model, rows, toy.X, jitter=Jitter(1e-10, toy.X[:5]))
+    assert everywhere.share < 1e-6
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_the_divergence_is_about_0_58_times_the_square_of_the_share(likelihood):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(size=(400, 2))
+    f = np.linalg.cholesky(SquaredExponential(1.0, 0.2)(X, X) + 1e-8 * np.eye(400)) @ rng.normal(size=400)
+    y = f + 0.3 * rng.normal(size=400) if likelihood == "gaussian" else rng.poisson(np.exp(1.0 + f))
+    full = GPRegressor(likelihood=likelihood, approximation="full", random_state=0).fit(X, y)
+    exact, theta = full.predict_latent(X), full._fit.selection.theta
+    seen = 0
+    for n_knots in (25, 35, 45, 60, 80):
+        # knots placed well, at the exact GP's parameters
+        gp = GPRegressor(likelihood=likelihood, knots=n_knots, random_state=0)
+        problem = GPRegressor(likelihood=likelihood, knots=X[:2], optimizer=None, random_state=0).fit(X, y)._fit.problem
+        held = replace(
+            problem,
+            optimizer=gp_optimizer(),
+            table=replace(problem.table.with_theta(theta), fixed=np.ones(len(theta), bool)),
+        )
+        Z = held.initial_knots("kmeans", n_knots, np.random.default_rng(0))
+        stage = held.optimize(theta, Z, np.random.default_rng(0), move=np.ones(n_knots, bool))
+        share = held.scores(theta, stage.Z, stage.jitter).share
+        state = held.evaluate(theta, stage.Z, stage.jitter, gradient=False).state
+        latent, scaling = SparsePosterior(state).latent(held.rows.X), full._fit.scaling
+        aukl = metrics.aukl_latent(
+            (exact.mean - scaling.y_centre) / scaling.y_scale, exact.variance / scaling.y_scale**2, *latent_of(latent)
+        )
+        if 0.003 < aukl < 0.2:
+            seen += 1
+            assert 0.5 < aukl / (0.58 * share**2) < 2
+    assert seen >= 2
+
+
+def latent_of(latent):
+    return latent.mean, latent.variance
+
+
+def gp_optimizer():
+    from knotwise.optimize import LBFGS
+
+    return LBFGS(max_iterations=40)
