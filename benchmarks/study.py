@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,7 @@ class Choice:
     options: Callable[[], dict[str, Any]]
     sets: tuple[str, ...] = tuple(SETS)
     fast: bool = True  # part of --quick, and run before the slow ones
+    elsewhere: int = len(SEEDS)  # seeds on sets that the paper does not have
 
 
 def _auto(kernel: str) -> Callable[[], dict[str, Any]]:
@@ -173,8 +174,12 @@ def _auto(kernel: str) -> Callable[[], dict[str, Any]]:
 CHOICES: dict[str, Choice] = {
     "full": Choice("exact GP", lambda: {"approximation": "full"}),
     "auto": Choice("Auto (default)", dict),
-    "sim-vfe": Choice("Simultaneous(50), VFE", lambda: {"knots": Simultaneous(50), "approximation": "vfe"}),
-    "sim-fic": Choice("Simultaneous(50), FIC", lambda: {"knots": Simultaneous(50), "approximation": "fic"}),
+    "sim-vfe": Choice(
+        "Simultaneous(50), VFE", lambda: {"knots": Simultaneous(50), "approximation": "vfe"}, elsewhere=5
+    ),
+    "sim-fic": Choice(
+        "Simultaneous(50), FIC", lambda: {"knots": Simultaneous(50), "approximation": "fic"}, elsewhere=5
+    ),
     "greedy": Choice("GreedyVariance(50), VFE", lambda: {"knots": GreedyVariance(50), "approximation": "vfe"}),
     "kmeans": Choice("KMeans(50), VFE", lambda: {"knots": KMeans(50), "approximation": "vfe"}),
     "auto-matern52": Choice("Auto, Matern 5/2", _auto("Matern52"), KERNEL_SETS),
@@ -195,12 +200,14 @@ CHOICES: dict[str, Choice] = {
         lambda: {"knots": OneAtATime(proposal=RandomSubset(25)), "approximation": "fic"},
         (*PAPER_SETS, "diabetes", "wiggle", "counts"),
         fast=False,
+        elsewhere=3,
     ),
     "oat-gain": Choice(
         "OAT by predicted gain to share 0.2, VFE",
         lambda: {"knots": OneAtATime(proposal=EvidenceGain(), share=0.2, max_knots=150), "approximation": "vfe"},
         tuple(name for name in SETS if name != "friedman"),
         fast=False,
+        elsewhere=3,
     ),
     "oat-bo": Choice(
         "OAT-BO, FIC",
@@ -229,7 +236,7 @@ def fit(task: Task, choice: Choice, seed: int) -> tuple[GPRegressor, float]:
         return gp, time.perf_counter() - start
 
 
-@lru_cache(maxsize=None)
+@cache
 def exact(name: str, seed: int) -> tuple[GPRegressor, float]:
     """The exact GP of a set and seed, fitted once for all that are compared with it."""
     return fit(SETS[name][1](seed), CHOICES["full"], seed)
@@ -281,6 +288,7 @@ def plan(only: Sequence[str] = (), *, quick: bool = False) -> list[tuple[str, st
         for name in SETS
         for selector, choice in CHOICES.items()
         if choice.fast is fast and name in choice.sets and (not only or name in only)
+        if seed < (len(SEEDS) if name in PAPER_SETS else choice.elsewhere)
     ]
     repeated = {(name, "full", seed) for name in SAME_ROWS for seed in SEEDS[1:]}
     return [each for each in runs if each not in repeated and not (quick and not CHOICES[each[1]].fast)]
@@ -308,3 +316,247 @@ def run_missing(
 
 def read_rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+# -- tables: pure functions of the rows -----------------------------------------------------------
+
+NO_LATENT = ("noise",)  # the latent variance is that of nothing: a divergence from it says nothing
+CLAIMS = (("lower AUKL", "aukl"), ("fewer knots", "n_knots"), ("shorter time", "seconds"))
+RIVALS = (
+    ("published", "OAT-BO", "oat-bo-published", "sim-fic-published"),
+    ("published", "OAT-RS", "oat-rs-published", "sim-fic-published"),
+    ("L-BFGS", "OAT-BO", "oat-bo", "sim-fic"),
+    ("L-BFGS", "OAT-RS", "oat-rs", "sim-fic"),
+)
+HOLDS = 0.8  # share of the splits in which a claim must be true to hold; false in as many, it turns
+
+
+def markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; the first column is text, the others are numbers."""
+    rule = [":--", *["--:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *lines])
+
+
+def spread(values: Sequence[float], style: str = ".2g") -> str:
+    """The median and, where it is not all, the range: `3 (1 to 9)`."""
+    if not values:
+        return "-"
+    middle, low, high = (f"{v:{style}}" for v in (float(np.median(values)), min(values), max(values)))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def chosen(rows: Iterable[Row], name: str, selector: str) -> list[Row]:
+    """The rows of a set and a selector that have a result, in the order of their seeds."""
+    found = [row for row in rows if row["set"] == name and row["selector"] == selector and "error" not in row]
+    return sorted(found, key=lambda row: row["seed"])
+
+
+def excess(row: Row, column: str) -> float:
+    return row[column] - row[f"full_{column}"]
+
+
+def set_table(rows: Sequence[Row], name: str) -> str:
+    """All selectors on one set."""
+    header = ["selector", "runs", "knots", "seconds", "log evidence", "AUKL", "mean NLPD", "coverage"]
+    lines = []
+    for selector, choice in CHOICES.items():
+        own = chosen(rows, name, selector)
+        if not own or selector.startswith("auto-"):
+            continue
+        failed = sum(key(row)[:2] == (name, selector) and "error" in row for row in rows)
+        is_exact = selector == "full"
+        aukl = [] if is_exact or name in NO_LATENT else [row["aukl"] for row in own]
+        differences = [
+            spread([row[column] if is_exact else excess(row, column) for row in own], style)
+            for column, style in (
+                ("log_evidence", ".1f" if is_exact else "+.1f"),
+                ("nlpd", ".3f" if is_exact else "+.3f"),
+            )
+        ]
+        lines.append(
+            [
+                choice.label,
+                f"{len(own)}" + (f", {failed} failed" if failed else ""),
+                "-" if is_exact else spread([row["n_knots"] for row in own], "g"),
+                spread([row["seconds"] for row in own]),
+                differences[0],
+                spread(aukl),
+                differences[1],
+                spread([row["coverage"] for row in own if "coverage" in row], ".2f"),
+            ]
+        )
+    return markdown(header, lines)
+
+
+def sets_block(rows: Sequence[Row], names: Sequence[str]) -> str:
+    parts = [f"### {name}: {SETS[name][0]}\n\n{set_table(rows, name)}" for name in names]
+    return "\n\n".join(parts)
+
+
+def auto_block(rows: Sequence[Row]) -> str:
+    """The default on every set, and its worst seed."""
+    lines = []
+    for name in SETS:
+        own, full = chosen(rows, name, "auto"), chosen(rows, name, "full")
+        if not own:
+            continue
+        worst = max(own, key=lambda row: row["aukl"])
+        known = name not in NO_LATENT
+        lines.append(
+            [
+                name,
+                str(len(own)),
+                spread([row["n_knots"] for row in own], "g"),
+                spread([row["seconds"] for row in own]),
+                spread([row["seconds"] for row in full]),
+                spread([row["aukl"] for row in own]) if known else "-",
+                str(worst["seed"]) if known else "-",
+                spread([excess(row, "nlpd") for row in own], "+.3f"),
+                f"{sum('the limit of' in row['stop_reason'] for row in own)} of {len(own)}",
+            ]
+        )
+    header = [
+        "set",
+        "runs",
+        "knots",
+        "seconds",
+        "seconds, exact GP",
+        "AUKL",
+        "worst seed",
+        "mean NLPD",
+        "limit reached",
+    ]
+    return markdown(header, lines)
+
+
+def pairs(rows: Sequence[Row], name: str, first: str, second: str) -> list[tuple[Row, Row]]:
+    """The rows of two selectors on the same set and seed."""
+    others = {row["seed"]: row for row in chosen(rows, name, second)}
+    return [(row, others[row["seed"]]) for row in chosen(rows, name, first) if row["seed"] in others]
+
+
+def verdict(n_true: int, n: int) -> str:
+    if not n:
+        return "not run"
+    return "holds" if n_true >= HOLDS * n else "turns" if n_true <= (1 - HOLDS) * n + 1e-9 else "mixed"
+
+
+def claims_block(rows: Sequence[Row]) -> str:
+    """In how many splits one-at-a-time selection beats simultaneous optimisation of 50 knots, both under FIC."""
+    lines, totals = [], []
+    for optimiser, method, selector, rival in RIVALS:
+        found = {name: pairs(rows, name, selector, rival) for name in PAPER_SETS}
+        true = {(n, c): sum(one[c] < other[c] for one, other in found[n]) for n in PAPER_SETS for _, c in CLAIMS}
+        lines += [
+            [f"{name}, {method}, {optimiser}", *(f"{true[name, c]} of {len(found[name])}" for _, c in CLAIMS)]
+            for name in PAPER_SETS
+        ]
+        n = sum(map(len, found.values()))
+        sums = [sum(true[name, c] for name in PAPER_SETS) for _, c in CLAIMS]
+        totals.append([f"{method}, {optimiser}", *(f"{verdict(s, n)} ({s} of {n})" for s in sums)])
+    claims = [claim for claim, _ in CLAIMS]
+    return "\n\n".join(
+        [
+            markdown(["set, method, optimiser", *claims], lines),
+            f"All three sets together; a claim holds if true in {HOLDS:.0%} of the splits, and turns if false in as many:",
+            markdown(["method, optimiser", *claims], totals),
+        ]
+    )
+
+
+def power_block(rows: Sequence[Row]) -> str:
+    """The same 50 knots optimised under FIC and under VFE: evidence and held-out density against the exact GP's."""
+    header = ["set", "log evidence, FIC", "VFE", "AUKL, FIC", "VFE", "mean NLPD, FIC", "VFE", "NLPD lower under VFE"]
+    lines = []
+    for name in SETS:
+        both = pairs(rows, name, "sim-fic", "sim-vfe")
+        if not both:
+            continue
+        cells = [spread([excess(pair[i], "log_evidence") for pair in both], "+.1f") for i in (0, 1)]
+        cells += ["-"] * 2 if name in NO_LATENT else [spread([pair[i]["aukl"] for pair in both]) for i in (0, 1)]
+        cells += [spread([excess(pair[i], "nlpd") for pair in both], "+.3f") for i in (0, 1)]
+        lower = sum(vfe["nlpd"] < fic["nlpd"] for fic, vfe in both)
+        lines.append([name, *cells, f"{lower} of {len(both)}"])
+    return markdown(header, lines)
+
+
+def kernels_block(rows: Sequence[Row]) -> str:
+    """Auto with three kernels: held-out density, knots, time."""
+    header = ["set, kernel", "runs", "mean NLPD", "NLPD lower than squared exponential", "knots", "seconds"]
+    labels = {"auto": "squared exponential", "auto-matern52": "Matern 5/2", "auto-matern32": "Matern 3/2"}
+    lines = []
+    for name in KERNEL_SETS:
+        for selector, label in labels.items():
+            own, both = chosen(rows, name, selector), pairs(rows, name, selector, "auto")
+            lower = f"{sum(one['nlpd'] < se['nlpd'] for one, se in both)} of {len(both)}"
+            cells = [spread([row["nlpd"] for row in own], ".3f"), "-" if selector == "auto" else lower]
+            cells += [spread([row["n_knots"] for row in own], "g"), spread([row["seconds"] for row in own])]
+            lines.append([f"{name}, {label}", str(len(own)), *cells])
+    return markdown(header, lines)
+
+
+def share_block(rows: Sequence[Row]) -> str:
+    """AUKL over the square of the unexplained share, for Auto."""
+    own = {
+        name: [row for row in chosen(rows, name, "auto") if "share" in row] for name in SETS if name not in NO_LATENT
+    }
+    ratio = {name: [row["aukl"] / row["share"] ** 2 for row in found] for name, found in own.items() if found}
+    lines = [
+        [name, spread([row["share"] for row in own[name]]), spread([row["aukl"] for row in own[name]]), spread(values)]
+        for name, values in ratio.items()
+    ]
+    lines.append(["all", "", "", spread([value for values in ratio.values() for value in values])])
+    return markdown(["set", "unexplained share", "AUKL", "AUKL / share^2"], lines)
+
+
+def limits_block(rows: Sequence[Row]) -> str:
+    """What Auto says when its limit is too low, in the words of the first such run of each set."""
+    said = []
+    for name in SETS:
+        reached = [row for row in chosen(rows, name, "auto") if "the limit of" in row["stop_reason"]]
+        said += [f'* {name}, seed {row["seed"]}: "{row["stop_reason"]}"' for row in reached[:1]]
+    return "\n".join(said) or "No run reached its limit."
+
+
+BLOCKS: dict[str, Callable[[Sequence[Row]], str]] = {
+    "auto": auto_block,
+    "power": power_block,
+    "kernels": kernels_block,
+    "claims": claims_block,
+    "share": share_block,
+    "limits": limits_block,
+    "paper sets": lambda rows: sets_block(rows, PAPER_SETS),
+    "other sets": lambda rows: sets_block(rows, [name for name in SETS if name not in PAPER_SETS]),
+}
+BLOCK = re.compile(r"(<!-- study:start -->\n<!-- (?P<name>[\w ]+) -->\n).*?(<!-- study:end -->)", re.DOTALL)
+
+
+def with_tables(page: str, rows: Sequence[Row]) -> str:
+    """The page with the text between its markers made from the rows; the first line of a block names it."""
+    return BLOCK.sub(lambda m: f"{m[1]}\n{BLOCKS[m['name']](rows)}\n\n{m[3]}", page)
+
+
+def all_tables(rows: Sequence[Row]) -> str:
+    return "\n\n".join(f"## {name}\n\n{block(rows)}" for name, block in BLOCKS.items()) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="two splits and the fast selectors")
+    parser.add_argument("--only", default="", help="some data sets, such as boston,banana")
+    parser.add_argument("--out", type=Path, help="folder for the rows and their tables, instead of the stored ones")
+    parser.add_argument("--tables", action="store_true", help="run nothing, write the tables")
+    options = parser.parse_args(arguments)
+    only = [name for name in options.only.split(",") if name]
+    if unknown := set(only) - set(SETS):
+        parser.error(f"no data set {', '.join(sorted(unknown))}; there are {', '.join(SETS)}")
+    path = (options.out or HERE / "results") / "study.jsonl"
+    rows = read_rows(path) if options.tables else run_missing(plan(only, quick=options.quick), path)
+    if options.out:
+        (options.out / "study.md").write_text(all_tables(rows), encoding="utf-8")
+    else:
+        PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

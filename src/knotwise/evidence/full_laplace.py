@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from knotwise.errors import KnotwiseError
 from knotwise.evidence.adjoint import assemble_gradient, likelihood_gradient
 from knotwise.evidence.full_sites import FullState, Precision, RootPrecision, SignedPrecision, prior_covariance
 from knotwise.evidence.model import Evidence, Model, Rows
-from knotwise.evidence.newton import find_mode
+from knotwise.evidence.newton import search_mode
 
 __all__ = ["full_laplace_evidence"]
 
@@ -23,7 +22,7 @@ class FullSearch:
         self.latent = P @ self.a
         self.step_a = self.step_latent = np.zeros(len(rows))
         self.slack = np.zeros(len(rows))
-        self.accepted = False
+        self.accepted = self.converged = False
 
     def evaluate(self, step: float, *, true_curvature: bool) -> tuple[float, float]:
         self.tried_a = self.a + step * self.step_a
@@ -59,18 +58,7 @@ def full_laplace_evidence(
 ) -> Evidence:
     """Compute the Laplace approximation of the exact GP's log evidence and, if asked, its gradient in theta."""
     P, pullback = prior_covariance(model, rows)
-    search = FullSearch(model, rows, P, start)
-    try:
-        converged = find_mode(search)
-    except KnotwiseError:
-        if start is None:
-            raise
-        converged = False
-    if not converged and start is not None:
-        search = FullSearch(model, rows, P, None)
-        converged = find_mode(search)
-    if not search.accepted:
-        raise KnotwiseError("The density of the data is not finite at the prior mean: start from another `mean`.")
+    search, converged = search_mode(lambda first: FullSearch(model, rows, P, first), start)
     precision = search.precision()
     a, f = search.a, model.mean.offset + search.latent
     value = search.psi - 0.5 * precision.log_det

@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence.model import Model, Rows
-from knotwise.evidence.newton import find_mode
+from knotwise.evidence.newton import search_mode
 from knotwise.evidence.projection import Projection, Projector
 from knotwise.evidence.sites import Sites, damping, trace_term
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
@@ -84,6 +84,11 @@ class SparseSearch:
         self.gamma = np.zeros(width) if start is None else projector.sum(self._project_start)
         self.target = self.gamma
         self.sums: NewtonSums | None = None
+        self.converged = False
+
+    @property
+    def accepted(self) -> bool:
+        return self.sums is not None
 
     def _project_start(self, i: int, block: Rows, seen: Projection) -> np.ndarray:
         assert self.start is not None
@@ -150,18 +155,8 @@ def laplace_mode(projector: Projector, start: np.ndarray | None) -> LaplaceMode:
 
     `start` is the vector a of a neighbouring evaluation; where it leads nowhere the search starts at the mean.
     """
-    search = SparseSearch(projector, start)
-    try:
-        converged = find_mode(search)
-    except KnotwiseError:
-        if start is None:
-            raise
-        converged = False
-    if not converged and start is not None:
-        search = SparseSearch(projector, None)
-        converged = find_mode(search)
-    if search.sums is None:
-        raise KnotwiseError("The density of the data is not finite at the prior mean: start from another `mean`.")
+    search, converged = search_mode(lambda first: SparseSearch(projector, first), start)
+    assert search.sums is not None
     try:
         search.factor()
     except NotPositiveDefiniteError:

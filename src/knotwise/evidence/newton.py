@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from knotwise.errors import NotPositiveDefiniteError
+from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 
-__all__ = ["ModeSearch", "find_mode"]
+__all__ = ["ModeSearch", "find_mode", "search_mode"]
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 30
@@ -24,6 +25,12 @@ class ModeSearch(Protocol):
     """One posterior whose mode is wanted. `psi` is log p(y | f) + log p(f), up to a constant."""
 
     log_concave: bool
+    converged: bool
+
+    @property
+    def accepted(self) -> bool:
+        """Whether any point was found at which psi is finite."""
+        ...
 
     def evaluate(self, step: float, *, true_curvature: bool) -> tuple[float, float]:
         """Go `step` of the way to the target; return psi there and the decrement of the whole step."""
@@ -38,6 +45,24 @@ class ModeSearch(Protocol):
         ...
 
 
+Search = TypeVar("Search", bound="ModeSearch")
+
+
+def search_mode(begin: Callable[[np.ndarray | None], Search], start: np.ndarray | None) -> tuple[Search, bool]:
+    """Search for the mode from `start` and, where that leads nowhere, from the prior mean."""
+    for first in [start, None] if start is not None else [None]:
+        search = begin(first)
+        try:
+            if find_mode(search) or first is None:
+                break
+        except KnotwiseError:
+            if first is None:
+                raise
+    if not search.accepted:
+        raise KnotwiseError("The density of the data is not finite at the prior mean: start from another `mean`.")
+    return search, search.converged
+
+
 def find_mode(search: ModeSearch) -> bool:
     """Climb to the mode; return whether it was reached. psi never falls by more than rounding.
 
@@ -45,7 +70,8 @@ def find_mode(search: ModeSearch) -> bool:
     are close, then the true one; the point where the search ends is always left with the true curvature.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a trial may be far off: psi tells
-        return _climb(search)
+        search.converged = _climb(search)
+        return search.converged
 
 
 def _climb(search: ModeSearch) -> bool:

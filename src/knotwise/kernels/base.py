@@ -14,7 +14,16 @@ from knotwise.numerics.parameters import Part
 if TYPE_CHECKING:
     from knotwise.kernels.compose import OnColumns, Product, Sum
 
-__all__ = ["DataScale", "Kernel", "KernelGradient", "Pullback", "WithVariance", "fill", "one_per_column"]
+__all__ = [
+    "ConstantDiagonal",
+    "DataScale",
+    "Kernel",
+    "KernelGradient",
+    "Pullback",
+    "WithVariance",
+    "fill",
+    "one_per_column",
+]
 
 K = TypeVar("K", bound="Kernel")
 
@@ -133,6 +142,18 @@ class WithVariance(Kernel):
             return self
         variance = np.multiply(self.variance, factor)
         return self.with_values(variance=variance if np.ndim(variance) else float(variance))
+
+
+class ConstantDiagonal(WithVariance):
+    """A kernel with k(x, x) = variance everywhere; the variance is the first entry of theta."""
+
+    def diag(self, X):
+        return np.full(len(X), self.value("variance"))
+
+    def diag_pullback(self, X, k_bar):
+        theta_bar = np.zeros(self.size)
+        theta_bar[0] = self.value("variance") * k_bar.sum()
+        return theta_bar
 
 
 def one_per_column(kernel: K, name: str, n_columns: int) -> K:

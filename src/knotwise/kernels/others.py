@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from knotwise.kernels.base import KernelGradient, WithVariance, fill, one_per_column
+from knotwise.kernels.base import ConstantDiagonal, KernelGradient, WithVariance, fill, one_per_column
 from knotwise.kernels.stationary import Lengthscale, SquaredExponential
 
 __all__ = ["Constant", "Linear", "Periodic"]
 
 
-class Constant(WithVariance):
+class Constant(ConstantDiagonal):
     r"""Constant kernel: one unknown level.
 
     .. math:: k(x, z) = \mathrm{variance}
@@ -34,12 +34,6 @@ class Constant(WithVariance):
             )
 
         return np.full((len(X), len(Z)), variance), pullback
-
-    def diag(self, X):
-        return np.full(len(X), self.value("variance"))
-
-    def diag_pullback(self, X, k_bar):
-        return np.array([self.value("variance") * k_bar.sum()])
 
     def start(self, scale):
         return self.with_values(variance=scale.variance if self.variance is None else self.variance)
@@ -99,7 +93,7 @@ class Linear(WithVariance):
         return np.outer(self._typical(scale), [1e-8, scale.largest])
 
 
-class Periodic(WithVariance):
+class Periodic(ConstantDiagonal):
     r"""Periodic kernel: functions that repeat themselves exactly.
 
     .. math:: k(x, z) = \mathrm{variance}\,\exp\Big(-2 \sum_j \sin^2(\pi (x_j - z_j)/\mathrm{period})
@@ -150,14 +144,6 @@ class Periodic(WithVariance):
             return KernelGradient(theta_bar, speed * Z_angle_bar, speed * X_angle_bar if with_X else None)
 
         return value, pullback
-
-    def diag(self, X):
-        return np.full(len(X), self.value("variance"))
-
-    def diag_pullback(self, X, k_bar):
-        theta_bar = np.zeros(self.size)
-        theta_bar[0] = self.value("variance") * k_bar.sum()
-        return theta_bar
 
     def bind(self, columns, n_columns):
         return one_per_column(self, "lengthscale", n_columns)

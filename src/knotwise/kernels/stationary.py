@@ -10,14 +10,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from knotwise.kernels.base import DataScale, KernelGradient, WithVariance, fill, one_per_column
+from knotwise.kernels.base import ConstantDiagonal, DataScale, KernelGradient, fill, one_per_column
 
 __all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
 
 Lengthscale = float | Sequence[float] | np.ndarray | None
 
 
-class Stationary(WithVariance):
+class Stationary(ConstantDiagonal):
     """Base of kernels that depend on the distance in length-scale units.
 
     Parameters
@@ -112,14 +112,6 @@ class Stationary(WithVariance):
             difference *= difference
             r2 += difference
         return r2
-
-    def diag(self, X):
-        return np.full(len(X), self.value("variance"))
-
-    def diag_pullback(self, X, k_bar):
-        theta_bar = np.zeros(self.size)
-        theta_bar[0] = self.value("variance") * k_bar.sum()
-        return theta_bar
 
     # -- life in a model -----------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -102,23 +102,29 @@ class Problem:
 
     def evaluate(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter | None, *, gradient: bool = True) -> Evidence:
         """Evidence of the data at theta, exact or through the knots Z."""
-        model, start = self.model.with_theta(theta), self.memory.get("start")
+        model = self.model.with_theta(theta)
         if self.full or jitter is None:
-            evidence = full_evidence(model, self.rows, gradient=gradient, start=start)
+            evidence = full_evidence(model, self.rows, gradient=gradient, start=self.memory.get("start"))
         else:
             evidence = sparse_evidence(
                 model,
                 self.rows,
                 Z,
-                jitter=jitter,
                 gradient=gradient,
-                executor=self.executor,
-                block_size=self.block_size,
-                start=start,
+                **self._way(jitter),
             )
         if evidence.start is not None and evidence.converged:
             self.memory["start"] = evidence.start
         return evidence
+
+    def _way(self, jitter: Jitter) -> dict[str, Any]:
+        """How every computation of this problem is done."""
+        return {
+            "jitter": jitter,
+            "executor": self.executor,
+            "block_size": self.block_size,
+            "start": self.memory.get("start"),
+        }
 
     def scores(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter) -> RowScores:
         """Row by row, what the knots leave unexplained."""
@@ -126,10 +132,7 @@ class Problem:
             self.model.with_theta(theta),
             self.rows,
             Z,
-            jitter=jitter,
-            executor=self.executor,
-            block_size=self.block_size,
-            start=self.memory.get("start"),
+            **self._way(jitter),
         )
         if scores.start is not None:
             self.memory["start"] = scores.start
@@ -142,10 +145,7 @@ class Problem:
             self.rows,
             Z,
             candidates,
-            jitter=jitter,
-            executor=self.executor,
-            block_size=self.block_size,
-            start=self.memory.get("start"),
+            **self._way(jitter),
         )
 
     def losses(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter) -> np.ndarray:
@@ -154,10 +154,7 @@ class Problem:
             self.model.with_theta(theta),
             self.rows,
             Z,
-            jitter=jitter,
-            executor=self.executor,
-            block_size=self.block_size,
-            start=self.memory.get("start"),
+            **self._way(jitter),
         )
 
     def optimize(
