@@ -458,7 +458,7 @@ def claims_block(rows: Sequence[Row]) -> str:
     return "\n\n".join(
         [
             markdown(["set, method, optimiser", *claims], lines),
-            f"All three sets together; a claim holds if true in {HOLDS:.0%} of the splits, and turns if false in as many:",
+            f"All three sets; a claim holds if true in {HOLDS:.0%} of the splits, and turns if false in as many:",
             markdown(["method, optimiser", *claims], totals),
         ]
     )

@@ -139,7 +139,7 @@ def test_rows_are_those_of_the_public_api_and_of_the_formulas(comparison, by_han
 
 def test_the_demonstration_compares_the_exact_gp_with_fic_and_vfe_at_the_announced_numbers_of_knots():
     assert [(c.approximation, c.n_knots) for c in demo.CANDIDATES] == [
-        ("full", 0), ("fic", 13), ("fic", 50), ("vfe", 25), ("vfe", 50)
+        ("full", 0), ("fic", 13), ("fic", 50), ("vfe", 25), ("vfe", 50), ("vfe", "auto")
     ]  # fmt: skip
 
 

@@ -29,11 +29,11 @@ __all__ = ["CANDIDATES", "Candidate", "Comparison", "Row", "compare", "conclude"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model to compare: its name in the table, the approximation, and the number of knots to optimise."""
+    """A model to compare: its name in the table, the approximation, and the knots: a number to optimise, or "auto"."""
 
     name: str
     approximation: str
-    n_knots: int = 0
+    n_knots: int | str = 0
 
 
 #: the exact GP comes first: the others are compared with it
@@ -43,6 +43,7 @@ CANDIDATES = (
     Candidate("FIC", "fic", 50),
     Candidate("VFE", "vfe", 25),
     Candidate("VFE", "vfe", 50),
+    Candidate("automatic", "vfe", "auto"),
 )
 
 
@@ -222,6 +223,9 @@ def conclude(comparison: Comparison) -> list[str]:
             f"{_distances(vfe, exact)}; its latent AUKL is "
             f"{_listed(f'{row.aukl_latent:#.3g}' for row in vfe)}{comment}."
         )
+    for row, model in zip(comparison.rows, comparison.models, strict=True):
+        if row.model == "automatic":
+            sentences.append(f"Automatic: {model.stop_reason_}; its latent AUKL is {row.aukl_latent:#.3g}.")
     n_test = len(comparison.split.y_test)
     inside = ", ".join(f"{round(row.coverage * n_test)} ({_label(row)})" for row in comparison.rows)
     sentences.append(f"Test values inside their 95 % intervals, of {n_test}: {inside}.")
