@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from knotwise.errors import NotPositiveDefiniteError
+from knotwise.numerics.scratch import scratch
 
 __all__ = [
     "FIRST_JITTER",
@@ -113,12 +114,12 @@ def times_lower_transposed(V: np.ndarray, T: np.ndarray, out: np.ndarray | None 
     return out
 
 
-def times_lower(V: np.ndarray, T: np.ndarray) -> np.ndarray:
+def times_lower(V: np.ndarray, T: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """Compute V T for lower triangular T, or lower trapezoidal T with further rows below the triangle."""
     K = T.shape[1]
     if K < 2 * TRIANGLE_BLOCK:
-        return V @ T
-    out = np.empty((len(V), K))
+        return np.matmul(V, T, out=out)
+    out = np.empty((len(V), K)) if out is None else out
     for start in range(0, K, TRIANGLE_BLOCK):
         stop = min(start + TRIANGLE_BLOCK, K)
         np.matmul(V[:, start:], T[start:, start:stop], out=out[:, start:stop])
@@ -137,7 +138,7 @@ def pivoted_order(A: np.ndarray, tolerance: float) -> np.ndarray:
 def weighted_gram(V: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Compute V' diag(weights) V for weights of any sign, by symmetric products of half the cost."""
     root = np.sqrt(np.abs(weights))
-    scaled = V * root[:, None]
+    scaled = np.multiply(V, root[:, None], out=scratch("gram", V.shape))
     negative = weights < 0
     if not negative.any():
         return scaled.T @ scaled  # NumPy recognises A' A and calls dsyrk
