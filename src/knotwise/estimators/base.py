@@ -69,8 +69,8 @@ class LatentGP(BaseEstimator):
         self.log_evidence_ = final.value - len(problem.rows) * float(np.log(scaling.y_scale))
         self.converged_ = selection.result.converged and final.converged
         self.stop_reason_ = selection.reason
-        shift = -len(problem.rows) * float(np.log(scaling.y_scale))
-        self.trace_ = selection.trace.in_units(shift, scaling.inputs_back)
+        per_row = -float(np.log(scaling.y_scale))
+        self.trace_ = selection.trace.in_units(len(problem.rows), per_row, scaling.inputs_back)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts

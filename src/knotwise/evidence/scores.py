@@ -36,7 +36,10 @@ class RowScores:
 
     @property
     def share(self) -> float:
-        """Unexplained share: mean of c / v. At the right parameters the latent AUKL is about 0.58 share^2."""
+        """Unexplained share: mean of c / v.
+
+        At the right parameters the latent AUKL is about 0.58 share^2 for knots on rows, and less for moved ones.
+        """
         return float((self.c / np.maximum(self.v, np.finfo(float).tiny)).mean())
 
     @property

@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from knotwise.errors import InvalidInputError
 from knotwise.evidence.scores import RowScores
 from knotwise.knots.initial import kmeans
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection, Stage
+from knotwise.knots.proposals import check_at_least
 from knotwise.knots.signal import find_signal
 from knotwise.knots.start import starting_theta
 from knotwise.knots.trace import KnotTrace
@@ -23,7 +25,7 @@ from knotwise.optimize.lbfgs import LBFGS
 
 __all__ = ["Auto"]
 
-DEFAULT_CAP, BIG_CAP = 300, 400
+DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
 BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
 BIG_ENOUGH, TOO_FEW = 0.01, 0.12  # share at which settled parameters are the exact GP's, and at which they are not
 WORST_SHARE = 0.45  # share that one row in a hundred may exceed: standard deviations there are a fifth too wide
@@ -46,7 +48,8 @@ class Auto:
         Limit of the number of knots; by default 300 or a third of the rows. Reaching it is said in `stop_reason_`.
     share : float
         The unexplained share, the mean over rows of (prior variance left by the knots) / (posterior variance), below
-        which the knots are enough. The average divergence from the exact GP is about 0.6 share^2 nats per row.
+        which the knots are enough. The average divergence from the exact GP is about 0.6 share^2 nats per row for
+        knots on rows, and less for knots that were moved.
     tolerance : float
         Knots whose removal costs less log evidence than this (nats) are dropped.
     """
@@ -54,6 +57,13 @@ class Auto:
     max_knots: int | None = None
     share: float = 0.18
     tolerance: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.max_knots is not None:
+            check_at_least(self.max_knots, "max_knots", 1)
+        for name, value, low, high in (("share", self.share, 0.0, 1.0), ("tolerance", self.tolerance, 0.0, np.inf)):
+            if not low <= value <= high:
+                raise InvalidInputError(f"`{name}` is {value!r}; it must be a number from {low:g} to {high:g}.")
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
         trace = KnotTrace()
@@ -74,8 +84,11 @@ class Auto:
         Z, share = self._move(small, theta, Z, trace)
         if len(small.rows) < len(problem.rows):
             Z, share = self._move(problem, theta, Z, trace, iterations=8)
-        Z = self._prune(small, theta, Z, trace)
-        return self._finish(problem, theta, Z, trace, share=share, capped=capped)
+        kept = self._prune(small, theta, Z, trace)
+        if len(kept) < len(Z):
+            vfe = replace(problem, model=problem.model.with_power(0.0), memory={})
+            share = vfe.scores(theta, kept, vfe.choose_jitter(theta, kept)).share
+        return self._finish(problem, theta, kept, trace, share=share, capped=capped)
 
     # -- parameters: many knots on rows -----------------------------------------------------------
 
@@ -84,7 +97,7 @@ class Auto:
         n = len(problem.rows)
         if self.max_knots:
             return min(n, self.max_knots)
-        return max(min(n // 2, BIG_CAP) if big else min(n // 3, DEFAULT_CAP), min(n, 10))
+        return max(min(n // 2, BIG_CAP) if big else min(n // 3, DEFAULT_CAP), min(n, SMALLEST_CAP))
 
     def _parameters(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace
@@ -101,11 +114,12 @@ class Auto:
                 stage = self._other_mode(fic, stage, rng)
             scores = fic.scores(stage.theta, Z, fic.choose_jitter(stage.theta, Z))
             moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
-            theta, W = stage.theta, scores.W
+            theta, W = stage.theta, np.maximum(scores.W, 1e-12)
             trace.add(
                 "parameters",
                 len(Z),
                 stage.result.value,
+                n_rows=len(fic.rows),
                 share=scores.share,
                 residual_information=scores.residual_information,
                 theta=theta,
@@ -164,7 +178,9 @@ class Auto:
     def _first_knots(self, problem: Problem, theta: np.ndarray, trace: KnotTrace) -> np.ndarray:
         W = _first_precisions(problem, theta)
         Z, scores, _ = self._grow(problem, theta, W, FIRST_SHARE, self._cap(problem))
-        trace.add("start", len(Z), scores.value, share=scores.share, note="knots on rows, few")
+        trace.add(
+            "start", len(Z), scores.value, n_rows=len(problem.rows), share=scores.share, note="knots on rows, few"
+        )
         return Z
 
     def _move(
@@ -189,6 +205,7 @@ class Auto:
                 "move",
                 len(Z),
                 stage.result.value,
+                n_rows=len(vfe.rows),
                 share=scores.share,
                 residual_information=scores.residual_information,
                 note=f"VFE at fixed parameters, {stage.result.evaluations} evaluations",
@@ -210,6 +227,7 @@ class Auto:
         All losses come from one pass; those that look small are confirmed by an evaluation, for where the pass is
         only a screen.
         """
+        problem = replace(problem, model=problem.model.with_power(0.0), memory={})  # under FIC a loss can be a gain
         dropped, kept_value = 0, np.nan
         while len(Z) > 1:
             jitter = problem.choose_jitter(theta, Z)
@@ -226,7 +244,7 @@ class Auto:
             Z, kept_value, dropped = np.delete(Z, cheapest[best], axis=0), without[best], dropped + 1
         if dropped:
             note = f"{dropped} knots dropped at less than {self.tolerance:g} nats each"
-            trace.add("prune", len(Z), kept_value, note=note)
+            trace.add("prune", len(Z), kept_value, n_rows=len(problem.rows), note=note)
         return Z
 
     # -- ends -------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ class Pivots:
         while len(self.rows) < n:
             row = int(np.argmax(self.weights * self.c))
             left = self.c[row]
-            if not left > SMALLEST_SHARE * self.prior[row]:
+            worth = left * (self.weights if np.ndim(self.weights) == 0 else self.weights[row])  # type: ignore[index]
+            if not (left > SMALLEST_SHARE * self.prior[row] and worth > 0):
                 break
             column = self.kernel(self.X, self.X[row : row + 1])[:, 0]
             column -= self.V[:, : self.width] @ self.V[row, : self.width]

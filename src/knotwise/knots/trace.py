@@ -24,6 +24,7 @@ class KnotStep:
     n_knots: int
     evidence: float
     seconds: float
+    n_rows: int | None = None  # of the rows that the step saw, where they were not all
     n_tried: int = 0
     chosen: np.ndarray | None = None
     gain: float = np.nan
@@ -57,14 +58,14 @@ class KnotTrace:
     def __getitem__(self, i: int) -> KnotStep:
         return self.steps[i]
 
-    def in_units(self, shift: float, knots: Callable[[np.ndarray], np.ndarray]) -> KnotTrace:
-        """The same trace with log evidences shifted, and knots in other units; what are gains stays."""
+    def in_units(self, n_rows: int, shift: float, knots: Callable[[np.ndarray], np.ndarray]) -> KnotTrace:
+        """The same trace with log evidences shifted by so much per row, and knots in other units; gains stay."""
         new = KnotTrace()
         new.stop_reason = self.stop_reason
         new.steps = [
             replace(
                 step,
-                evidence=step.evidence if step.action == "signal" else step.evidence + shift,
+                evidence=step.evidence + (0.0 if step.action == "signal" else shift * (step.n_rows or n_rows)),
                 chosen=None if step.chosen is None else knots(step.chosen),
                 tried=None if step.tried is None else knots(step.tried),
             )
