@@ -80,14 +80,15 @@ class Auto:
         theta, big, capped = self._parameters(small, theta, rng, trace)
         if len(small.rows) < len(problem.rows) and problem.optimizer is not None:
             theta = self._refine(problem, theta, big, rng, trace)
-        Z = self._first_knots(small, theta, trace)
-        Z, share = self._move(small, theta, Z, trace)
+        # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
+        few, all_rows = (replace(p, model=p.model.with_power(0.0), n_restarts=0, memory={}) for p in (small, problem))
+        Z = self._first_knots(few, theta, trace)
+        Z, share = self._move(few, theta, Z, trace)
         if len(small.rows) < len(problem.rows):
-            Z, share = self._move(problem, theta, Z, trace, iterations=8)
-        kept = self._prune(small, theta, Z, trace)
+            Z, share = self._move(all_rows, theta, Z, trace, iterations=8)
+        kept = self._prune(few, theta, Z, trace)
         if len(kept) < len(Z):
-            vfe = replace(problem, model=problem.model.with_power(0.0), memory={})
-            share = vfe.scores(theta, kept, vfe.choose_jitter(theta, kept)).share
+            share = all_rows.scores(theta, kept, all_rows.choose_jitter(theta, kept)).share
         return self._finish(problem, theta, kept, trace, share=share, capped=capped)
 
     # -- parameters: many knots on rows -----------------------------------------------------------
@@ -189,11 +190,8 @@ class Auto:
         """Move the knots by VFE at fixed parameters; add some where much is unexplained; until little is."""
         vfe = replace(
             problem,
-            model=problem.model.with_power(0.0),
             table=replace(problem.table.with_theta(theta), fixed=np.ones(len(theta), bool)),
             optimizer=LBFGS(max_iterations=iterations, value_tolerance=1e-9, gradient_tolerance=1e-3),
-            n_restarts=0,
-            memory=dict(problem.memory),
         )
         cap = self._cap(problem)
         rng = np.random.default_rng(0)  # not used: nothing is restarted
@@ -227,7 +225,6 @@ class Auto:
         All losses come from one pass; those that look small are confirmed by an evaluation, for where the pass is
         only a screen.
         """
-        problem = replace(problem, model=problem.model.with_power(0.0), memory={})  # under FIC a loss can be a gain
         dropped, kept_value = 0, np.nan
         while len(Z) > 1:
             jitter = problem.choose_jitter(theta, Z)
