@@ -1,5 +1,7 @@
 """Where knots start, which of them move, and in which units they are given."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,9 +10,21 @@ from scipy.spatial.distance import cdist
 from knotwise import GPRegressor
 from knotwise.errors import InvalidInputError, UnknownOptionError
 from knotwise.kernels import Matern32, SquaredExponential
-from knotwise.knots import Fixed, Simultaneous, initial_knots
+from knotwise.knots import (
+    Auto,
+    EvidenceGain,
+    Fixed,
+    GreedyVariance,
+    KMeans,
+    OneAtATime,
+    RandomSubset,
+    ResidualVariance,
+    Simultaneous,
+    initial_knots,
+)
 from knotwise.likelihoods import Gaussian
 from knotwise.optimize import LBFGS
+from knotwise.testing import check_selector
 
 NAMES = ["grid", "random", "kmeans", "kmeans-per-class"]
 
@@ -291,3 +305,32 @@ def test_as_many_knots_as_rows_give_the_exact_gp(rng):
         gp = GPRegressor(approximation=approximation, knots=40, **options).fit(X, y)
         assert gp.n_knots_ == 40
         assert_allclose(gp.log_evidence_, exact.log_evidence_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        Auto(),
+        Fixed("grid", n_knots=9),
+        Simultaneous(6),
+        KMeans(8),
+        GreedyVariance(8),
+        OneAtATime(max_knots=8, proposal=RandomSubset(5)),
+        OneAtATime(max_knots=8, proposal=EvidenceGain()),
+        OneAtATime(max_knots=8, proposal=ResidualVariance(weighted=True)),
+    ],
+    ids=repr,
+)
+@pytest.mark.filterwarnings("ignore:The optimiser stopped")
+def test_every_selector_keeps_the_contract(selector):
+    check_selector(selector)
+
+
+def test_a_selector_that_repeats_a_knot_is_found_out():
+    class Doubled(Fixed):
+        def select(self, problem, rng):
+            chosen = super().select(problem, rng)
+            return replace(chosen, Z=np.vstack([chosen.Z, chosen.Z[:1]]))
+
+    with pytest.raises(AssertionError, match="two knots are equal"):
+        check_selector(Doubled("kmeans", n_knots=5))

@@ -9,11 +9,13 @@ from knotwise.testing.dense import (
     dense_sparse_posterior,
 )
 from knotwise.testing.kernel import check_kernel
+from knotwise.testing.selector import check_selector
 
 __all__ = [
     "assert_adjoint",
     "check_kernel",
     "check_likelihood",
+    "check_selector",
     "dense_full_evidence",
     "dense_full_posterior",
     "dense_sparse_evidence",
