@@ -328,7 +328,7 @@ RIVALS = (
     ("L-BFGS", "OAT-BO", "oat-bo", "sim-fic"),
     ("L-BFGS", "OAT-RS", "oat-rs", "sim-fic"),
 )
-RULE = 0.58  # AUKL over share^2 for knots that stay on rows, at the exact GP's parameters
+RULE = 0.58  # AUKL over share^2 that was found earlier, at the exact GP's parameters
 HOLDS = 0.8  # share of the splits in which a claim must be true to hold; false in as many, it turns
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from knotwise.kernels.base import ConstantDiagonal, DataScale, KernelGradient, fill, one_per_column
+from knotwise.numerics.scratch import scratch
 
 __all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
 
@@ -49,9 +50,9 @@ class Stationary(ConstantDiagonal):
         """Derivative of rho with respect to r2, finite at 0."""
         raise NotImplementedError(f"{type(self).__name__} must define `drho`.")
 
-    def slope(self, r2: np.ndarray, rho: np.ndarray) -> np.ndarray:
-        """`drho` for an author who can reuse the value of rho; the array returned is overwritten."""
-        return self.drho(r2)
+    def slope(self, r2: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, float]:
+        """`drho` as an array and a factor, for an author who can reuse the value of rho."""
+        return self.drho(r2), 1.0
 
     def shape_slopes(self, r2: np.ndarray, rho: np.ndarray) -> list[np.ndarray]:
         """d rho / d log of each further parameter, in the order of `transforms` (none for most kernels)."""
@@ -75,10 +76,11 @@ class Stationary(ConstantDiagonal):
         rho = self.rho(r2)
 
         def pullback(K_bar: np.ndarray, with_X: bool = False) -> KernelGradient:
-            H = self.slope(r2, rho)
-            H *= K_bar
+            slope, factor = self.slope(r2, rho)
+            factor *= 2.0 * variance
+            H = np.multiply(slope, K_bar, out=scratch("H", slope.shape))
             T = (F.T @ H).T  # [K, 2 D + 1]
-            T *= 2.0 * variance
+            T *= factor
             HX, HX2, Hs = T[:, :D], T[:, D:-1], T[:, -1:]
             Z_bar = (Hs * Zs - HX) / ell
             # sum over pairs of H (x - z)^2, column by column
@@ -87,12 +89,12 @@ class Stationary(ConstantDiagonal):
                 [
                     [variance * np.vdot(K_bar, rho)],
                     lengthscale_bar if ell.ndim else [lengthscale_bar.sum()],
-                    [variance * np.vdot(K_bar, slope) for slope in self.shape_slopes(r2, rho)],
+                    [variance * np.vdot(K_bar, own) for own in self.shape_slopes(r2, rho)],
                 ]
             )
             X_bar = None
             if with_X:
-                H *= 2.0 * variance
+                H *= factor
                 X_bar = (H.sum(1)[:, None] * Xs - H @ Zs) / ell
             return KernelGradient(theta_bar, Z_bar, X_bar)
 
@@ -146,7 +148,7 @@ class SquaredExponential(Stationary):
         return -0.5 * self.rho(r2)
 
     def slope(self, r2, rho):
-        return -0.5 * rho
+        return rho, -0.5
 
 
 class Matern12(Stationary):

@@ -29,7 +29,7 @@ __all__ = [
     "sum_in_order",
 ]
 
-BLOCK_BYTES = 820_000  # a block's [n, K] array stays within a core's second-level cache
+BLOCK_BYTES = 1_640_000  # a block's [n, K] array stays within a core's second-level cache
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 512, 8192
 
 Item = TypeVar("Item")
