@@ -10,7 +10,7 @@ from knotwise.evidence.full_laplace import full_laplace_evidence
 from knotwise.evidence.full_sites import FullState, RootPrecision, prior_covariance
 from knotwise.evidence.gaussian import LOG_2PI, is_conjugate
 from knotwise.evidence.model import Evidence, Model, Rows
-from knotwise.numerics.linalg import cholesky, half_inverse, log_det, solve_factored
+from knotwise.numerics.linalg import cholesky, half_inverse_without, log_det, solve_factored
 
 __all__ = ["MAX_FULL_ROWS", "check_full_size", "full_evidence"]
 
@@ -37,11 +37,10 @@ def full_evidence(model: Model, rows: Rows, *, gradient: bool = True, start: np.
     state = FullState(model, rows, a, RootPrecision(L, None))
     if not gradient:
         return Evidence(value, None, None, state)
-    K_bar = np.multiply.outer(a, 0.5 * a)
-    K_bar -= half_inverse(L)  # the kernel is symmetric, so K_bar need not be
+    K_bar = half_inverse_without(L, a)  # with the other sign; the kernel is symmetric, so it need not be
     known = rows.noise_variance is not None
-    noise_bar = 0.0 if known else float(K_bar.trace()) * model.likelihood.value("noise_variance")
-    theta_bar = assemble_gradient(model, pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))
+    noise_bar = 0.0 if known else -float(K_bar.trace()) * model.likelihood.value("noise_variance")
+    theta_bar = assemble_gradient(model, -pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))
     return Evidence(value, theta_bar, None, state)
 
 

@@ -35,6 +35,8 @@ class Stationary(ConstantDiagonal):
     list_valued = ("lengthscale",)
     #: whether r2 may come from one matrix product; a kernel that takes its square root near 0 may not
     distances_by_product: ClassVar[bool] = True
+    #: whether rho and drho are smooth through r2 = 0, so that an r2 of -1e-16 does no harm
+    analytic: ClassVar[bool] = False
 
     def __init__(self, variance: float | None = None, lengthscale: Lengthscale = None, ard: bool = False) -> None:
         self.variance = variance
@@ -107,7 +109,8 @@ class Stationary(ConstantDiagonal):
             np.multiply(Zs, -2.0, out=M[:, :D])
             M[:, -1] = np.einsum("kd,kd->k", Zs, Zs)
             r2 = F @ M.T
-            return np.maximum(r2, 0.0, out=r2)  # rounding can push it below 0 at coincident points
+            # rounding can push it below 0 at coincident points
+            return r2 if self.analytic else np.maximum(r2, 0.0, out=r2)
         r2 = np.zeros((len(F), len(Zs)))
         for d in range(D):
             difference = np.subtract.outer(F[:, d], Zs[:, d])
@@ -139,6 +142,8 @@ class SquaredExponential(Stationary):
 
     .. math:: \rho(r^2) = e^{-r^2/2}
     """
+
+    analytic = True
 
     def rho(self, r2):
         rho = np.multiply(r2, -0.5)

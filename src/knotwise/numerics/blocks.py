@@ -120,8 +120,12 @@ def single_threaded_blas() -> Any:
 
 
 def rows_per_block(n_knots: int) -> int:
-    """Choose how many rows a block has, so that a block's arrays stay in cache."""
-    return max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(n_knots, 1))))
+    """Choose how many rows a block has, so that a block's arrays stay in cache.
+
+    Multiples of 64: two threads on blocks of 1025 rows are a seventh slower than on blocks of 1024.
+    """
+    rows = max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(n_knots, 1))))
+    return rows // 64 * 64
 
 
 def block_slices(n_rows: int, block_size: int) -> list[slice]:

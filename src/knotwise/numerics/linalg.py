@@ -9,7 +9,7 @@ releases the interpreter lock while SciPy's does not.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from knotwise.errors import NotPositiveDefiniteError
 from knotwise.numerics.scratch import scratch
@@ -18,7 +18,7 @@ __all__ = [
     "FIRST_JITTER",
     "LARGEST_JITTER",
     "cholesky",
-    "half_inverse",
+    "half_inverse_without",
     "invert_lower",
     "log_det",
     "pivoted_order",
@@ -79,12 +79,13 @@ def invert_lower(L: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(inverse)
 
 
-def half_inverse(L: np.ndarray) -> np.ndarray:
-    """Compute the upper triangle of (L L')^-1 with half its diagonal, zeros below.
+def half_inverse_without(L: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Compute the upper triangle of (L L')^-1 - a a' with half its diagonal, zeros below.
 
-    Against a symmetric matrix it sums to half of what the whole inverse does, and it need not be mirrored.
+    Against a symmetric matrix it sums to half of what the whole matrix does, and it need not be mirrored.
     """
     inverse, _ = lapack.dpotri(L, lower=1)  # the other triangle of L is 0, and stays so
+    inverse = blas.dsyr(-1.0, a, lower=1, a=inverse, overwrite_a=1)
     inverse.flat[:: len(L) + 1] *= 0.5
     return inverse.T
 
