@@ -204,8 +204,9 @@ def table(stored: dict[str, Any]) -> str:
          f"{f['rows_100k']:.1f} s ({f['rows_growth']:.1f} times)"),
     ]  # fmt: skip
     machine = stored["machine"]
+    medians = ", medians" if stored["runs"] > 1 else ""
     about = (
-        f"Medians of {stored['runs']} runs on {machine['cores']} cores, Python {machine['python']}, NumPy "
+        f"Measured in {stored['runs']} run(s){medians}, on {machine['cores']} cores, Python {machine['python']}, NumPy "
         f"{machine['numpy']}, {machine['blas']}; `python benchmarks/headline.py` measures them anew."
     )
     lines = [about, "", "| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)]

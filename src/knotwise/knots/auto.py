@@ -30,7 +30,7 @@ BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the p
 BIG_ENOUGH, TOO_FEW = 0.01, 0.12  # share at which settled parameters are the exact GP's, and at which they are not
 WORST_SHARE = 0.45  # share that one row in a hundred may exceed: standard deviations there are a fifth too wide
 FIRST_SHARE = 0.5  # share at which the few knots start to move
-GROWTH = 1.25  # of the number of knots between two looks at the share
+GROWTH, QUICK_GROWTH = 1.25, 1.6  # of the number of knots between two looks at the share
 SETTLED = 0.05  # change of log parameters below which they are settled
 NO_SIGNAL_KNOTS = 5
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
@@ -108,8 +108,12 @@ class Auto:
         if problem.optimizer is not None:
             fic = replace(fic, optimizer=LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2))
         W = _first_precisions(fic, theta)
+        Z = np.empty((0, 0))
         for round_ in range(4):
-            Z, scores, capped = self._grow(fic, theta, W, BIG_SHARES[min(round_, 1)], self._cap(problem, big=True))
+            first = len(Z) if round_ else 10
+            Z, scores, capped = self._grow(
+                fic, theta, W, BIG_SHARES[min(round_, 1)], self._cap(problem, big=True), first=first, quick=True
+            )
             stage = fic.optimize(theta, Z, rng)
             if round_ == 0:
                 stage = self._other_mode(fic, stage, rng)
@@ -158,12 +162,23 @@ class Auto:
         return stage.theta
 
     def _grow(
-        self, problem: Problem, theta: np.ndarray, W: np.ndarray, share: float, cap: int
+        self,
+        problem: Problem,
+        theta: np.ndarray,
+        W: np.ndarray,
+        share: float,
+        cap: int,
+        *,
+        first: int = 10,
+        quick: bool = False,
     ) -> tuple[np.ndarray, RowScores, bool]:
-        """Knots on rows by pivoted Cholesky on W c, until the unexplained share is small or the cap is reached."""
+        """Knots on rows by pivoted Cholesky on W c, until the unexplained share is small or the cap is reached.
+
+        `quick` takes larger steps while most is unexplained, where a few knots too many do no harm.
+        """
         X = problem.rows.X
         pivots = Pivots(problem.model.with_theta(theta).kernel, X, W)
-        n = min(10, cap)
+        n = min(first, cap)
         while True:
             rows = pivots.extend(n)
             Z = X[rows]
@@ -172,7 +187,8 @@ class Auto:
                 return Z, scores, False
             if n >= cap:
                 return Z, scores, True
-            n = min(max(int(n * GROWTH), n + 1), cap)
+            growth = QUICK_GROWTH if quick and scores.share > FIRST_SHARE else GROWTH
+            n = min(max(int(n * growth), n + 1), cap)
 
     # -- knots: few, and moved --------------------------------------------------------------------
 
