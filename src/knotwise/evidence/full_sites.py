@@ -24,7 +24,8 @@ __all__ = ["FullState", "Precision", "RootPrecision", "SignedPrecision", "prior_
 
 def prior_covariance(model: Model, rows: Rows) -> tuple[np.ndarray, Pullback]:
     """P, the prior covariance of the latent values (with nugget and mean basis), and the kernel's pullback."""
-    P, pullback = model.kernel.value_and_pullback(rows.X, rows.X)
+    value, pullback = model.kernel.value_and_pullback(rows.X, rows.X)
+    P = value.copy()
     if model.nugget.variance:
         P.flat[:: len(P) + 1] += model.nugget.variance
     if rows.basis.shape[1]:

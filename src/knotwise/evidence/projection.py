@@ -55,7 +55,8 @@ class Projector:
         arrays = 1 + 2 * model.kernel.n_leaves
         self.keep = 8 * len(rows) * (K + p) * arrays <= keep_bytes
         self.kept: dict[int, Projection] = {}
-        Kuu, self.pull_uu = model.kernel.value_and_pullback(Z, Z)
+        value, self.pull_uu = model.kernel.value_and_pullback(Z, Z)
+        Kuu = value.copy()
         Kuu.flat[:: K + 1] += jitter.relative * jitter.scale(model.kernel)
         self.L_inverse = invert_lower(cholesky(Kuu))  # (S1)
 

@@ -72,7 +72,8 @@ class Kernel(Part):
     def value_and_pullback(self, X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, Pullback]:
         """Evaluate K = k(X, Z), [N, K], and return with it the map from K_bar to a `KernelGradient`.
 
-        The caller may overwrite the value; the map leaves K_bar alone and can be used again.
+        The map may work from the value, so a caller who changes it takes a copy; the map leaves K_bar and the value
+        alone and can be used again.
         """
         raise NotImplementedError(f"{type(self).__name__} must define `value_and_pullback`.")
 

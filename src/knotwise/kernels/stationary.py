@@ -35,8 +35,6 @@ class Stationary(ConstantDiagonal):
     list_valued = ("lengthscale",)
     #: whether r2 may come from one matrix product; a kernel that takes its square root near 0 may not
     distances_by_product: ClassVar[bool] = True
-    #: whether rho and drho are smooth through r2 = 0, so that an r2 of -1e-16 does no harm
-    analytic: ClassVar[bool] = False
 
     def __init__(self, variance: float | None = None, lengthscale: Lengthscale = None, ard: bool = False) -> None:
         self.variance = variance
@@ -45,26 +43,25 @@ class Stationary(ConstantDiagonal):
         self.validate()
 
     def rho(self, r2: np.ndarray) -> np.ndarray:
-        """Correlation as a function of the squared scaled distance."""
+        """Correlation as a function of the squared scaled distance, in a new array."""
         raise NotImplementedError(f"{type(self).__name__} must define `rho`.")
 
     def drho(self, r2: np.ndarray) -> np.ndarray:
         """Derivative of rho with respect to r2, finite at 0."""
         raise NotImplementedError(f"{type(self).__name__} must define `drho`.")
 
-    def slope(self, r2: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, float]:
-        """`drho` as an array and a factor, for an author who can reuse the value of rho."""
-        return self.drho(r2), 1.0
+    def slope(self, r2: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, float]:
+        """dk / dr2 as an array and a factor; one who can express it by the value k itself saves a pass."""
+        return self.drho(r2), self.value("variance")
 
-    def shape_slopes(self, r2: np.ndarray, rho: np.ndarray) -> list[np.ndarray]:
-        """d rho / d log of each further parameter, in the order of `transforms` (none for most kernels)."""
+    def shape_slopes(self, r2: np.ndarray, K: np.ndarray) -> list[np.ndarray]:
+        """dk / d log of each further parameter, in the order of `transforms` (none for most kernels)."""
         return []
 
     # -- values and gradients -----------------------------------------------------------------
 
     def value_and_pullback(self, X, Z):
         ell = np.asarray(self.value("lengthscale"), float)
-        variance = self.value("variance")
         centre = Z.sum(0) / len(Z)  # distances of data far from the origin would cancel
         D = X.shape[1]
         Zs = (Z - centre) / ell
@@ -74,14 +71,14 @@ class Stationary(ConstantDiagonal):
         Xs /= ell
         np.multiply(Xs, Xs, out=F[:, D:-1])
         F[:, -1] = 1.0
-        r2 = self._squared_distances(F, Zs)
-        rho = self.rho(r2)
+        r2, K = self._values(F, Zs)
 
         def pullback(K_bar: np.ndarray, with_X: bool = False) -> KernelGradient:
-            slope, factor = self.slope(r2, rho)
-            factor *= 2.0 * variance
+            slope, factor = self.slope(r2, K)
+            factor *= 2.0
             H = np.multiply(slope, K_bar, out=scratch("H", slope.shape))
             T = (F.T @ H).T  # [K, 2 D + 1]
+            variance_bar = T[:, -1].sum() if slope is K else np.vdot(K_bar, K)
             T *= factor
             HX, HX2, Hs = T[:, :D], T[:, D:-1], T[:, -1:]
             Z_bar = (Hs * Zs - HX) / ell
@@ -89,9 +86,9 @@ class Stationary(ConstantDiagonal):
             lengthscale_bar = -(HX2.sum(0) + (Zs * (Hs * Zs - 2 * HX)).sum(0))
             theta_bar = np.concatenate(
                 [
-                    [variance * np.vdot(K_bar, rho)],
+                    [variance_bar],
                     lengthscale_bar if ell.ndim else [lengthscale_bar.sum()],
-                    [variance * np.vdot(K_bar, own) for own in self.shape_slopes(r2, rho)],
+                    [np.vdot(K_bar, own) for own in self.shape_slopes(r2, K)],
                 ]
             )
             X_bar = None
@@ -100,17 +97,20 @@ class Stationary(ConstantDiagonal):
                 X_bar = (H.sum(1)[:, None] * Xs - H @ Zs) / ell
             return KernelGradient(theta_bar, Z_bar, X_bar)
 
-        return variance * rho, pullback
+        return K, pullback
+
+    def _values(self, F: np.ndarray, Zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances and values of the kernel, from the features of rows and the scaled knots."""
+        r2 = self._squared_distances(F, Zs)
+        K = self.rho(r2)
+        K *= self.value("variance")
+        return r2, K
 
     def _squared_distances(self, F: np.ndarray, Zs: np.ndarray) -> np.ndarray:
         D = Zs.shape[1]
         if self.distances_by_product:
-            M = np.ones((len(Zs), 2 * D + 1))
-            np.multiply(Zs, -2.0, out=M[:, :D])
-            M[:, -1] = np.einsum("kd,kd->k", Zs, Zs)
-            r2 = F @ M.T
-            # rounding can push it below 0 at coincident points
-            return r2 if self.analytic else np.maximum(r2, 0.0, out=r2)
+            r2 = F @ distance_features(Zs).T
+            return np.maximum(r2, 0.0, out=r2)  # rounding can push it below 0 at coincident points
         r2 = np.zeros((len(F), len(Zs)))
         for d in range(D):
             difference = np.subtract.outer(F[:, d], Zs[:, d])
@@ -137,23 +137,35 @@ class Stationary(ConstantDiagonal):
         )
 
 
+def distance_features(Zs: np.ndarray) -> np.ndarray:
+    """The knots' features [-2 z, 1, |z|^2]: their products with a row's [x, x^2, 1] are squared distances  (S15)."""
+    D = Zs.shape[1]
+    M = np.ones((len(Zs), 2 * D + 1))
+    np.multiply(Zs, -2.0, out=M[:, :D])
+    M[:, -1] = np.einsum("kd,kd->k", Zs, Zs)
+    return M
+
+
 class SquaredExponential(Stationary):
     r"""Squared exponential (Gaussian, RBF) kernel: infinitely smooth paths.
 
     .. math:: \rho(r^2) = e^{-r^2/2}
     """
 
-    analytic = True
-
     def rho(self, r2):
-        rho = np.multiply(r2, -0.5)
-        return np.exp(rho, out=rho)
+        return np.exp(-0.5 * r2)
 
     def drho(self, r2):
         return -0.5 * self.rho(r2)
 
-    def slope(self, r2, rho):
-        return rho, -0.5
+    def slope(self, r2, K):
+        return K, -0.5
+
+    def _values(self, F, Zs):  # -r2 / 2 is one product, worked on in place; nothing else needs r2
+        K = F @ (-0.5 * distance_features(Zs)).T
+        np.exp(K, out=K)
+        K *= self.value("variance")
+        return K, K
 
 
 class Matern12(Stationary):
@@ -227,10 +239,10 @@ class RationalQuadratic(Stationary):
         shape = self.value("shape")
         return -0.5 * np.exp(-(shape + 1) * np.log1p(r2 / (2 * shape)))
 
-    def shape_slopes(self, r2, rho):
+    def shape_slopes(self, r2, K):
         shape = self.value("shape")
         u = r2 / (2 * shape)
-        return [shape * rho * (u / (1 + u) - np.log1p(u))]
+        return [shape * K * (u / (1 + u) - np.log1p(u))]
 
     def start(self, scale):
         return super().start(scale).with_values(shape=1.0 if self.shape is None else self.shape)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -110,7 +111,9 @@ def _keep_freed_memory() -> None:
 
 @cache
 def _controller() -> ThreadpoolController:
-    # scanning the loaded libraries takes a millisecond; entering a limit on a known controller does not
+    # scanning the loaded libraries takes a millisecond; entering a limit on a known controller does not. Only loaded
+    # ones are found: SciPy's BLAS, left alone, would keep a thread spinning after every Cholesky factor
+    import_module("scipy.linalg")
     return ThreadpoolController()
 
 
