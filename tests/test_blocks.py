@@ -40,12 +40,21 @@ def test_slices_cover_every_row_once_and_in_order(n_rows, block_size):
     assert all(0 < s.stop - s.start <= block_size for s in slices)
 
 
-@given(st.integers(0, 100_000))
-def test_a_block_stays_in_the_cache_unless_it_would_have_too_few_rows(n_knots):
-    rows = rows_per_block(n_knots)
-    assert blocks.MIN_BLOCK_ROWS <= rows <= blocks.MAX_BLOCK_ROWS
-    assert rows == blocks.MIN_BLOCK_ROWS or 8 * rows * n_knots <= blocks.BLOCK_BYTES
-    assert rows >= rows_per_block(n_knots + 1)
+@given(st.integers(0, 100_000), st.integers(1, 10**7))
+def test_a_block_stays_in_the_cache_unless_it_would_have_too_few_rows(n_knots, n_rows):
+    rows = rows_per_block(n_knots, n_rows)
+    assert rows % 64 == 0
+    assert rows <= blocks.MAX_BLOCK_ROWS
+    assert rows <= blocks.MIN_BLOCK_ROWS or 8 * rows * n_knots <= blocks.BLOCK_BYTES
+    assert rows >= rows_per_block(n_knots + 1, n_rows)
+
+
+@given(st.integers(1, 1000), st.integers(1024, 20_000))
+def test_a_few_blocks_are_an_even_number_of_nearly_equal_size(n_knots, n_rows):
+    sizes = [s.stop - s.start for s in block_slices(n_rows, rows_per_block(n_knots, n_rows))]
+    assert len(sizes) > 1
+    if len(sizes) < blocks.MANY_BLOCKS - 2:
+        assert sum(sizes[::2]) - sum(sizes[1::2]) <= 64 * len(sizes)
 
 
 @pytest.mark.parametrize("n_items", [1, 2, 25])

@@ -147,7 +147,7 @@ def test_prediction_in_batches_is_prediction_in_one_piece(power, toy, rng, monke
     X_new = rng.normal(size=(103, 2))
     whole = posterior.latent(X_new)
     for size in (1, 10, 102):
-        monkeypatch.setattr(module, "rows_per_block", lambda _, size=size: size)
+        monkeypatch.setattr(module, "rows_per_block", lambda width, n_rows, size=size: size)
         pieces = posterior.latent(X_new)
         assert_allclose(pieces.mean, whole.mean, rtol=1e-12, atol=1e-13)
         assert_allclose(pieces.variance, whole.variance, rtol=1e-12)

@@ -47,7 +47,7 @@ class RowwisePosterior:
     def latent(self, X: np.ndarray) -> Latent:
         """Marginal mean and variance of f at the rows of X."""
         mean, variance = np.empty(len(X)), np.empty(len(X))
-        for rows in block_slices(len(X), rows_per_block(self.width)):
+        for rows in block_slices(len(X), rows_per_block(self.width, len(X))):
             mean[rows], variance[rows] = self._marginals(X[rows])
         return Latent(mean, variance)
 

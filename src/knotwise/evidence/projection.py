@@ -50,7 +50,7 @@ class Projector:
     ) -> None:
         K, p = len(Z), rows.basis.shape[1]
         self.model, self.rows, self.Z, self.executor = model, rows, Z, executor
-        self.slices = block_slices(len(rows), block_size or rows_per_block(K + p))
+        self.slices = block_slices(len(rows), block_size or rows_per_block(K + p, len(rows)))
         self.blocks = [rows] if len(self.slices) == 1 else [rows[s] for s in self.slices]
         arrays = 1 + 2 * model.kernel.n_leaves
         self.keep = 8 * len(rows) * (K + p) * arrays <= keep_bytes

@@ -32,6 +32,7 @@ __all__ = [
 
 BLOCK_BYTES = 1_640_000  # a block's [n, K] array stays within a core's second-level cache
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 512, 8192
+MANY_BLOCKS = 16  # from here on it does not matter that the last block is short
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -122,12 +123,17 @@ def single_threaded_blas() -> Any:
     return _controller().limit(limits=1, user_api="blas")
 
 
-def rows_per_block(n_knots: int) -> int:
-    """Choose how many rows a block has, so that a block's arrays stay in cache.
+def rows_per_block(n_knots: int, n_rows: int) -> int:
+    """Choose how many rows a block has: so that its arrays stay in cache, and that few blocks are of equal size.
 
-    Multiples of 64: two threads on blocks of 1025 rows are a seventh slower than on blocks of 1024.
+    Multiples of 64: two threads on blocks of 1025 rows are a seventh slower than on blocks of 1024. Few blocks are an
+    even number of them, for two threads to share.
     """
     rows = max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(n_knots, 1))))
+    n_blocks = max(-(-n_rows // rows), 2 if n_rows >= 2 * MIN_BLOCK_ROWS else 1)
+    if 1 < n_blocks < MANY_BLOCKS:
+        n_blocks += n_blocks % 2
+        rows = -(-n_rows // n_blocks) + 63
     return rows // 64 * 64
 
 
