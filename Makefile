@@ -61,7 +61,7 @@ lint: setup ## ruff, mypy and the layers
 check: lint test doctest test-slow ## everything: lint, types, layers, tests, doctests, slow tests
 	@echo "check: all passed"
 
-demo: setup ## run the demonstration
+demo: setup ## reproduce the paper in its quick form: tables, figures, report.html
 	@$(BIN)/knotwise demo
 
 benchmark: setup ## time the engine

@@ -1,5 +1,6 @@
 """What the tests share: a generator, every kind of kernel, and small data on which everything can be checked."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from knotwise import means
 from knotwise.evidence import Jitter, Model, Rows
 from knotwise.likelihoods import Gaussian
 from knotwise.numerics.blocks import single_threaded_blas
+from reliability import write_page
 
 # for data with two columns, of unit size
 KERNELS = {
@@ -75,3 +77,36 @@ def kernel(request):
 def kernels():
     """Every kernel by its name."""
     return KERNELS
+
+
+# -- docs/reliability.md --------------------------------------------------------------------------
+
+
+def pytest_addoption(parser):
+    parser.addoption("--reliability-table", action="store_true", help="write the table of docs/reliability.md")
+
+
+def pytest_configure(config):
+    if config.getoption("--reliability-table"):
+        config.pluginmanager.register(ReliabilityTable())
+
+
+class ReliabilityTable:
+    """Counts the outcomes of the tests that cite a failure case, and writes them to the page."""
+
+    def __init__(self):
+        self.cases, self.outcomes = {}, {}
+
+    def pytest_collection_finish(self, session):
+        for item in session.items:
+            name = getattr(item, "originalname", item.name)
+            self.cases[item.nodeid] = {(m.args[0], item.path.name, name) for m in item.iter_markers("failure")}
+
+    def pytest_runtest_logreport(self, report):
+        if report.when != "call" and report.passed:
+            return  # setting up and tearing down count only where they fail
+        for key in self.cases.get(report.nodeid, ()):
+            self.outcomes.setdefault(key, Counter())[report.outcome] += 1
+
+    def pytest_sessionfinish(self):
+        write_page(self.outcomes)

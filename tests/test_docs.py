@@ -1,4 +1,4 @@
-"""The documentation runs: every ```python block of a page, in order, in one fresh namespace."""
+"""The documentation runs: a page's ```python blocks in one namespace, and ```sh blocks that <!-- run --> marks."""
 
 import os
 import re
@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/likelihoods.md"]
+PAGES = ["README.md", "docs/files.md", "docs/likelihoods.md"]
 LINKED = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
+SHELL_PAGES = [page for page in LINKED if "<!-- run -->" in (ROOT / page).read_text(encoding="utf-8")]
+RUN = re.compile(r"<!-- run -->\s*\n```sh\n(?P<code>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -45,6 +47,37 @@ def test_the_blocks_of_a_page_run_in_order_without_a_warning(page, tmp_path):
         check=False,
     )
     assert done.returncode == 0, f"{page} fails; line numbers are those of the page:\n{done.stderr}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SHELL_PAGES)
+def test_the_shell_blocks_of_a_page_run_in_order_without_an_error(page, tmp_path):
+    blocks = [block["code"] for block in RUN.finditer((ROOT / page).read_text(encoding="utf-8"))]
+    assert blocks, f"{page} has no ```sh block after <!-- run -->"
+    done = subprocess.run(
+        ["sh", "-e", "-c", "\n".join(blocks)],
+        cwd=tmp_path,
+        env=shell_environment(),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0 and "Traceback" not in done.stderr, f"{page} fails:\n{done.stdout}\n{done.stderr}"
+
+
+def shell_environment():
+    """As after `make setup` and `. .venv/bin/activate`."""
+    return os.environ | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONWARNINGS": "error",
+    }
+
+
+def test_only_marked_shell_blocks_run():
+    text = "```sh\nrm -r x\n```\n<!-- run -->\n```sh\nls\n\npwd\n```\n\n```sh\nmake\n```\n"
+    assert [block["code"] for block in RUN.finditer(text)] == ["ls\n\npwd\n"]
 
 
 def test_blocks_keep_their_lines_and_no_run_is_left_out(tmp_path):

@@ -69,6 +69,7 @@ def noise_only_evidence(y):
 # -- positive definiteness, and how many knots there can be ---------------------------------------
 
 
+@pytest.mark.failure(1)
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("seed", range(4))
 def test_five_points_are_fitted_with_ten_restarts(seed, approximation):
@@ -94,6 +95,7 @@ class FailsAt:
         return LBFGS().maximize(objective, start, bounds)
 
 
+@pytest.mark.failure(1)
 @pytest.mark.parametrize("failing", [(1,), (2, 3), (0,), (0, 2)])
 def test_a_start_that_fails_is_skipped_and_counted_while_another_succeeds(failing, data):
     """Case 1: no finished part of the work is lost."""
@@ -103,6 +105,7 @@ def test_a_start_that_fails_is_skipped_and_counted_while_another_succeeds(failin
     assert gp.log_evidence_ > noise_only_evidence(y)
 
 
+@pytest.mark.failure(2)
 @pytest.mark.parametrize("lengthscale", [None, 5.0])
 def test_a_hundred_knots_on_a_line_are_thinned_without_loss(lengthscale):
     """Case 2: not positive definite with many knots and a long length-scale."""
@@ -123,6 +126,7 @@ def test_a_hundred_knots_on_a_line_are_thinned_without_loss(lengthscale):
     assert np.isfinite(gp.predict(x[:, None], return_std=True)).all()
 
 
+@pytest.mark.failure(2)
 def test_a_hundred_given_knots_on_a_line_are_all_kept_with_recorded_jitter():
     """Case 2: an array of knots is used as given, whatever its condition."""
     x = np.linspace(0, 1, 300)[:, None]
@@ -142,6 +146,7 @@ def replicated_log_evidence(groups, y, X_distinct, noise, cov, mean):
     return between - 0.5 * ((n - 1) * np.log(2 * np.pi * noise) + np.log(n) + within / noise).sum()
 
 
+@pytest.mark.failure(3)
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 def test_duplicate_rows_have_the_evidence_of_replicated_data(approximation):
     """Case 3: 1000 rows of which 10 are distinct."""
@@ -159,6 +164,7 @@ def test_duplicate_rows_have_the_evidence_of_replicated_data(approximation):
     assert_allclose(gp.log_evidence_, expected, rtol=1e-7)
 
 
+@pytest.mark.failure(8)
 @pytest.mark.parametrize("n_rows", [1, 3, 5])
 def test_knots_are_reduced_to_the_distinct_rows_and_the_fit_says_so(n_rows):
     """Case 8: more knots than distinct rows."""
@@ -169,6 +175,7 @@ def test_knots_are_reduced_to_the_distinct_rows_and_the_fit_says_so(n_rows):
     assert "10 knots were asked for" in gp.stop_reason_
 
 
+@pytest.mark.failure(8)
 def test_an_array_of_more_knots_than_rows_is_used_as_given():
     """Case 8: only counts are reduced."""
     rng = np.random.default_rng(8)
@@ -176,6 +183,7 @@ def test_an_array_of_more_knots_than_rows_is_used_as_given():
     assert gp.n_knots_ == 10
 
 
+@pytest.mark.failure(9)
 @pytest.mark.parametrize("approximation", ["vfe", "fic", 0.5])
 @pytest.mark.parametrize("seed", range(3))
 def test_free_knots_stay_inside_the_data_range_and_a_margin(seed, approximation):
@@ -192,6 +200,7 @@ def test_free_knots_stay_inside_the_data_range_and_a_margin(seed, approximation)
 # -- noise, constants -----------------------------------------------------------------------------
 
 
+@pytest.mark.failure(4)
 @pytest.mark.parametrize("options", [{"fixed": ["noise_variance"]}, {}, {"optimizer": None}, {"approximation": "full"}])
 def test_zero_noise_becomes_a_floor_with_exactly_one_warning_that_names_it(options):
     """Case 4: zero noise asked for."""
@@ -208,6 +217,7 @@ def test_zero_noise_becomes_a_floor_with_exactly_one_warning_that_names_it(optio
     assert np.isfinite(gp.predict(x, return_std=True)).all()
 
 
+@pytest.mark.failure(5)
 @pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, -1 / 3, 1e6 + 0.1, 1e-9])
 @pytest.mark.parametrize("place", [0, 2])
 def test_a_constant_column_changes_no_prediction(constant, place, data):
@@ -221,6 +231,7 @@ def test_a_constant_column_changes_no_prediction(constant, place, data):
     assert_allclose(predictions(widened(X), y, widened(X_new)), expected, rtol=0, atol=1e-4 * y.std())
 
 
+@pytest.mark.failure(5)
 def test_the_lengthscale_of_a_constant_column_is_bounded(data):
     """Case 5: length-scale bounded."""
     X, y, _ = data
@@ -230,6 +241,7 @@ def test_the_lengthscale_of_a_constant_column_is_bounded(data):
     assert 1e-3 <= table["lengthscale"][2] <= 1e3
 
 
+@pytest.mark.failure(6)
 @pytest.mark.parametrize("value", [3.0, 0.1, 0.0, -7e5])
 @pytest.mark.parametrize("n_rows", [1, 2, 7, 50])
 @pytest.mark.parametrize("approximation", ["vfe", "full"])
@@ -242,6 +254,7 @@ def test_a_constant_target_is_predicted_with_a_small_std(approximation, n_rows, 
     assert (std > 0).all() and (std < 1e-2).all()
 
 
+@pytest.mark.failure(6)
 def test_one_row_is_predicted_at_its_own_place():
     """Case 6: n = 1."""
     mean, std = fit([[0.3, 1e6]], [3.0]).predict([[0.3, 1e6], [9.0, 0.0]], return_std=True)
@@ -259,6 +272,7 @@ EXTREME_STARTS = {
 }
 
 
+@pytest.mark.failure(14)
 @pytest.mark.parametrize("kernel", [SquaredExponential, Matern12])
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("start", EXTREME_STARTS.values(), ids=EXTREME_STARTS.keys())
@@ -272,6 +286,7 @@ def test_an_extreme_start_gives_a_finite_fit(start, approximation, kernel, data)
     assert gp.log_evidence_ >= noise_only_evidence(y) - 1e-2
 
 
+@pytest.mark.failure(14)
 @pytest.mark.parametrize("start", EXTREME_STARTS.values(), ids=EXTREME_STARTS.keys())
 def test_an_extreme_start_is_not_silently_the_end(start, data):
     """Case 14: where the gradient vanishes, an optimiser stops at once; that is not convergence without a word."""
@@ -283,6 +298,7 @@ def test_an_extreme_start_is_not_silently_the_end(start, data):
     assert gp.log_evidence_ > reference - 1 or any(issubclass(w.category, FitWarning) for w in caught)
 
 
+@pytest.mark.failure(14)
 def test_a_trial_that_fails_never_counts_as_convergence():
     """Case 14: a NaN trial halves the step.
 
@@ -298,6 +314,7 @@ def test_a_trial_that_fails_never_counts_as_convergence():
     assert result.converged and result.gradient_norm < 1e-3
 
 
+@pytest.mark.failure(14)
 def test_a_fit_from_a_huge_variance_converges_only_where_the_gradient_vanishes(data):
     """Case 14: the same, in a fit."""
     X, y, _ = data
@@ -309,10 +326,60 @@ def test_a_fit_from_a_huge_variance_converges_only_where_the_gradient_vanishes(d
     assert not result.converged or result.gradient_norm < 1e-4 * max(1.0, abs(result.value))
 
 
+@pytest.mark.failure(14)
 def test_threads_handle_overflow_as_their_caller_asked():
     """Case 14: a trial that overflows is silent on one thread, so it is on two."""
     with np.errstate(over="ignore"), executor_for(2) as executor:
         assert list(executor.map(lambda i: np.full(3, 1e308) * 10.0, range(4)))[3][0] == np.inf
+
+
+# -- an optimiser that does not arrive ----------------------------------------------------------------
+
+
+class Misled(LBFGS):
+    """An optimiser that is told the gradient with the wrong sign, so that no step finds a better point."""
+
+    def maximize(self, objective, start, bounds):
+        def wrong(parameters):
+            value, gradient = objective(parameters)
+            return value, -gradient
+
+        return super().maximize(wrong, start, bounds)
+
+
+@pytest.mark.failure(31)
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+@pytest.mark.parametrize(
+    ("optimizer", "reason"),
+    [(Misled(), "no better point"), (LBFGS(max_iterations=1), "limit of 1 iterations")],
+    ids=["abnormal end", "too few iterations"],
+)
+def test_an_optimiser_that_does_not_arrive_is_said_once_with_its_gradient_and_bounds(
+    optimizer, reason, approximation, data
+):
+    """Case 31: optimiser ends abnormally."""
+    X, y, X_new = data
+    bounds = {"noise_variance": (1.0, 2.0)}  # far above the noise of these data
+    with pytest.warns(FitWarning, match=reason) as caught:
+        gp = fit(X, y, optimizer=optimizer, approximation=approximation, bounds=bounds)
+    assert len(caught) == 1
+    message = str(caught[0].message)
+    assert f"gradient norm {gp.optimize_result_.gradient_norm:.1e}" in message
+    assert "at a bound: noise_variance" in message and "n_restarts" in message
+    assert gp.converged_ is False
+    assert np.isfinite(gp.predict(X_new, return_std=True)).all()
+
+
+@pytest.mark.failure(31)
+@pytest.mark.parametrize("options", [{}, {"approximation": "full"}, {"knots": "auto"}], ids=str)
+def test_flat_evidence_ends_at_once_and_is_a_maximum(options, data):
+    """Case 31: flat evidence: without a signal, the length-scale changes nothing."""
+    X, y, X_new = data
+    kernel = SquaredExponential(variance=1e-12)
+    gp = fit(X, y, kernel=kernel, fixed=["variance", "noise_variance", "mean"], **options)
+    assert gp.converged_ and gp.optimize_result_.evaluations < 20
+    assert_allclose(gp.predict(X_new), y.mean(), rtol=1e-6)
+    assert gp.optimize_result_.gradient_norm < 1e-4
 
 
 # -- units ------------------------------------------------------------------------------------------
@@ -328,6 +395,7 @@ UNIT_MODELS = {
 }
 
 
+@pytest.mark.failure(15)
 @pytest.mark.parametrize("options", UNIT_MODELS.values(), ids=UNIT_MODELS.keys())
 @pytest.mark.filterwarnings("ignore::knotwise.errors.FitWarning")
 def test_columns_times_powers_of_two_give_the_same_bits(options, data):
@@ -337,6 +405,7 @@ def test_columns_times_powers_of_two_give_the_same_bits(options, data):
     assert_array_equal(predictions(X * units, y, X_new * units, **options), predictions(X, y, X_new, **options))
 
 
+@pytest.mark.failure(15)
 @pytest.mark.parametrize("units", [(1e6, 1e-3), (3.0, 7.0), (1e-200, 1e200)])
 def test_columns_of_any_units_give_the_predictions_of_scaled_data(units, data):
     """Case 15: columns at 1e6 and 1e-3."""
@@ -346,6 +415,7 @@ def test_columns_of_any_units_give_the_predictions_of_scaled_data(units, data):
     assert_allclose(predictions(X * units, y, X_new * units), expected, rtol=0, atol=1e-4 * y.std())
 
 
+@pytest.mark.failure(16)
 @pytest.mark.parametrize("standardize", ["columns", "common", False])
 @pytest.mark.parametrize("mean", ["constant", "linear"])
 def test_inputs_far_from_the_origin_equal_the_centred_fit(mean, standardize, data):
@@ -356,6 +426,7 @@ def test_inputs_far_from_the_origin_equal_the_centred_fit(mean, standardize, dat
     assert_allclose(predictions(X + 1e8, y, X_new + 1e8, **options), expected, rtol=0, atol=1e-4 * y.std())
 
 
+@pytest.mark.failure(17)
 @pytest.mark.parametrize("unit", [2.0**20, 2.0**-40, 2.0**300])
 @pytest.mark.parametrize("options", UNIT_MODELS.values(), ids=UNIT_MODELS.keys())
 @pytest.mark.filterwarnings("ignore::knotwise.errors.FitWarning")
@@ -365,6 +436,7 @@ def test_targets_times_powers_of_two_scale_predictions_to_the_bit(options, unit,
     assert_array_equal(predictions(X, y * unit, X_new, **options), unit * predictions(X, y, X_new, **options))
 
 
+@pytest.mark.failure(17)
 @pytest.mark.parametrize("unit", [1e-6, 1e6, 3.0])
 def test_targets_of_any_units_scale_predictions(unit, data):
     """Case 17: y * 1e-6."""
@@ -372,6 +444,7 @@ def test_targets_of_any_units_scale_predictions(unit, data):
     assert_allclose(predictions(X, y * unit, X_new) / unit, predictions(X, y, X_new), rtol=0, atol=1e-4 * y.std())
 
 
+@pytest.mark.failure(17)
 def test_targets_of_the_largest_units_are_predicted_or_refused_with_the_reason(data):
     """Case 17: y at 1e300, whose variance is beyond the largest float."""
     X, y, X_new = data
@@ -386,6 +459,7 @@ def test_targets_of_the_largest_units_are_predicted_or_refused_with_the_reason(d
 # -- variances and covariances --------------------------------------------------------------------
 
 
+@pytest.mark.failure(18)
 @pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-3])
 @pytest.mark.parametrize(
     "options", [{"knots": 20}, {"knots": 20, "approximation": "fic"}, {"approximation": "full"}], ids=str
@@ -403,6 +477,7 @@ def test_predictive_variances_are_never_negative_on_dense_data_with_tiny_noise(o
     assert (gp.predict(places, return_cov=True)[1].diagonal() >= floor * (1 - 1e-12)).all()
 
 
+@pytest.mark.failure(19)
 @pytest.mark.parametrize(
     "options",
     [{}, {"approximation": "fic"}, {"approximation": "full"}, {"mean": "linear"}, {"kernel": Linear()}],
@@ -424,9 +499,41 @@ def test_std_and_covariance_agree_on_nearly_linear_data(options):
     assert_allclose(mean, 3 * X_new[:, 0] - 2 * X_new[:, 1], atol=0.01)
 
 
+@pytest.mark.failure(32)
+@pytest.mark.parametrize("approximation", ["vfe", "fic", 0.5])
+def test_a_knot_on_every_row_is_the_exact_gp(approximation):
+    """Case 32: sparse model overconfident against the full GP; K = N."""
+    rng = np.random.default_rng(32)
+    X, X_new = rng.uniform(size=(40, 2)), rng.uniform(-0.2, 1.2, size=(60, 2))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=40)
+    options = {"kernel": Matern12(1.0, 0.8), "likelihood": Gaussian(0.01), "optimizer": None, "mean": 0.3}
+    sparse = fit(X, y, knots=X, approximation=approximation, **options)
+    exact = fit(X, y, approximation="full", **options)
+    assert_allclose(sparse.log_evidence_, exact.log_evidence_, rtol=1e-6)
+    a, b = sparse.predict_latent(X_new), exact.predict_latent(X_new)
+    assert_allclose(a.mean, b.mean, atol=1e-6 * y.std())
+    assert_allclose(a.variance, b.variance, rtol=1e-6)
+
+
+@pytest.mark.failure(32)
+@pytest.mark.parametrize("approximation", ["vfe", "fic"])
+@pytest.mark.parametrize("knots", [3, 8, "auto"])
+@pytest.mark.filterwarnings("ignore::knotwise.errors.FitWarning")
+def test_intervals_through_few_knots_hold_as_many_observations_as_they_say(knots, approximation):
+    """Case 32: K small: what the knots cannot follow becomes uncertainty."""
+    rng = np.random.default_rng(32)
+    x, x_new = rng.uniform(size=(300, 1)), rng.uniform(size=(2000, 1))
+    truth = lambda x: np.sin(25 * x[:, 0])  # noqa: E731
+    gp = fit(x, truth(x) + 0.2 * rng.normal(size=300), knots=knots, approximation=approximation)
+    low, high = gp.predict_interval(x_new, level=0.9).T
+    y_new = truth(x_new) + 0.2 * rng.normal(size=2000)
+    assert np.mean((low < y_new) & (y_new < high)) > 0.86  # wider than needed is not overconfident
+
+
 # -- types of numbers -------------------------------------------------------------------------------
 
 
+@pytest.mark.failure(20)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.int8, np.uint8, object])
 def test_numbers_of_every_type_equal_the_same_values_as_float64(dtype):
     """Case 20: float32, int input."""
@@ -438,11 +545,36 @@ def test_numbers_of_every_type_equal_the_same_values_as_float64(dtype):
     assert_array_equal(typed, predictions(X.astype(float), y.astype(float), X[:9].astype(float)))
 
 
+@pytest.mark.failure(20)
 def test_booleans_equal_zeros_and_ones():
     """Case 20: bool input."""
     X = np.random.default_rng(20).integers(0, 2, size=(60, 3)).astype(bool)
     X, y = X[:, :2], X[:, 0] & X[:, 2]
     assert_array_equal(predictions(X, y, X[:9]), predictions(X.astype(float), y.astype(float), X[:9].astype(float)))
+
+
+@pytest.mark.failure(22)
+@pytest.mark.parametrize("more", [-1, 1])
+def test_series_and_frames_of_other_lengths_are_refused_whatever_their_index(more, data):
+    """Case 22: length mismatch is an error."""
+    pd = pytest.importorskip("pandas")
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    other = pd.Series(np.resize(y, N + more), index=np.arange(N + more) + 5)
+    with pytest.raises(ValueError, match=rf"inconsistent.*\[{N}, {N + more}\]"):
+        fit(frame, other)
+    with pytest.raises(InvalidInputError, match=f"each of the {N} rows"):
+        regressor().fit(frame, pd.Series(y), noise_variance=other)
+
+
+@pytest.mark.failure(22)
+def test_a_frame_of_knots_is_an_array_of_knots(data):
+    """Case 22: data frames have a method `select`, but they are no selectors."""
+    pd = pytest.importorskip("pandas")
+    X, y, X_new = data
+    knots = pd.DataFrame(X[:9], index=np.arange(9) + 5)
+    expected = predictions(X, y, X_new, knots=X[:9])  # up to rounding: a frame has its columns one after another
+    assert_allclose(predictions(X, y, X_new, knots=knots), expected, rtol=1e-9, atol=1e-9)
 
 
 # -- determinism --------------------------------------------------------------------------------------
@@ -458,6 +590,7 @@ class Watched(SquaredExponential):
         return super().value_and_pullback(X, Z)
 
 
+@pytest.mark.failure(23)
 @pytest.mark.parametrize(
     ("n_rows", "block_size", "knots"),
     [(300, 40, 8), (20_000, 1000, Fixed("random", 12))],
@@ -481,6 +614,7 @@ def test_the_same_seed_gives_the_same_bits_on_one_and_two_threads(n_rows, block_
     assert_array_equal(results[0], results[2])
 
 
+@pytest.mark.failure(24)
 @pytest.mark.parametrize("approximation", ["vfe", "fic", 0.5])
 @pytest.mark.parametrize(
     "options",
@@ -505,6 +639,7 @@ def test_block_size_and_row_order_change_the_evidence_by_rounding_only(options, 
         assert_allclose(other.predict(X_new), expected.predict(X_new), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.failure(28)
 @pytest.mark.parametrize("approximation", ["vfe", "full"])
 def test_predictions_in_batches_equal_those_in_one_go(approximation, data):
     """Case 28: batched predict differs from one shot."""
@@ -529,6 +664,7 @@ def put(values, row, value, column=None):
     return values
 
 
+@pytest.mark.failure(33)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", ["X", "y"])
 def test_a_value_that_is_not_finite_is_refused_with_its_row(place, value, data):
@@ -540,6 +676,7 @@ def test_a_value_that_is_not_finite_is_refused_with_its_row(place, value, data):
         fit(X, y)
 
 
+@pytest.mark.failure(33)
 def test_infinities_of_both_signs_are_refused_with_their_rows(data):
     """Case 33: their sum is NaN, and that is no excuse."""
     X, y, _ = data
@@ -548,6 +685,7 @@ def test_infinities_of_both_signs_are_refused_with_their_rows(data):
     assert_array_equal(caught.value.rows, [3, 9])
 
 
+@pytest.mark.failure(33)
 def test_a_value_that_is_not_finite_is_refused_at_prediction(data):
     """Case 33: at predict."""
     X, y, _ = data
@@ -573,6 +711,7 @@ def test_data_of_the_wrong_shape_are_refused(X, y, message):
         fit(X, y)
 
 
+@pytest.mark.failure(21)
 @pytest.mark.parametrize("values", [["red"] * N, ["1", "2", "x"] + ["4"] * (N - 3)])
 def test_a_text_column_of_a_data_frame_is_named(values, data):
     """Case 21: strings."""
@@ -584,6 +723,7 @@ def test_a_text_column_of_a_data_frame_is_named(values, data):
             fit(frame.assign(colour=column), y)
 
 
+@pytest.mark.failure(21)
 def test_a_date_column_of_a_data_frame_is_named(data):
     """Case 21: dates are no numbers either."""
     pd = pytest.importorskip("pandas")
@@ -593,6 +733,7 @@ def test_a_date_column_of_a_data_frame_is_named(data):
         fit(frame, y)
 
 
+@pytest.mark.failure(21)
 def test_numbers_stored_as_objects_or_text_are_converted(data):
     """Case 21: numbers as objects."""
     pd = pytest.importorskip("pandas")
@@ -625,6 +766,7 @@ def test_noise_per_row_must_be_positive_and_of_the_right_length(noise, message, 
 # -- options that cannot be used --------------------------------------------------------------------
 
 
+@pytest.mark.failure(35)
 @pytest.mark.parametrize(
     ("option", "given", "nearest"),
     [

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from knotwise import GPClassifier, GPRegressor
 from knotwise.datasets import load_hickory
 from knotwise.errors import FitWarning, InvalidInputError
-from knotwise.evidence import newton
+from knotwise.evidence import laplace, newton
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.likelihoods import Beta, Binomial, NegativeBinomial, StudentT
 from knotwise.optimize import LBFGS
@@ -28,6 +28,7 @@ def counts(X, rng):
 # -- case 7: one class only -----------------------------------------------------------------------------------
 
 
+@pytest.mark.failure(7)
 @pytest.mark.parametrize("label", ["a", 3, True])
 def test_one_class_only_is_an_error_that_names_it(X, label):
     with pytest.raises(ValueError, match=f"one class only, {label!r}"):
@@ -37,6 +38,7 @@ def test_one_class_only_is_an_error_that_names_it(X, label):
 # -- case 10: large counts ------------------------------------------------------------------------------------
 
 
+@pytest.mark.failure(10)
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
 @pytest.mark.parametrize("approximation", ["vfe", "fic", "full"])
 @pytest.mark.parametrize("largest", [1e4, 1e7])
@@ -59,6 +61,7 @@ def test_counts_up_to_ten_million_give_finite_fits(X, rng, likelihood, approxima
     assert np.isfinite(gp.log_predictive_density(X, y)).all()
 
 
+@pytest.mark.failure(10)
 def test_one_huge_count_among_zeros_is_finite(X):
     y = np.zeros(100)
     y[::10] = [1e7, 1, 2, 0, 3, 1e5, 0, 0, 1, 10]
@@ -71,6 +74,7 @@ def test_one_huge_count_among_zeros_is_finite(X):
     assert np.isfinite(gp.predict(X)).all() and np.isfinite(gp.predict_interval(X)).all()
 
 
+@pytest.mark.failure(10)
 @pytest.mark.parametrize("mean", ["constant", "zero", 0.0, "linear"])
 def test_every_mean_reaches_the_mode_of_large_counts(X, rng, mean):
     """A mean of 0 is 14 units of f away from counts of a million."""
@@ -86,6 +90,7 @@ def test_every_mean_reaches_the_mode_of_large_counts(X, rng, mean):
 # -- case 11: Newton's method that does not arrive ------------------------------------------------------------
 
 
+@pytest.mark.failure(11)
 @pytest.mark.parametrize("approximation", ["fic", "full"])
 def test_a_mode_that_was_not_reached_is_said(X, counts, approximation, monkeypatch):
     monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
@@ -97,6 +102,7 @@ def test_a_mode_that_was_not_reached_is_said(X, counts, approximation, monkeypat
     assert not gp.evidence().converged
 
 
+@pytest.mark.failure(11)
 @pytest.mark.parametrize("mean", [-20.0, 0.0, 20.0])
 @pytest.mark.parametrize("variance", [0.1, 1.0, 100.0])
 def test_a_cold_start_far_from_the_mode_arrives(X, counts, mean, variance):
@@ -106,9 +112,34 @@ def test_a_cold_start_far_from_the_mode_arrives(X, counts, mean, variance):
     assert_allclose(again.value, gp.log_evidence_, rtol=1e-9)
 
 
+@pytest.mark.failure(11)
+@pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
+@pytest.mark.parametrize("start", [-15.0, 0.0, 15.0])
+def test_no_step_of_newtons_method_goes_down(X, counts, likelihood, start, monkeypatch):
+    """The line search: where whole steps overshoot, e^15 times too much, shorter ones do not."""
+    accepted, trials = [], []
+
+    class Recording(laplace.SparseSearch):
+        def evaluate(self, step, *, true_curvature):
+            psi, decrement = super().evaluate(step, true_curvature=true_curvature)
+            trials.append(psi)
+            return psi, decrement
+
+        def accept(self):
+            super().accept()
+            accepted.append(trials[-1])
+
+    monkeypatch.setattr(laplace, "SparseSearch", Recording)
+    GPRegressor(Matern32(9.0, 1.0), likelihood, "fic", knots=X[:9], mean=start, optimizer=None).fit(X, counts)
+    assert len(accepted) > 3
+    steps = np.diff(accepted)
+    assert (steps >= -1e-9 * np.abs(accepted[1:])).all()
+
+
 # -- case 12: rare events -------------------------------------------------------------------------------------
 
 
+@pytest.mark.failure(12)
 @pytest.mark.parametrize("approximation", ["vfe", "fic", "full"])
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial", "bernoulli", "binomial"])
 def test_all_zeros_give_a_small_finite_rate_and_one_warning(X, likelihood, approximation):
@@ -123,6 +154,7 @@ def test_all_zeros_give_a_small_finite_rate_and_one_warning(X, likelihood, appro
     assert np.abs(latent.mean).max() < 50 and latent.variance.max() < 2e3
 
 
+@pytest.mark.failure(12)
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_all_ones_are_no_less_finite(X, likelihood):
     with pytest.warns(FitWarning, match="little information"):
@@ -130,6 +162,7 @@ def test_all_ones_are_no_less_finite(X, likelihood):
     assert np.isfinite(gp.predict(X)).all() and np.abs(gp.predict_latent(X).mean).max() < 50
 
 
+@pytest.mark.failure(12)
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_one_event_in_a_hundred_thousand_rows(rng, likelihood):
@@ -148,6 +181,7 @@ def test_one_event_in_a_hundred_thousand_rows(rng, likelihood):
 # -- case 13: separable classes -------------------------------------------------------------------------------
 
 
+@pytest.mark.failure(13)
 @pytest.mark.parametrize("approximation", ["vfe", "fic", "full"])
 def test_widely_separated_classes_stay_inside_0_and_1(rng, approximation):
     X = np.vstack([rng.normal(size=(40, 2)) - 50, rng.normal(size=(40, 2)) + 50])
@@ -180,6 +214,7 @@ BAD_TARGETS = [
 ]
 
 
+@pytest.mark.failure(34)
 @pytest.mark.parametrize(("likelihood", "value", "message"), BAD_TARGETS)
 def test_a_target_that_cannot_be_is_an_error_with_row_and_value(X, likelihood, value, message):
     y = np.full(100, 0.5 if likelihood in ("beta", "gamma", "exponential", "weibull", "lognormal") else 1.0)
@@ -190,6 +225,17 @@ def test_a_target_that_cannot_be_is_an_error_with_row_and_value(X, likelihood, v
     assert list(error.value.rows) == [7]
 
 
+@pytest.mark.failure(34)
+@pytest.mark.parametrize(("label", "shown"), [("damp", "'damp'"), (None, "None")])
+def test_a_label_outside_the_classes_is_an_error_with_row_and_value(X, label, shown):
+    y = np.where(X[:, 0] > 0, "wet", "dry").astype(object)
+    gp = GPClassifier(Matern32(1.0, 1.0), knots=X[:5], optimizer=None).fit(X, y)
+    y[7] = label
+    with pytest.raises(InvalidInputError, match=rf"labels from \['dry', 'wet'\], but is {shown} in row 7"):
+        gp.log_predictive_density(X, y)
+
+
+@pytest.mark.failure(34)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_a_target_that_is_not_finite_is_an_error_with_the_row(X, counts, likelihood, value):
@@ -199,6 +245,7 @@ def test_a_target_that_is_not_finite_is_an_error_with_the_row(X, counts, likelih
         GPRegressor(likelihood=likelihood, knots=5).fit(X, y)
 
 
+@pytest.mark.failure(34)
 @pytest.mark.parametrize("bad", [0.0, -2.0, np.nan, np.inf])
 def test_an_exposure_that_is_not_positive_is_an_error_with_row_and_value(X, counts, bad):
     exposure = np.ones(100)
@@ -210,11 +257,13 @@ def test_an_exposure_that_is_not_positive_is_an_error_with_row_and_value(X, coun
         gp.predict(X, exposure=exposure)
 
 
+@pytest.mark.failure(34)
 def test_an_exposure_of_another_length_is_an_error(X, counts):
     with pytest.raises(InvalidInputError, match="100 rows"):
         GPRegressor(likelihood="poisson", knots=5).fit(X, counts, exposure=np.ones(99))
 
 
+@pytest.mark.failure(34)
 @pytest.mark.parametrize("bad", [0, 2.5, -1])
 def test_trials_are_positive_whole_numbers(X, bad):
     trials = np.full(100, 4.0)
@@ -223,6 +272,7 @@ def test_trials_are_positive_whole_numbers(X, bad):
         GPRegressor(likelihood="binomial", knots=5).fit(X, np.ones(100), trials=trials)
 
 
+@pytest.mark.failure(34)
 def test_more_successes_than_trials_are_an_error_with_both_numbers(X):
     y = np.ones(100)
     y[9] = 6
@@ -230,6 +280,7 @@ def test_more_successes_than_trials_are_an_error_with_both_numbers(X):
         GPRegressor(likelihood="binomial", knots=5).fit(X, y, trials=4)
 
 
+@pytest.mark.failure(34)
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
 def test_fractional_counts_are_used_with_one_warning(X, counts, likelihood):
     y = counts.copy()

@@ -559,6 +559,7 @@ def test_a_data_frame_is_its_array_to_the_bit(frame, data, new):
     assert_array_equal(both(columns_first, new), both(fit(data), new))
 
 
+@pytest.mark.failure(22)
 def test_positions_count_and_not_a_shuffled_index(frame, data, new, rng):
     """Case 22: pandas with a shuffled index."""
     pd = pytest.importorskip("pandas")
@@ -596,6 +597,7 @@ ELABORATE = {
 }
 
 
+@pytest.mark.failure(29)
 @pytest.mark.parametrize("options", [{}, ELABORATE, {"approximation": "full"}], ids=["default", "elaborate", "full"])
 @few_iterations
 def test_copies_of_every_kind_predict_the_same_bits_before_and_after_the_fit(options, data, new):

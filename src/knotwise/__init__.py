@@ -9,8 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, testing
+    from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, plotting, testing
     from knotwise.estimators import GPClassifier, GPRegressor
+    from knotwise.estimators.saving import load
 
 __version__ = "0.1.0.dev0"
 
@@ -23,12 +24,18 @@ __all__ = [
     "kernels",
     "knots",
     "likelihoods",
+    "load",
     "metrics",
     "optimize",
+    "plotting",
     "testing",
 ]
 
-_HOME = {"GPClassifier": "knotwise.estimators.classifier", "GPRegressor": "knotwise.estimators.regressor"}
+_HOME = {
+    "GPClassifier": "knotwise.estimators.classifier",
+    "GPRegressor": "knotwise.estimators.regressor",
+    "load": "knotwise.estimators.saving",
+}
 
 
 def __getattr__(name: str) -> Any:

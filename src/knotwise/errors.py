@@ -9,11 +9,16 @@ __all__ = [
     "FitWarning",
     "InvalidInputError",
     "KnotwiseError",
+    "ModelFileError",
+    "NoTrainingDataError",
     "NotPositiveDefiniteError",
     "TooLargeError",
     "UnknownOptionError",
+    "nearest",
     "unknown_option",
 ]
+
+MOST_NAMED = 40  # options that an error lists; a table can have thousands of columns
 
 
 class KnotwiseError(Exception):
@@ -41,20 +46,36 @@ class TooLargeError(InvalidInputError):
     """A computation whose memory or time would be out of proportion."""
 
 
+class ModelFileError(KnotwiseError, ValueError):
+    """A file that is not, or no longer, a model that knotwise has saved."""
+
+
+class NoTrainingDataError(KnotwiseError, RuntimeError):
+    """A question about the training data to a model from a file, which has none."""
+
+
 class FitWarning(UserWarning):
     """A fit that ended, but about which the user should know something."""
 
 
-def unknown_option(what: str, given: object, options: Iterable[str]) -> UnknownOptionError:
-    """Make the error for a misspelt option; it names the nearest valid one."""
+def nearest(given: object, options: Iterable[str]) -> str | None:
+    """The option that is most like the one given, whatever the case of its letters; None if none is like it."""
     from difflib import get_close_matches
 
-    known = sorted(options)
+    folded = {name.casefold(): name for name in options}
     text = str(given).casefold()
-    near = get_close_matches(text, known, n=1, cutoff=0.5) or [k for k in known if text and k.startswith(text)]
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    near = get_close_matches(text, folded, n=1, cutoff=0.5) or [k for k in folded if text and k.startswith(text)]
+    return folded[near[0]] if near else None
+
+
+def unknown_option(what: str, given: object, options: Iterable[str]) -> UnknownOptionError:
+    """Make the error for a misspelt option; it names the nearest valid one."""
+    known = sorted(options)
+    near = nearest(given, known)
+    hint = f" Did you mean {near!r}?" if near is not None else ""
+    more = f" and {len(known) - MOST_NAMED} others" if len(known) > MOST_NAMED else ""
     return UnknownOptionError(
-        f"{what} is {given!r}, but must be one of {', '.join(map(repr, known))}.{hint}",
+        f"{what} is {given!r}, but must be one of {', '.join(map(repr, known[:MOST_NAMED]))}{more}.{hint}",
         given=given,
         options=known,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.numerics.parameters import Part
+from knotwise.numerics.weighted import mean_and_variance
 
 __all__ = ["Constant", "Linear", "Mean", "Zero", "mean_from"]
 
@@ -22,8 +23,11 @@ class Mean(Part):
 
     offset: float = 0.0
 
-    def bind(self, X: np.ndarray, second_moment: float, level: float = 0.0) -> Mean:
-        """Return the mean for these inputs, a latent function near `level`, and targets with this mean square."""
+    def bind(self, X: np.ndarray, second_moment: float, level: float = 0.0, weights: np.ndarray | None = None) -> Mean:
+        """Return the mean for these inputs, a latent function near `level`, and targets with this mean square.
+
+        `weights` [N] say how often each row of the inputs counts.
+        """
         return self
 
     def basis(self, X: np.ndarray) -> np.ndarray:
@@ -47,7 +51,7 @@ class Constant(Mean):
     def offset(self) -> float:  # type: ignore[override]
         return 0.0 if self.mean is None else self.mean
 
-    def bind(self, X, second_moment, level=0.0):
+    def bind(self, X, second_moment, level=0.0, weights=None):
         return Constant(level) if self.mean is None else self
 
 
@@ -64,12 +68,12 @@ class Linear(Mean):
         self.scale = np.zeros(0)
         self.intercept_sd = 0.0
 
-    def bind(self, X, second_moment, level=0.0):
+    def bind(self, X, second_moment, level=0.0, weights=None):
         new = Linear(self.prior_sd)
         new.offset = level
-        new.centre = X.mean(0)
+        new.centre, variance = mean_and_variance(X, weights)
         new.intercept_sd = self.prior_sd * np.sqrt(second_moment)
-        spread = X.std(0)
+        spread = np.sqrt(variance)
         new.scale = new.intercept_sd / np.where(spread > 0, spread, 1.0)
         return new
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import kernel_from, likelihood_from, nugget_from, parameter_table, power_from
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
@@ -19,6 +22,7 @@ from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.parameters import Part
+from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 from knotwise.optimize.base import optimizer_from
 
 __all__ = ["assemble"]
@@ -27,28 +31,26 @@ FEW_EVENTS = 3
 
 
 def assemble(
-    options: Any,
-    X: np.ndarray,
-    y: np.ndarray,
-    noise: np.ndarray | None,
-    size: np.ndarray | None,
-    feature_names: list[str] | None,
-) -> tuple[Problem, Scaling]:
-    """Make the problem of a fit, in the engine's units, and the scaling that leads back.
+    options: Any, data: Observations, feature_names: list[str] | None
+) -> tuple[Problem, Scaling, np.ndarray | None]:
+    """Make the problem of a fit, in the engine's units, the scaling that leads back, and the numbers of its rows.
 
-    `options` is an estimator; every parameter that it leaves open starts at the scale of the data.
+    `options` is an estimator; every parameter that it leaves open starts at the scale of the data. The rows are those
+    of the data, each once (see `Observations.merged`); their numbers are None where they are the user's.
     """
     power, full = power_from(options.approximation)
-    if full:
-        check_full_size(len(X))
     likelihood = likelihood_from(options.likelihood)
-    y = likelihood.check_targets(y, 1.0 if size is None else size)
-    informative = _warn_if_empty(likelihood, y)
-    scaling = Scaling.of(X, y, options.standardize, targets=likelihood.scales_targets)
-    X, y = scaling.inputs(X), scaling.targets(y)
-    latent_variance = (float(y.var()) or float((y**2).mean()) or 1.0) if likelihood.scales_targets else 1.0
+    data = replace(data, y=likelihood.check_targets(data.y, 1.0 if data.size is None else data.size)).merged()
+    if full:
+        check_full_size(len(data))
+    size, weights = data.size, data.weights
+    informative = _warn_if_empty(likelihood, data.y, weights)
+    scaling = Scaling.of(data.X, data.y, options.standardize, targets=likelihood.scales_targets, weights=weights)
+    X, y = scaling.inputs(data.X), scaling.targets(data.y)
+    variance, second_moment = _moments(y, weights)
+    latent_variance = variance if likelihood.scales_targets else 1.0
     largest = 1e5 if likelihood.scales_targets else 1e3  # on a link's scale a sd of 30 is certainty already
-    scale = DataScale(_spread(X), latent_variance, largest)
+    scale = DataScale(_spread(X, weights), latent_variance, largest)
 
     asked = scaling.to_engine(
         Model(
@@ -59,13 +61,13 @@ def assemble(
             nugget_from(options.nugget, likelihood),
         )
     )
-    noise = None if noise is None else noise / scaling.y_scale**2
-    level = asked.likelihood.constant_start(y, 1.0 if size is None else size)
-    second_moment = float((y**2).mean()) or 1.0
+    noise = None if data.noise is None else data.noise / scaling.y_scale**2
+    level = _constant_start(asked.likelihood, y, 1.0 if size is None else size, weights)
+    typical_noise = None if noise is None else float(np.average(noise, weights=weights))
     model = Model(
         asked.kernel.start(scale),
-        asked.likelihood.start(float(y.var()) or second_moment) if noise is None else Gaussian(float(noise.mean())),
-        asked.mean.bind(X, second_moment if likelihood.scales_targets else 1.0, level),
+        asked.likelihood.start(variance) if typical_noise is None else Gaussian(typical_noise),
+        asked.mean.bind(X, second_moment if likelihood.scales_targets else 1.0, level, weights),
         power,
         asked.nugget.start(latent_variance),
     )
@@ -78,7 +80,7 @@ def assemble(
     bounds = np.vstack(
         [
             model.kernel.bounds(scale),
-            model.likelihood.bounds(float(y.var()) or second_moment),
+            model.likelihood.bounds(variance),
             model.nugget.bounds(latent_variance),
         ]
         + [_mean_bounds(likelihood, y, level)] * model.mean.size
@@ -88,7 +90,7 @@ def assemble(
     )
     problem = Problem(
         model,
-        Rows(X, y, noise, model.mean.basis(X), size),
+        Rows(X, y, noise, model.mean.basis(X), size, weights),
         table,
         optimizer_from(options.optimizer),
         Serial(),
@@ -99,7 +101,22 @@ def assemble(
         full=full,
         scale_inputs=scaling.inputs,
     )
-    return problem, scaling
+    return problem, scaling, data.numbers
+
+
+def _moments(y: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
+    """Variance and mean square of the targets; a constant one has its mean square, or 1, for a variance."""
+    second_moment = float(np.average(y**2, weights=weights)) or 1.0
+    return float(mean_and_variance(y, weights)[1]) or second_moment, second_moment
+
+
+def _constant_start(
+    likelihood: Likelihood, y: np.ndarray, size: np.ndarray | float, weights: np.ndarray | None
+) -> float:
+    """The level of the latent function; from the rows once each where one's own likelihood knows no weights."""
+    if weights is None or "weights" not in signature(likelihood.constant_start).parameters:
+        return likelihood.constant_start(y, size)
+    return likelihood.constant_start(y, size, weights)
 
 
 def _mean_bounds(likelihood: Likelihood, y: np.ndarray, level: float) -> np.ndarray:
@@ -111,14 +128,15 @@ def _mean_bounds(likelihood: Likelihood, y: np.ndarray, level: float) -> np.ndar
     return np.array([low - reach, high + reach])
 
 
-def _warn_if_empty(likelihood: Likelihood, y: np.ndarray) -> bool:
+def _warn_if_empty(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None) -> bool:
     """Warn where counts or labels hardly differ: nothing can be learned from them, and the mean is then held."""
     if not likelihood.discrete:
         return True
-    n_different = int((y != np.median(y)).sum())
-    if n_different < FEW_EVENTS and len(y) > FEW_EVENTS:
+    median = weighted_quantile(y, 0.5, weights)
+    n_rows, n_different = counted(np.isfinite(y), weights), counted(y != median, weights)
+    if n_different < FEW_EVENTS and n_rows > FEW_EVENTS:
         warnings.warn(
-            f"All but {n_different} of the {len(y)} targets are {np.median(y):g}: the data carry little information, "
+            f"All but {n_different} of the {n_rows} targets are {median:g}: the data carry little information, "
             "so predictions rest on the prior. The mean is held at the overall level.",
             FitWarning,
             stacklevel=6,
@@ -127,9 +145,9 @@ def _warn_if_empty(likelihood: Likelihood, y: np.ndarray) -> bool:
     return True
 
 
-def _spread(X: np.ndarray) -> np.ndarray:
+def _spread(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Standard deviation of each column; a constant one tells nothing and takes the mean of the others."""
-    spread = X.std(0)
+    spread = np.sqrt(mean_and_variance(X, weights)[1])
     varying = spread[spread > 0]
     return np.where(spread > 0, spread, varying.mean() if len(varying) else 1.0)
 

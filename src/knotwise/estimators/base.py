@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,69 +13,80 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.estimators.assemble import assemble
+from knotwise.estimators.fitted import Fit
+from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import selector_from
-from knotwise.estimators.scaling import Scaling
+from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.summary import Summary, summarize
 from knotwise.estimators.validation import check_count, check_inputs, check_jobs, generator_from
 from knotwise.evidence import Evidence
 from knotwise.knots.fixed import select_exact
-from knotwise.knots.problem import Problem, Selection
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
-from knotwise.posterior import FullPosterior, Latent, Posterior, SparsePosterior, sample_latent
+from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_latent
+
+if TYPE_CHECKING:
+    from knotwise.estimators.diagnose import Diagnosis
 
 __all__ = ["LatentGP"]
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What a fit leaves behind: the problem and its solution in the engine's units, and the way back."""
-
-    problem: Problem
-    selection: Selection
-    scaling: Scaling
-    posterior: Posterior
 
 
 class LatentGP(BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
-    def _fit_latent(
-        self, X: np.ndarray, y: np.ndarray, *, noise: np.ndarray | None = None, size: np.ndarray | None = None
-    ) -> None:
+    _oversight: Oversight | None = None  # of a classifier, while it fits its models
+
+    def _fit_latent(self, data: Observations) -> None:
         """Fit parameters and knots to checked data, and set the public attributes."""
         rng = generator_from(self.random_state)
-        selector = selector_from(self.knots, X.shape[1])
+        selector = selector_from(self.knots, data.X.shape[1])
         names = getattr(self, "feature_names_in_", None)
-        with executor_for(check_jobs(self.n_jobs)) as executor:
-            problem, scaling = assemble(self, X, y, noise, size, None if names is None else list(names))
+        with self._oversight or Oversight.of(self) as oversight, executor_for(check_jobs(self.n_jobs)) as executor:
+            problem, scaling, numbers = assemble(self, data, None if names is None else list(names))
+            oversight.open_journal(self, problem.rows, scaling, names)
+            problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
             problem = replace(problem, executor=executor)
             selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
             final = problem.evaluate(selection.theta, selection.Z, selection.jitter, gradient=False)
-        posterior: Posterior = FullPosterior(final.state) if problem.full else SparsePosterior(final.state)
-        self._fit = Fit(replace(problem, executor=Serial()), selection, scaling, posterior)
-        self._publish(final)
+            selection.trace.listener = None
+        self._fit = Fit(
+            selection,
+            scaling,
+            FullPosterior(final.state) if problem.full else SparsePosterior(final.state),
+            problem.table,
+            problem.rows.count,
+            Evidence(final.value, None, None, None, converged=final.converged),
+            replace(problem, executor=Serial(), journal=None, watch=None),
+            numbers,
+        )
+        self._publish()
+        watcher.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
+        oversight.finish()
+        self._warn_if_not_converged()
 
-    def _publish(self, final: Evidence) -> None:
-        """Set the public attributes in the user's units, and warn once if something did not converge."""
-        fit = self._fit
-        problem, selection, scaling = fit.problem, fit.selection, fit.scaling
-        model = problem.model.with_theta(selection.theta)
-        user = scaling.to_user(model)
+    def _publish(self) -> None:
+        """Set the public attributes, in the user's units."""
+        fit, final = self._fit, self._fit.final
+        selection, scaling = fit.selection, fit.scaling
+        user = scaling.to_user(fit.model)
         self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
         self.nugget_ = user.nugget.variance
-        self.parameters_ = scaling.table_to_user(problem.table.with_theta(selection.theta), model)
+        self.parameters_ = scaling.table_to_user(fit.table.with_theta(selection.theta), fit.model)
         given = selection.knots_as_given
         self.knots_ = scaling.inputs_back(selection.Z) if given is None else given
         self.n_knots_ = len(selection.Z)
-        self.log_evidence_ = final.value - len(problem.rows) * float(np.log(scaling.y_scale))
+        self.log_evidence_ = final.value - fit.n_rows * float(np.log(scaling.y_scale))
         self.converged_ = selection.result.converged and final.converged
         self.stop_reason_ = selection.reason
         per_row = -float(np.log(scaling.y_scale))
-        self.trace_ = selection.trace.in_units(len(problem.rows), per_row, scaling.inputs_back)
+        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, scaling.inputs_back)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts
-        if not final.converged:
+
+    def _warn_if_not_converged(self) -> None:
+        """Warn once, with what can be done."""
+        result = self._fit.selection.result
+        if not self._fit.final.converged:
             warnings.warn(
                 "Newton's method did not reach the mode of the latent function, so predictions are not to be trusted. "
                 "Start from other parameters, or from `mean='constant'`.",
@@ -84,8 +96,8 @@ class LatentGP(BaseEstimator):
         elif not self.converged_:
             bound = self.parameters_.at_bound()
             warnings.warn(
-                f"The optimiser stopped before it converged ({selection.result.reason}; gradient norm "
-                f"{selection.result.gradient_norm:.1e}{'; at a bound: ' + ', '.join(bound) if bound else ''}). "
+                f"The optimiser stopped before it converged ({result.reason}; gradient norm "
+                f"{result.gradient_norm:.1e}{'; at a bound: ' + ', '.join(bound) if bound else ''}). "
                 "The model can be used. To go further, raise `LBFGS(max_iterations=...)`, or try `n_restarts=2`.",
                 FitWarning,
                 stacklevel=4,
@@ -136,7 +148,7 @@ class LatentGP(BaseEstimator):
             )
         knot_gradient = engine.knot_gradient
         return Evidence(
-            engine.value - len(problem.rows) * float(np.log(scaling.y_scale)),
+            engine.value - self._fit.n_rows * float(np.log(scaling.y_scale)),
             None if engine.gradient is None else scaling.gradient_to_user(problem.model, engine.gradient),
             None if knot_gradient is None else knot_gradient / scaling.x_scale,
             None,
@@ -148,6 +160,27 @@ class LatentGP(BaseEstimator):
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         return summarize(self, self._fit.scaling.x_scale, None if names is None else list(names))
+
+    def diagnose(self) -> Diagnosis:
+        """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
+
+        Convergence, parameters at bounds, jitter and condition of Kuu, what the knots leave unexplained and where, and
+        a test of too few knots from the residuals of neighbouring rows. A model from a file tells what it can.
+        """
+        from knotwise.estimators.diagnose import diagnose
+
+        check_is_fitted(self)
+        return diagnose(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
+
+        The file is complete or not there. It holds what predictions need: no rows of the training data, except for the
+        exact GP, which predicts from them. A kernel, likelihood or mean of your own cannot be saved; use pickle.
+        """
+        from knotwise.estimators.saving import save
+
+        save(self, path)
 
     def _engine_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -11,9 +13,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import Summary
-from knotwise.estimators.validation import check_inputs, generator_from, refuse_non_finite, refuse_text
+from knotwise.estimators.validation import (
+    check_inputs,
+    check_weights,
+    generator_from,
+    refuse_non_finite,
+    refuse_text,
+)
 from knotwise.kernels.base import Kernel
 from knotwise.knots.problem import Selector
 from knotwise.knots.simultaneous import Simultaneous
@@ -21,6 +30,10 @@ from knotwise.likelihoods import Bernoulli
 from knotwise.means import Mean
 from knotwise.optimize.base import Optimizer
 from knotwise.posterior import Latent
+from knotwise.progress import FitEvent
+
+if TYPE_CHECKING:
+    from knotwise.estimators.diagnose import Diagnosis
 
 __all__ = ["GPClassifier"]
 
@@ -71,6 +84,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        progress: str | bool = "auto",
+        callback: Callable[[FitEvent], Any] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.kernel = kernel
         self.link = link
@@ -87,18 +103,29 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.block_size = block_size
+        self.progress = progress
+        self.callback = callback
+        self.checkpoint = checkpoint
 
-    def fit(self, X: Any, y: Any) -> GPClassifier:
-        """Fit one latent model (two classes), or one for each class against the rest."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
+        """Fit one latent model (two classes), or one for each class against the rest.
+
+        `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
+        without it.
+        """
         refuse_text(X)
         X_given = X
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
         refuse_non_finite(X, "X")
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        weights = check_weights(sample_weight, len(X))
+        counts = np.ones(len(X), bool) if weights is None else weights > 0
+        codes = np.full(len(X), -1)  # of rows that do not count, for which no class is needed
+        self.classes_, codes[counts] = np.unique(y[counts], return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInputError(
-                f"y has one class only, {self.classes_.tolist()[0]!r}: a classifier needs at least 2 classes. "
+                f"y has one class only, {self.classes_.tolist()[0]!r}"
+                f"{'' if counts.all() else ', in rows of positive weight'}: a classifier needs at least 2 classes. "
                 "Add rows of another class."
             )
         rng = generator_from(self.random_state)
@@ -107,17 +134,25 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool) and self.knots >= 2:
             options["knots"] = Simultaneous(int(self.knots), initial="kmeans-per-class")
         named = X_given if hasattr(X_given, "columns") else X
-        self.models_ = [
-            GPRegressor(likelihood=Bernoulli(self.link), **options | {"random_state": rng}).fit(
-                named, (codes == code).astype(float)
-            )
-            for code in wanted
-        ]
+        models = [GPRegressor(likelihood=Bernoulli(self.link), **options | {"random_state": rng}) for _ in wanted]
+        with Oversight.of(self) as oversight:
+            oversight.open_journal(self, X, codes, weights, getattr(self, "feature_names_in_", None))
+            for model, code in zip(models, wanted, strict=True):
+                label = f"class {self.classes_.tolist()[code]!r}" if len(wanted) > 1 else ""
+                model._oversight = oversight.part(code, label)
+                model.fit(named, (codes == code).astype(float), sample_weight=weights)
+                del model._oversight
+            oversight.finish()
+        self.models_ = models
+        self._publish()
+        return self
+
+    def _publish(self) -> None:
+        """Set the public attributes from those of the models."""
         for name in ("knots_", "n_knots_", "parameters_", "kernel_", "stop_reason_", "trace_", "converged_", "jitter_"):
             values = [getattr(model, name) for model in self.models_]
             setattr(self, name, values[0] if len(values) == 1 else values)
         self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))
-        return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Posterior mean of the latent function: [n] for two classes, else [n, classes]."""
@@ -156,28 +191,39 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Log probability of each label y, [n]."""
         proba = self.predict_proba(X)
         y = np.asarray(y)
-        codes = np.clip(np.searchsorted(self.classes_, y), 0, len(self.classes_) - 1)
-        wrong = np.flatnonzero(self.classes_[codes] != y)
-        if y.shape != (len(proba),) or len(wrong):
+        if y.shape != (len(proba),):
+            raise InvalidInputError(f"y must be {len(proba)} labels, one for each row, but has shape {y.shape}.")
+        code_of = {label: code for code, label in enumerate(self.classes_.tolist())}
+        codes = np.array([code_of.get(label, -1) for label in y.tolist()], int)
+        wrong = np.flatnonzero(codes < 0)
+        if len(wrong):
             raise InvalidInputError(
-                f"y must be {len(proba)} labels from {self.classes_.tolist()}"
-                + (
-                    f", but is {y.tolist()[wrong[0]]!r} in row {wrong[0]}."
-                    if len(wrong)
-                    else f", but has shape {y.shape}."
-                )
+                f"y must be {len(proba)} labels from {self.classes_.tolist()}, "
+                f"but is {y.tolist()[wrong[0]]!r} in row {wrong[0]}.",
+                rows=wrong,
             )
         return np.log(proba[np.arange(len(y)), codes])
 
     def summary(self) -> Summary:
         """What was fitted and decided, for each model."""
+        return Summary("\n\n".join(f"class {label!r}: {model.summary()}" for label, model in self._labelled_models()))
+
+    def diagnose(self) -> Diagnosis | list[Diagnosis]:
+        """Whether the fit can be trusted, and where not; a list, one for each class, if there are several models."""
+        found = [(label, model.diagnose()) for label, model in self._labelled_models()]
+        named = [replace(diagnosis, model=f"class {label!r}: {diagnosis.model}") for label, diagnosis in found]
+        return named[0] if len(named) == 1 else named
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the fitted model in a file from which `knotwise.load` makes it again; see `GPRegressor.save`."""
+        from knotwise.estimators.saving import save
+
+        save(self, path)
+
+    def _labelled_models(self) -> list[tuple[Any, GPRegressor]]:
         check_is_fitted(self)
         labels = (self.classes_[1:] if len(self.models_) == 1 else self.classes_).tolist()
-        return Summary(
-            "\n\n".join(
-                f"class {label!r}: {model.summary()}" for label, model in zip(labels, self.models_, strict=True)
-            )
-        )
+        return list(zip(labels, self.models_, strict=True))
 
     def _rows_for_models(self, X: Any) -> list[tuple[GPRegressor, Any]]:
         check_is_fitted(self)

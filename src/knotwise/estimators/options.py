@@ -23,7 +23,15 @@ from knotwise.likelihoods import Likelihood, likelihood_named
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
 
-__all__ = ["kernel_from", "likelihood_from", "nugget_from", "parameter_table", "power_from", "selector_from"]
+__all__ = [
+    "kernel_from",
+    "likelihood_from",
+    "lowest_target",
+    "nugget_from",
+    "parameter_table",
+    "power_from",
+    "selector_from",
+]
 
 POWERS = {"fic": 1.0, "vfe": 0.0}
 DEFAULT_APPROXIMATION = "vfe"
@@ -50,6 +58,14 @@ def power_from(approximation: Any) -> tuple[float, bool]:
 def likelihood_from(given: Any) -> Likelihood:
     """The likelihood by name or as an object."""
     return given if isinstance(given, Likelihood) else likelihood_named(given)
+
+
+def lowest_target(likelihood: Any) -> float:
+    """The lowest possible y; what is no likelihood has no limit here, because `fit` refuses it."""
+    try:
+        return likelihood_from(likelihood).support()[0]
+    except InvalidInputError:
+        return -np.inf
 
 
 def nugget_from(given: Any, likelihood: Likelihood) -> Nugget:
@@ -83,7 +99,7 @@ def selector_from(knots: Any, n_features: int) -> Selector:
     """The way to choose knots: an array is held, a number is optimised, a selector does as it likes."""
     if isinstance(knots, type):
         raise InvalidInputError(f"`knots` is the class {knots.__name__}; give an object, `{knots.__name__}(...)`.")
-    if hasattr(knots, "select"):
+    if hasattr(knots, "select") and not hasattr(knots, "__array__"):  # data frames have a `select` of their own
         if hasattr(knots, "n_knots"):
             check_count(knots.n_knots, "n_knots", least=1)
         return knots

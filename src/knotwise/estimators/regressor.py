@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import LatentGP
-from knotwise.estimators.options import likelihood_from
-from knotwise.estimators.validation import check_data, check_noise_variance, check_size
+from knotwise.estimators.observations import Observations
+from knotwise.estimators.options import likelihood_from, lowest_target
+from knotwise.estimators.validation import check_data, check_noise_variance, check_size, check_weights
 from knotwise.kernels.base import Kernel
 from knotwise.knots.problem import Selector
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.means import Mean
 from knotwise.optimize.base import Optimizer
+from knotwise.progress import FitEvent
 
 __all__ = ["GPRegressor"]
 
@@ -65,6 +68,13 @@ class GPRegressor(RegressorMixin, LatentGP):
         Threads; None is all cores. Results do not depend on it.
     block_size : int, optional
         Rows per block of work.
+    progress : "auto", True or False
+        A live line on stderr while a fit runs: "auto" in terminals and notebooks, when two seconds have passed.
+    callback : function, optional
+        Gets a `knotwise.progress.FitEvent` after each step; what it raises ends the fit.
+    checkpoint : folder, optional
+        Where finished steps are kept, so that a fit that was interrupted goes on at the next `fit` with the same data
+        and settings, and ends with the same bits. Removed when the fit is complete.
 
     Attributes
     ----------
@@ -102,6 +112,9 @@ class GPRegressor(RegressorMixin, LatentGP):
         random_state: Any = None,
         n_jobs: int | None = None,
         block_size: int | None = None,
+        progress: str | bool = "auto",
+        callback: Callable[[FitEvent], Any] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
@@ -118,18 +131,37 @@ class GPRegressor(RegressorMixin, LatentGP):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.block_size = block_size
+        self.progress = progress
+        self.callback = callback
+        self.checkpoint = checkpoint
 
-    def fit(self, X: Any, y: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None) -> GPRegressor:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        exposure: Any = None,
+        trials: Any = None,
+        noise_variance: Any = None,
+    ) -> GPRegressor:
         """Fit parameters and knots to the data.
 
-        `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
-        row, `noise_variance` the known noise of each row of Gaussian data.
+        `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
+        without it. So their size matters: weights that sum to 1 tell as much as one row. `exposure` is the weight
+        of each count (area, time, population), `trials` the number of trials of a binomial row, `noise_variance` the
+        known noise of each row of Gaussian data.
         """
         X, y = check_data(self, X, y)
         likelihood = likelihood_from(self.likelihood)
         size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
-        self._fit_latent(X, y, noise=self._known_noise(likelihood, noise_variance, len(X)), size=size)
+        noise = self._known_noise(likelihood, noise_variance, len(X))
+        self._fit_latent(Observations(X, y, noise, size, check_weights(sample_weight, len(X))))
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = lowest_target(self.likelihood) >= 0
+        return tags
 
     # -- the response -------------------------------------------------------------------------
 
@@ -163,6 +195,12 @@ class GPRegressor(RegressorMixin, LatentGP):
             return mean, cov
         response, response_variance = likelihood.response_moments(mean, variance, size)
         return (response, np.sqrt(response_variance)) if return_std else response
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None, trials: Any = None) -> float:
+        """R^2 of the predicted means, of counts at their `exposure` or `trials` if the data have them."""
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(y, self.predict(X, exposure=exposure, trials=trials), sample_weight=sample_weight))
 
     def predict_median(self, X: Any, exposure: Any = None, trials: Any = None) -> np.ndarray:
         """Posterior median of the mean response: its value at the posterior mean of f."""

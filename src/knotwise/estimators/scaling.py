@@ -28,15 +28,22 @@ class Scaling:
     y_scale: float
 
     @staticmethod
-    def of(X: np.ndarray, y: np.ndarray, standardize: str | bool, *, targets: bool = True) -> Scaling:
+    def of(
+        X: np.ndarray,
+        y: np.ndarray,
+        standardize: str | bool,
+        *,
+        targets: bool = True,
+        weights: np.ndarray | None = None,
+    ) -> Scaling:
         """Centre and scale from data: per column, one scale in common, or none; `targets` too, or not."""
         D = X.shape[1]
         if standardize is False:
             return Scaling(np.zeros(D), np.ones(D), 0.0, 1.0)
         if standardize not in ("columns", "common"):
             raise unknown_option("`standardize`, where it is not False,", standardize, ["columns", "common"])
-        centre = X.mean(0)
-        spread = _spread(X - centre)
+        centre = np.average(X, axis=0, weights=weights)
+        spread = _spread(X - centre, weights)
         if standardize == "common":
             positive = spread[spread > 0]
             spread = np.full(D, np.sqrt((positive**2).mean()) if len(positive) else 1.0)
@@ -46,8 +53,8 @@ class Scaling:
             return Scaling(centre, spread, 0.0, 1.0)
         if y.min() == y.max():
             return Scaling(centre, spread, float(y[0]), 1.0)
-        y_centre = float(y.mean())
-        y_scale = float(_spread((y - y_centre)[:, None])[0])
+        y_centre = float(np.average(y, weights=weights))
+        y_scale = float(_spread((y - y_centre)[:, None], weights)[0])
         if not 1e-150 < y_scale < 1e150:
             raise InvalidInputError(
                 f"The standard deviation of y is {y_scale:.1e}, so that its square is no number. Use other units."
@@ -124,8 +131,8 @@ class Scaling:
         )
 
 
-def _spread(centred: np.ndarray) -> np.ndarray:
+def _spread(centred: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Root mean square of each column, without over- or underflow."""
     largest = np.abs(centred).max(0)
     unit = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))))
-    return unit * np.sqrt(((centred / unit) ** 2).mean(0))
+    return unit * np.sqrt(np.average((centred / unit) ** 2, axis=0, weights=weights))

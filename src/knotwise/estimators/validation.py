@@ -17,6 +17,7 @@ __all__ = [
     "check_jobs",
     "check_noise_variance",
     "check_size",
+    "check_weights",
     "generator_from",
     "refuse_non_finite",
     "refuse_text",
@@ -88,6 +89,31 @@ def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray 
                 rows=bad,
             )
     return size
+
+
+def check_weights(given: Any, n_rows: int) -> np.ndarray | None:
+    """How often each row counts: one number of at least 0 per row, not all of them 0; a number is for all rows."""
+    if given is None:
+        return None
+    try:
+        weights = np.asarray(given, float)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"`sample_weight` must be numbers, one for each row, but is {given!r:.100}.") from None
+    weights = np.full(n_rows, float(weights)) if weights.ndim == 0 else weights
+    if weights.shape != (n_rows,):
+        raise InvalidInputError(
+            f"`sample_weight` must have one value for each of the {n_rows} rows, but has shape {weights.shape}."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise InvalidInputError(
+            f"`sample_weight` must be finite and not negative, but is {weights[bad[0]]:g} in row {bad[0]}"
+            f"{_and_more(len(bad))}. Drop these rows, or give them a weight of 0.",
+            rows=bad,
+        )
+    if not weights.any():
+        raise InvalidInputError("`sample_weight` is zero in every row, so there is nothing to fit.")
+    return weights
 
 
 def check_count(value: Any, name: str, *, least: int) -> int:

@@ -86,19 +86,19 @@ def sparse_gradient(projector: Projector, mode: Mode, jitter: Jitter) -> Gradien
         G = times_lower_transposed(V, T, out=left[:, : len(T)])  # LB^-1 V
         quad = np.einsum("nk,nk->n", G, G)  # (S9)
         W_bar = _precision_adjoint(model, sites, c, quad)
-        G *= -w[:, None]
-        left[:, len(T)] = a
+        G *= -block.weigh(w)[:, None]
+        left[:, len(T)] = block.weigh(a)
         t: np.ndarray | float = 0.0
         slope = 0.0  # of the mode in the first derivative of log p
         if mode.has_third:
             assert sites.third is not None
             V_delta = V @ delta
-            t = -sites.h * sites.third * W_bar - w * V_delta
-            left[:, -1] = t
+            moved = -sites.h * sites.third * W_bar - w * V_delta
+            left[:, -1], t = block.weigh(moved), moved
             slope = (power * c + model.nugget.variance) * t + V_delta
         reach = 0.5 * a * a + t * a + 0.5 * w * w * quad
         e = power * reach  # (S10): not negative for Gaussian data, so a symmetric product serves
-        c_bar = e - 0.5 * w
+        c_bar = block.weigh(e - 0.5 * w)
         Vk = V[:, :K]
         V_bar = times_lower(left, right, out=scratch("V_bar", (len(V), K)))  # [n, K]  (S11)
         V_bar -= scale_rows(Vk, 2.0 * c_bar, out=scratch("gram", (len(V), K)))
@@ -107,9 +107,9 @@ def sparse_gradient(projector: Projector, mode: Mode, jitter: Jitter) -> Gradien
             kernel.theta + model.kernel.diag_pullback(block.X, c_bar),
             kernel.Z,
             likelihood_gradient(model, block, sites.f, W_bar, slope),
-            _nugget_gradient(model, sites, reach, c),
-            float((a + t).sum()),
-            weighted_gram(Vk, e) if power > 0 else 0.0,
+            _nugget_gradient(model, block, sites, reach, c),
+            block.total(a + t),
+            weighted_gram(Vk, block.weigh(e)) if power > 0 else 0.0,
         )
 
     total = projector.sum(sums)
@@ -145,7 +145,7 @@ def likelihood_gradient(
     if block.noise_variance is not None:
         return np.zeros(model.likelihood.size)
     derivatives = model.likelihood.parameter_derivatives(block.y, f, block.sizes)
-    return np.array([(d.log_density - W_bar * d.second + slope * d.first).sum() for d in derivatives])
+    return np.array([block.total(d.log_density - W_bar * d.second + slope * d.first) for d in derivatives])
 
 
 def _precision_adjoint(model: Model, sites: Sites, c: np.ndarray, quad: np.ndarray) -> np.ndarray:
@@ -157,11 +157,11 @@ def _precision_adjoint(model: Model, sites: Sites, c: np.ndarray, quad: np.ndarr
     return W_bar
 
 
-def _nugget_gradient(model: Model, sites: Sites, reach: np.ndarray, c: np.ndarray) -> float:
+def _nugget_gradient(model: Model, block: Rows, sites: Sites, reach: np.ndarray, c: np.ndarray) -> float:
     if not model.nugget.size:
         return 0.0
     Wn = sites.W / (1.0 + sites.W * model.nugget.variance)
-    return float((reach - 0.5 * sites.w + 0.5 * (1.0 - model.power) * c * sites.w * Wn).sum())
+    return block.total(reach - 0.5 * sites.w + 0.5 * (1.0 - model.power) * c * sites.w * Wn)
 
 
 def _moved_curvature(mode: Mode, model: Model, i: int, block: Rows, seen: Projection) -> np.ndarray:
@@ -170,4 +170,4 @@ def _moved_curvature(mode: Mode, model: Model, i: int, block: Rows, seen: Projec
     G = times_lower_transposed(seen.V, mode.T)
     W_bar = _precision_adjoint(model, sites, seen.c, np.einsum("nk,nk->n", G, G))
     assert sites.third is not None
-    return (-sites.h * sites.third * W_bar) @ seen.V
+    return block.weigh(-sites.h * sites.third * W_bar) @ seen.V

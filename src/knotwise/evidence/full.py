@@ -29,19 +29,28 @@ def full_evidence(model: Model, rows: Rows, *, gradient: bool = True, start: np.
         return full_laplace_evidence(model, rows, gradient=gradient, start=start)
     K, pullback = prior_covariance(model, rows)
     noise = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
-    K.flat[:: len(K) + 1] += noise
+    K.flat[:: len(K) + 1] += rows.per_copy(noise)
     L = cholesky(K, overwrite=True)
     r = rows.y - model.mean.offset
     a = solve_factored(L, r)
-    value = -0.5 * float(len(rows) * LOG_2PI + log_det(L) + r @ a)
+    value = -0.5 * float(len(rows) * LOG_2PI + log_det(L) + r @ a) + _within_copies(rows, noise)
     state = FullState(model, rows, a, RootPrecision(L, None))
     if not gradient:
         return Evidence(value, None, None, state)
     K_bar = half_inverse_without(L, a)  # with the other sign; the kernel is symmetric, so it need not be
-    known = rows.noise_variance is not None
-    noise_bar = 0.0 if known else -float(K_bar.trace()) * model.likelihood.value("noise_variance")
+    noise_bar = 0.0
+    if rows.noise_variance is None:
+        noise_bar = -float(np.sum(rows.per_copy(K_bar.diagonal()))) * float(noise) - 0.5 * (rows.count - len(rows))
     theta_bar = assemble_gradient(model, -pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))
     return Evidence(value, theta_bar, None, state)
+
+
+def _within_copies(rows: Rows, noise: np.ndarray | float) -> float:
+    """What the copies of rows add to the log density of their means: equal values, so no differences  (S18)."""
+    if rows.weights is None:
+        return 0.0
+    spare = rows.weights - 1.0
+    return -0.5 * float((spare * (LOG_2PI + np.log(noise)) + np.log(rows.weights)).sum())
 
 
 def check_full_size(n_rows: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from knotwise.evidence.adjoint import assemble_gradient, likelihood_gradient
@@ -30,15 +32,16 @@ class FullSearch:
         y, f, size = self.rows.y, self.model.mean.offset + self.tried_latent, self.rows.sizes
         likelihood = self.model.likelihood
         self.tried_derivatives = likelihood.derivatives(y, f, size)
-        self.tried_W = -self.tried_derivatives.second if true_curvature else likelihood.fisher(y, f, size)
-        log_density = float(likelihood.log_density(y, f, size).sum())
+        W = -self.tried_derivatives.second if true_curvature else likelihood.fisher(y, f, size)
+        self.tried_W = self.rows.weigh(W)
+        log_density = self.rows.total(likelihood.log_density(y, f, size))
         self.tried_psi = log_density - 0.5 * float(self.tried_a @ self.tried_latent)
         return self.tried_psi, float(self.slack @ self.step_latent)
 
     def accept(self) -> None:
         self.a, self.latent, self.psi = self.tried_a, self.tried_latent, self.tried_psi
         self.derivatives, self.W = self.tried_derivatives, self.tried_W
-        self.slack = self.derivatives.first - self.a
+        self.slack = self.rows.weigh(self.derivatives.first) - self.a
         self.step_a = self.step_latent = np.zeros(len(self.a))
         self.accepted = True
 
@@ -61,13 +64,15 @@ def full_laplace_evidence(
     search, converged = search_mode(lambda first: FullSearch(model, rows, P, first), start)
     precision = search.precision()
     a, f = search.a, model.mean.offset + search.latent
-    value = search.psi - 0.5 * precision.log_det
+    copies = _copies(model, rows, search.W)
+    value = search.psi - 0.5 * precision.log_det + copies.value
     state = FullState(model, rows, a, precision)
     if not gradient:
         return Evidence(value, None, None, state, a, converged)
 
     W_bar = -0.5 * (P.diagonal() - precision.explained(P))  # half the posterior variance of f
-    moved = -search.derivatives.third * W_bar
+    W_bar += copies.W_bar
+    moved = -rows.weigh(search.derivatives.third) * W_bar
     t = moved - precision.apply(P @ moved)
     P_bar = np.multiply.outer(a + t, 0.5 * a)
     P_bar += np.multiply.outer(a, 0.5 * t)
@@ -78,7 +83,29 @@ def full_laplace_evidence(
         model,
         pullback(P_bar).theta,
         likelihood_gradient(model, rows, f, W_bar, P @ t),
-        float(P_bar.trace()),
+        float(np.sum(rows.per_copy(P_bar.diagonal()))) + copies.nugget_bar,
         float((a + t).sum()),
     )
     return Evidence(value, theta_bar, None, state, a, converged)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """What the nuggets of copies add to the log evidence of their means, and its gradient, in W for each copy (L23)."""
+
+    value: float = 0.0
+    W_bar: np.ndarray | float = 0.0
+    nugget_bar: float = 0.0
+
+
+def _copies(model: Model, rows: Rows, W: np.ndarray) -> Copies:
+    nugget = model.nugget.variance
+    if rows.weights is None or not nugget:
+        return Copies()
+    spare, W = rows.weights - 1.0, W / rows.weights
+    h = 1.0 / (1.0 + W * nugget)
+    return Copies(
+        0.5 * float((spare * np.log(h)).sum()),
+        -0.5 * nugget * (spare / rows.weights) * h,
+        -0.5 * float((spare * W * h).sum()),
+    )

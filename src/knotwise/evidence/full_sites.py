@@ -23,11 +23,14 @@ __all__ = ["FullState", "Precision", "RootPrecision", "SignedPrecision", "prior_
 
 
 def prior_covariance(model: Model, rows: Rows) -> tuple[np.ndarray, Pullback]:
-    """P, the prior covariance of the latent values (with nugget and mean basis), and the kernel's pullback."""
+    """P, the prior covariance of the latent values (with nugget and mean basis), and the kernel's pullback.
+
+    A row that counts more than once is the mean of its copies, over which the nugget averages out (L23).
+    """
     value, pullback = model.kernel.value_and_pullback(rows.X, rows.X)
     P = value.copy()
     if model.nugget.variance:
-        P.flat[:: len(P) + 1] += model.nugget.variance
+        P.flat[:: len(P) + 1] += rows.per_copy(model.nugget.variance)
     if rows.basis.shape[1]:
         P += rows.basis @ rows.basis.T
     return P, pullback

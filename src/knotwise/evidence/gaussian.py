@@ -71,11 +71,11 @@ def gaussian_mode(projector: Projector) -> GaussianMode:
 
     def sums(i: int, block: Rows, seen: Projection) -> EvidenceSums:
         W, r = precision(model, block), block.y - model.mean.offset
-        w = W * damping(model, W, seen.c)
+        w = block.weigh(W * damping(model, W, seen.c))
         wr = w * r
-        log_W = len(block) * np.log(W) if np.ndim(W) == 0 else np.log(W).sum()
+        log_W = block.count * float(np.log(W)) if np.ndim(W) == 0 else block.total(np.log(W))
         return EvidenceSums(
-            weighted_gram(seen.V, w), wr @ seen.V, float(wr @ r), float(log_W) - trace_term(model, W, seen.c)
+            weighted_gram(seen.V, w), wr @ seen.V, float(wr @ r), log_W - trace_term(model, block, W, seen.c)
         )
 
     total = projector.sum(sums)
@@ -85,6 +85,6 @@ def gaussian_mode(projector: Projector) -> GaussianMode:
     T = invert_lower(LB)
     gamma = T.T @ (T @ total.projected)  # (S6)
     quadratic = total.quadratic - total.projected @ gamma
-    n_rows = len(projector.rows)
+    n_rows = projector.rows.count
     value = 0.5 * float(total.log_precision - n_rows * LOG_2PI - log_det(LB) - quadratic)  # (S7)
     return GaussianMode(model, value, total.gram, T, gamma)

@@ -39,7 +39,7 @@ class NewtonSums:
 
 @dataclass
 class RowState:
-    """Per row, at one point of the search: a, f, residual gradient, h b, w, W and third derivative."""
+    """Per row counted once, at one point of the search: a, f, residual gradient, h b, w, W and third derivative."""
 
     a: np.ndarray
     f: np.ndarray
@@ -92,7 +92,7 @@ class SparseSearch:
 
     def _project_start(self, i: int, block: Rows, seen: Projection) -> np.ndarray:
         assert self.start is not None
-        return self.start[self.projector.slices[i]] @ seen.V  # V a of a warm start
+        return block.weigh(self.start[self.projector.slices[i]]) @ seen.V  # V a of a warm start
 
     def evaluate(self, step: float, *, true_curvature: bool) -> tuple[float, float]:
         self.gamma_tried = self.gamma + step * (self.target - self.gamma)
@@ -141,12 +141,12 @@ class SparseSearch:
         hb = h * (W * latent + d.first)
         self.tried[i] = RowState(a, f, d.first - a, hb, w, W, d.third)
         return NewtonSums(
-            weighted_gram(V, w),
-            hb @ V,
-            float(likelihood.log_density(block.y, f, block.sizes).sum()),
-            float((lam * a) @ a),
-            0.0 if old is None or step == 0.0 else float(old.slack @ (f - old.f)) / step,
-            trace_term(model, W, c),
+            weighted_gram(V, block.weigh(w)),
+            block.weigh(hb) @ V,
+            block.total(likelihood.log_density(block.y, f, block.sizes)),
+            float(block.weigh(lam * a) @ a),
+            0.0 if old is None or step == 0.0 else float(block.weigh(old.slack) @ (f - old.f)) / step,
+            trace_term(model, block, W, c),
         )
 
 

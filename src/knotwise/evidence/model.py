@@ -21,7 +21,8 @@ __all__ = ["Evidence", "Jitter", "Model", "Rows"]
 class Rows:
     """Data: inputs X [N, D], targets y [N], known noise variance per row [N] or None, mean basis [N, p].
 
-    `size` [N] is the exposure or the number of trials of each row, or None.
+    `size` [N] is the exposure or the number of trials of each row, or None. `weights` [N], positive, say how often each
+    row counts, or None where each counts once: a row of weight 2 is the row twice (S18).
     """
 
     X: np.ndarray
@@ -29,24 +30,46 @@ class Rows:
     noise_variance: np.ndarray | None
     basis: np.ndarray
     size: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.X)
 
     def __getitem__(self, rows: slice | np.ndarray) -> Rows:
-        noise, size = self.noise_variance, self.size
+        noise, size, weights = self.noise_variance, self.size, self.weights
         return Rows(
             self.X[rows],
             self.y[rows],
             None if noise is None else noise[rows],
             self.basis[rows],
             None if size is None else size[rows],
+            None if weights is None else weights[rows],
         )
 
     @property
     def sizes(self) -> np.ndarray | float:
         """The size of each row, 1 where the data say nothing."""
         return 1.0 if self.size is None else self.size
+
+    @property
+    def count(self) -> int | float:
+        """Number of rows, each as often as it counts; a fraction only where the weights add to one."""
+        if self.weights is None:
+            return len(self.X)
+        total = float(self.weights.sum())
+        return int(total) if total.is_integer() else total
+
+    def weigh(self, terms: np.ndarray) -> np.ndarray:
+        """Terms of the rows, [n], each as often as its row counts."""
+        return terms if self.weights is None else self.weights * terms
+
+    def per_copy(self, terms: np.ndarray | float) -> np.ndarray | float:
+        """Terms of the rows, [n], divided by how often each counts: of a variance, that of the mean of copies."""
+        return terms if self.weights is None else terms / self.weights
+
+    def total(self, terms: np.ndarray) -> float:
+        """Sum of terms of the rows, [n], each as often as its row counts."""
+        return float(self.weigh(terms).sum())
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.projection import KEEP_BYTES, Projection, Projector
 from knotwise.numerics.blocks import Executor, Serial
 from knotwise.numerics.linalg import times_lower_transposed
+from knotwise.numerics.weighted import weighted_quantile
 
 __all__ = ["RowScores", "drop_losses", "rank_one_gains", "row_scores"]
 
@@ -24,7 +25,7 @@ CANDIDATES_AT_ONCE = 512
 class RowScores:
     """Per row: residual prior variance c, latent posterior variance v, and site precision W; and the evidence.
 
-    `start` is the mode from which a neighbouring evaluation may start.
+    `start` is the mode from which a neighbouring evaluation may start, `weights` how often each row counts.
     """
 
     c: np.ndarray
@@ -33,6 +34,7 @@ class RowScores:
     value: float
     nugget: float
     start: np.ndarray | None
+    weights: np.ndarray | None = None
 
     @property
     def share(self) -> float:
@@ -40,17 +42,21 @@ class RowScores:
 
         At the right parameters the latent AUKL is about 0.58 share^2 for knots on rows, and less for moved ones.
         """
-        return float((self.c / np.maximum(self.v, np.finfo(float).tiny)).mean())
+        return float(np.average(self._shares, weights=self.weights))
 
     @property
     def largest_share(self) -> float:
         """The unexplained share that one row in a hundred exceeds."""
-        return float(np.quantile(self.c / np.maximum(self.v, np.finfo(float).tiny), 0.99))
+        return weighted_quantile(self._shares, 0.99, self.weights)
 
     @property
     def residual_information(self) -> float:
         """Nats per row that the data could still say about what the knots leave open."""
-        return float(0.5 * (self.W / (1.0 + self.W * self.nugget) * self.c).mean())
+        return float(0.5 * np.average(self.W / (1.0 + self.W * self.nugget) * self.c, weights=self.weights))
+
+    @property
+    def _shares(self) -> np.ndarray:
+        return self.c / np.maximum(self.v, np.finfo(float).tiny)
 
 
 def row_scores(
@@ -76,7 +82,7 @@ def row_scores(
         return 0
 
     projector.sum(fill)
-    return RowScores(c, v, W, mode.value, model.nugget.variance, mode.start)
+    return RowScores(c, v, W, mode.value, model.nugget.variance, mode.start, rows.weights)
 
 
 @dataclass
@@ -117,8 +123,13 @@ def _along(projector: Projector, mode: Mode, direction: Callable[[Rows, Projecti
         if model.power > 0:
             G = times_lower_transposed(seen.V, mode.T)
             c_bar = c_bar + 0.5 * model.power * (a * a + w * w * np.einsum("nk,nk->n", G, G))
-        w_nu = w[:, None] * nu
-        return DirectionSums(seen.V.T @ w_nu, np.einsum("nm,nm->m", w_nu, nu), a @ nu, c_bar @ (nu * nu))
+        w_nu = block.weigh(w)[:, None] * nu
+        return DirectionSums(
+            seen.V.T @ w_nu,
+            np.einsum("nm,nm->m", w_nu, nu),
+            block.weigh(a) @ nu,
+            block.weigh(c_bar) @ (nu * nu),
+        )
 
     total = projector.sum(sums)
     G = mode.T @ total.projected

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.evidence.model import Model
+from knotwise.evidence.model import Model, Rows
 
 __all__ = ["Sites", "damping", "trace_term"]
 
 
 @dataclass(frozen=True)
 class Sites:
-    """Per row of a block: W the precision of the site, h and w = W h damped by what the knots leave open (S4),
-    a = (prior precision) (f - m), f the mode, and the third derivative of log p there (None where it is 0).
+    """Per row of a block, counted once: W the precision of the site, h and w = W h damped by what the knots leave
+    open (S4), a = (prior precision) (f - m), f the mode, and the third derivative of log p there (None where it is 0).
     """
 
     W: np.ndarray | float
@@ -30,15 +30,14 @@ def damping(model: Model, W: np.ndarray | float, c: np.ndarray) -> np.ndarray:
     return 1.0 / (1.0 + W * (model.power * c + model.nugget.variance))
 
 
-def trace_term(model: Model, W: np.ndarray | float, c: np.ndarray) -> float:
+def trace_term(model: Model, block: Rows, W: np.ndarray | float, c: np.ndarray) -> float:
     """Sum of what the residual variance costs: -log h, and twice the penalty of a power below one (S7)."""
     nugget, power = model.nugget.variance, model.power
     if nugget == 0.0:  # both are multiples of log1p(alpha W c); the limit alpha -> 0 is W c
         Wc = W * c
-        return float((np.log1p(power * Wc) / power).sum() if power > 0 else Wc.sum())
+        return block.total(np.log1p(power * Wc) / power if power > 0 else Wc)
     Wn = W / (1.0 + W * nugget)
-    cost = np.log1p(W * (power * c + nugget)).sum()
+    cost = block.total(np.log1p(W * (power * c + nugget)))
     if power == 1.0:
-        return float(cost)
-    penalty = (np.log1p(power * Wn * c) / power).sum() if power > 0 else (Wn * c).sum()
-    return float(cost + (1.0 - power) * penalty)
+        return cost
+    return cost + (1.0 - power) * block.total(np.log1p(power * Wn * c) / power if power > 0 else Wn * c)

@@ -13,11 +13,11 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.evidence.scores import RowScores
-from knotwise.knots.initial import kmeans
+from knotwise.knots.initial import count_distinct, kmeans
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.proposals import check_at_least
-from knotwise.knots.signal import find_signal
+from knotwise.knots.signal import WEAK_KNOTS, find_signal
 from knotwise.knots.start import starting_theta
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import OptimizeResult
@@ -27,12 +27,14 @@ __all__ = ["Auto"]
 
 DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
 BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
-BIG_ENOUGH, TOO_FEW = 0.01, 0.12  # share at which settled parameters are the exact GP's, and at which they are not
+BIG_ENOUGH = {True: 0.03, False: 0.015}  # share at which parameters are settled; less where precisions follow them
+TOO_FEW = 0.12  # share at which parameters are not the exact GP's
 WORST_SHARE = 0.45  # share that one row in a hundred may exceed: standard deviations there are a fifth too wide
 FIRST_SHARE = 0.5  # share at which the few knots start to move
 GROWTH, QUICK_GROWTH = 1.25, 1.6  # of the number of knots between two looks at the share
 SETTLED = 0.05  # change of log parameters below which they are settled
 NO_SIGNAL_KNOTS = 5
+DOUBTFUL_GAIN = 2.3  # nats: ten to one
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
 CONFIRMED = 4  # cheapest knots whose loss is computed exactly before one is dropped
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
@@ -66,7 +68,7 @@ class Auto:
                 raise InvalidInputError(f"`{name}` is {value!r}; it must be a number from {low:g} to {high:g}.")
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
-        trace = KnotTrace()
+        trace = problem.new_trace()
         if len(problem.rows) <= FEW_ROWS:
             return self._every_row(problem, rng, trace)
         small, theta = problem, problem.table.theta
@@ -109,6 +111,7 @@ class Auto:
             fic = replace(fic, optimizer=LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2))
         W = _first_precisions(fic, theta)
         Z = np.empty((0, 0))
+        enough = BIG_ENOUGH[problem.model.likelihood.conjugate]
         for round_ in range(4):
             first = len(Z) if round_ else 10
             Z, scores, capped = self._grow(
@@ -124,14 +127,14 @@ class Auto:
                 "parameters",
                 len(Z),
                 stage.result.value,
-                n_rows=len(fic.rows),
+                n_rows=fic.rows.count,
                 share=scores.share,
                 residual_information=scores.residual_information,
                 theta=theta,
                 note=f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale",
             )
             # knots that explain enough at the new parameters need not be chosen again for them
-            if problem.optimizer is None or capped or scores.share < BIG_ENOUGH or (round_ and moved < SETTLED):
+            if problem.optimizer is None or capped or scores.share < enough or (round_ and moved < SETTLED):
                 break
         return theta, Z, capped and scores.share > TOO_FEW
 
@@ -157,7 +160,7 @@ class Auto:
         )
         stage = fic.optimize(theta, Z, rng)
         trace.add(
-            "refine", len(Z), stage.result.value, theta=stage.theta, note=f"parameters on all {len(fic.rows)} rows"
+            "refine", len(Z), stage.result.value, theta=stage.theta, note=f"parameters on all {fic.rows.count} rows"
         )
         return stage.theta
 
@@ -186,7 +189,7 @@ class Auto:
             if scores.share < share or len(rows) < n:
                 return Z, scores, False
             if n >= cap:
-                return Z, scores, True
+                return Z, scores, cap < len(X)  # a knot on every row: what is left is the jitter
             growth = QUICK_GROWTH if quick and scores.share > FIRST_SHARE else GROWTH
             n = min(max(int(n * growth), n + 1), cap)
 
@@ -196,12 +199,12 @@ class Auto:
         W = _first_precisions(problem, theta)
         Z, scores, _ = self._grow(problem, theta, W, FIRST_SHARE, self._cap(problem))
         trace.add(
-            "start", len(Z), scores.value, n_rows=len(problem.rows), share=scores.share, note="knots on rows, few"
+            "start", len(Z), scores.value, n_rows=problem.rows.count, share=scores.share, note="knots on rows, few"
         )
         return Z
 
     def _move(
-        self, problem: Problem, theta: np.ndarray, Z: np.ndarray, trace: KnotTrace, iterations: int = 25
+        self, problem: Problem, theta: np.ndarray, Z: np.ndarray, trace: KnotTrace, iterations: int = 12
     ) -> tuple[np.ndarray, float]:
         """Move the knots by VFE at fixed parameters; add some where much is unexplained; until little is."""
         vfe = replace(
@@ -219,15 +222,23 @@ class Auto:
                 "move",
                 len(Z),
                 stage.result.value,
-                n_rows=len(vfe.rows),
+                n_rows=vfe.rows.count,
                 share=scores.share,
                 residual_information=scores.residual_information,
                 note=f"VFE at fixed parameters, {stage.result.evaluations} evaluations",
             )
-            if (scores.share < self.share and scores.largest_share < WORST_SHARE) or len(Z) >= cap:
+            if scores.share < self.share and scores.largest_share < WORST_SHARE:
                 return Z, scores.share
-            more = 0.25 if scores.share > 2 * self.share else 0.12
-            n_new = min(max(2, int(more * len(Z))), cap - len(Z))
+            wanted = len(Z) + max(2, int((0.25 if scores.share > 2 * self.share else 0.12) * len(Z)))
+            places = count_distinct(vfe.rows.X, wanted)
+            if places < wanted and places <= cap:  # a knot at every place leaves nothing open
+                Z = np.unique(vfe.rows.X, axis=0)
+                scores = vfe.scores(theta, Z, vfe.choose_jitter(theta, Z))
+                trace.add("every place", len(Z), scores.value, n_rows=vfe.rows.count, share=scores.share)
+                return Z, scores.share
+            if len(Z) >= cap:
+                return Z, scores.share
+            n_new = min(wanted, cap) - len(Z)
             pivots = Pivots(vfe.model.with_theta(theta).kernel, vfe.rows.X, 1.0 / scores.v, Z)
             new = vfe.rows.X[pivots.extend(n_new)]
             if not len(new):  # the rows are determined by the knots: what is left is rounding
@@ -257,7 +268,7 @@ class Auto:
             Z, kept_value, dropped = np.delete(Z, cheapest[best], axis=0), without[best], dropped + 1
         if dropped:
             note = f"{dropped} knots dropped at less than {self.tolerance:g} nats each"
-            trace.add("prune", len(Z), kept_value, n_rows=len(problem.rows), note=note)
+            trace.add("prune", len(Z), kept_value, n_rows=problem.rows.count, note=note)
         return Z
 
     # -- ends -------------------------------------------------------------------------------------
@@ -273,12 +284,20 @@ class Auto:
     def _without_signal(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace, note: str
     ) -> Selection:
-        """A few knots, and the better of two fits: from the start, and from where the search for signal ended."""
-        Z = kmeans(problem.rows.X, problem.rows.y, NO_SIGNAL_KNOTS, rng)
+        """A few knots, and the better of two fits: from the start, and from where the search for signal ended.
+
+        A doubtful signal, which chance could have made, is kept if some more knots hold it and make the data ten
+        times as likely.
+        """
+        X, y, cap = problem.rows.X, problem.rows.y, self._cap(problem)
         plain = replace(problem, n_restarts=0, memory={})
-        stages = [plain.optimize(start, Z, rng) for start in (problem.table.theta, theta)]
-        best = max(stages, key=lambda stage: stage.result.value)
-        return self._finish(problem, best.theta, Z, trace, reason=f"no signal found: {note}; {len(Z)} knots kept")
+        Z = kmeans(X, y, min(NO_SIGNAL_KNOTS, cap), rng)
+        best = max((plain.optimize(start, Z, rng) for start in (problem.table.theta, theta)), key=_value)
+        doubtful = plain.optimize(theta, kmeans(X, y, min(WEAK_KNOTS, cap), rng), rng)
+        found = "no signal found"
+        if _value(doubtful) > _value(best) + DOUBTFUL_GAIN:
+            best, found = doubtful, "a doubtful signal"
+        return self._finish(problem, best.theta, best.Z, trace, reason=f"{found}: {note}; {len(best.Z)} knots kept")
 
     def _finish(
         self,
@@ -310,6 +329,10 @@ class Auto:
         norm = float(np.abs(evidence.gradient[problem.free]).max(initial=0.0))
         result = OptimizeResult(evidence.value, theta, len(trace), norm, True, reason, np.array([evidence.value]))
         return Selection(theta, Z, jitter, result, reason, trace=trace)
+
+
+def _value(stage: Stage) -> float:
+    return stage.result.value
 
 
 def _subset(problem: Problem, n_rows: int, rng: np.random.Generator) -> Problem:

@@ -21,7 +21,6 @@ from knotwise.knots.proposals import (
     distinct_row_numbers,
 )
 from knotwise.knots.start import starting_theta
-from knotwise.knots.trace import KnotTrace
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.optimize.adadelta import Adadelta
 from knotwise.optimize.base import Optimizer, OptimizeResult
@@ -134,7 +133,7 @@ class Growth:
     """A selection under way: the stage reached, the rows that may become knots, and the trace."""
 
     def __init__(self, settings: OneAtATime, problem: Problem, rng: np.random.Generator) -> None:
-        self.settings, self.trace, self.rng = settings, KnotTrace(), rng
+        self.settings, self.trace, self.rng = settings, problem.new_trace(), rng
         self.proposal = settings.proposal or BayesOpt()
         self.released = problem
         hold = settings.hold_until
@@ -217,15 +216,19 @@ class Growth:
 
     def _propose(self, state: GrowthState) -> tuple[GrowthState, Proposed]:
         """The proposal, and the state before it: under a larger jitter only where no proposal could be evaluated."""
-        proposed = self.proposal.propose(state, self.rng)
+        proposed = self._ask(state)
         while not np.isfinite(proposed.value) and self.problem.jitter is None:
             jitter = Jitter(10 * state.jitter.relative, state.jitter.points)
             if jitter.relative > LARGEST_JITTER * 1.01:
                 break
             value = self.problem.evaluate(state.theta, state.Z, jitter, gradient=False).value
             state = replace(state, jitter=jitter, value=value)
-            proposed = self.proposal.propose(state, self.rng)
+            proposed = self._ask(state)
         return state, proposed
+
+    def _ask(self, state: GrowthState) -> Proposed:
+        inputs = ("proposal", state.theta, state.Z, state.jitter, state.value, state.rows)
+        return self.problem.recall(inputs, lambda: self.proposal.propose(state, self.rng), (Proposed,), self.rng)
 
     def _optimize(self, state: GrowthState, proposed: Proposed) -> Stage:
         """Optimise the new knot and the parameters; older knots stay, and so does the jitter."""
@@ -258,7 +261,7 @@ class Growth:
     def _all_noise(self) -> bool:
         """Whether the prior variance of f is nothing against the noise, so that no knot can matter."""
         prior = self.problem.model.with_theta(self.stage.theta).kernel.diag(self.problem.rows.X)
-        return float((self.scores.W * prior).mean()) < SMALLEST_SIGNAL
+        return float(np.average(self.scores.W * prior, weights=self.scores.weights)) < SMALLEST_SIGNAL
 
     # -- bookkeeping ----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,17 +13,21 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.scores import RowScores, drop_losses, rank_one_gains, row_scores
 from knotwise.knots.initial import Initial, checked_knots, initial_knots
-from knotwise.knots.trace import KnotTrace
+from knotwise.knots.journal import Journal
+from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order
 from knotwise.numerics.parameters import ParameterTable
+from knotwise.numerics.weighted import mean_and_variance
 from knotwise.optimize.base import Optimizer, OptimizeResult
 
-__all__ = ["Problem", "Selection", "Selector", "Stage"]
+__all__ = ["Problem", "Selection", "Selector", "Stage", "Watch"]
 
 BOX_MARGIN = 0.1  # knots stay inside the data's box plus this share of its range on each side
 REDUNDANT_SHARE = 1e-8  # conditional variance, relative to the prior's, below which a knot serves no function
 RESTART_SPREAD = 1.5  # standard deviation of a restart's parameters about the start, on the log scale
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,18 @@ class Selection:
     knots_as_given: np.ndarray | None = None  # the user's own array, in the user's units
 
 
+class Watch(Protocol):
+    """Somebody who follows a fit."""
+
+    def tick(self, n_knots: int, value: float, n_rows: int | float) -> None:
+        """The evidence was evaluated, with so many knots, on so many rows."""
+        ...
+
+    def step(self, step: KnotStep) -> None:
+        """A step of the selection was recorded."""
+        ...
+
+
 class Selector(Protocol):
     """Anything that chooses knots for a problem."""
 
@@ -62,7 +78,8 @@ class Problem:
     """Data, model, bounds and optimiser of one fit, in the units of the engine.
 
     `given` marks the parameters to which the user gave a value; the others may start elsewhere. `memory` holds the
-    last mode of the latent function, from which the search for the next one starts.
+    last mode of the latent function, from which the search for the next one starts. A `journal` keeps finished steps
+    for a fit that is interrupted, and a `watch` follows the fit.
     """
 
     model: Model
@@ -77,6 +94,8 @@ class Problem:
     full: bool = False
     scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
     memory: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    journal: Journal | None = field(default=None, repr=False)
+    watch: Watch | None = field(default=None, repr=False)
 
     @property
     def free(self) -> np.ndarray:
@@ -97,7 +116,8 @@ class Problem:
     @cached_property
     def typical_points(self) -> np.ndarray:
         """Two points that stand for the inputs' size, whatever their order."""
-        centre, spread = self.rows.X.mean(0), self.rows.X.std(0)
+        centre, variance = mean_and_variance(self.rows.X, self.rows.weights)
+        spread = np.sqrt(variance)
         return np.vstack([centre - spread, centre + spread])
 
     def evaluate(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter | None, *, gradient: bool = True) -> Evidence:
@@ -115,6 +135,8 @@ class Problem:
             )
         if evidence.start is not None and evidence.converged:
             self.memory["start"] = evidence.start
+        if self.watch is not None:
+            self.watch.tick(len(Z), evidence.value, self.rows.count)
         return evidence
 
     def _way(self, jitter: Jitter) -> dict[str, Any]:
@@ -171,7 +193,7 @@ class Problem:
             shift = RESTART_SPREAD * rng.standard_normal(len(theta)) if restart else 0.0
             start = np.where(self.free, np.clip(theta + shift, bounds[:, 0], bounds[:, 1]), theta)
             try:
-                stage = self._optimize_once(self._with_enough_noise(start, Z), Z, move)
+                stage = self._optimize_from(start, Z, move)
             except KnotwiseError as error:
                 errors.append(error)
                 continue
@@ -180,6 +202,34 @@ class Problem:
         if best is None:
             raise errors[0]
         return replace(best, failed_restarts=len(errors))
+
+    def _optimize_from(self, start: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+        return self.recall(
+            ("stage", start, Z, move),
+            lambda: self._optimize_once(self._with_enough_noise(start, Z), Z, move),
+            (Stage, Jitter, OptimizeResult),
+        )
+
+    def recall(
+        self,
+        inputs: tuple[Any, ...],
+        compute: Callable[[], Result],
+        types: tuple[type, ...],
+        rng: np.random.Generator | None = None,
+    ) -> Result:
+        """Compute a step, or take its result from the journal, where it is kept from before an interruption.
+
+        `inputs` are all that the step depends on beside the problem and the generator, and begin with its name; `types`
+        are the dataclasses of which its result is made.
+        """
+        if self.journal is None:
+            return compute()
+        own = (self.rows, self.table, self.model.power, self.full, self.optimizer, self.jitter, self.block_size)
+        return self.journal.recall((*inputs, *own), compute, types=types, memory=self.memory, rng=rng)
+
+    def new_trace(self) -> KnotTrace:
+        """An empty record of a selection, whose steps the watch is told."""
+        return KnotTrace(None if self.watch is None else self.watch.step)
 
     def _with_enough_noise(self, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:
         """Start with more noise, ten times as much and again, for as long as that raises the evidence.

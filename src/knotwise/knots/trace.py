@@ -24,7 +24,7 @@ class KnotStep:
     n_knots: int
     evidence: float
     seconds: float
-    n_rows: int | None = None  # of the rows that the step saw, where they were not all
+    n_rows: int | float | None = None  # how many the step saw, each as often as it counts; None for all of them
     n_tried: int = 0
     chosen: np.ndarray | None = None
     gain: float = np.nan
@@ -34,19 +34,26 @@ class KnotStep:
     note: str = ""
     tried: np.ndarray | None = field(default=None, repr=False)
 
+    def evidence_in_units(self, n_rows: int | float, shift: float) -> float:
+        """The log evidence shifted by so much per row, of `n_rows` where the step saw all; a gain stays."""
+        return self.evidence + (0.0 if self.action == "signal" else shift * (self.n_rows or n_rows))
+
 
 class KnotTrace:
     """The steps of a selection in order, and the reason of its stop in words."""
 
-    def __init__(self) -> None:
+    def __init__(self, listener: Callable[[KnotStep], None] | None = None) -> None:
         self.steps: list[KnotStep] = []
         self.stop_reason = ""
+        self.listener = listener  # is told each step
         self._started = time.perf_counter()
 
     def add(self, action: str, n_knots: int, evidence: float, **details: Any) -> KnotStep:
         """Record a step; seconds count from the beginning of the selection."""
         step = KnotStep(action, n_knots, float(evidence), time.perf_counter() - self._started, **details)
         self.steps.append(step)
+        if self.listener is not None:
+            self.listener(step)
         return step
 
     def __len__(self) -> int:
@@ -58,14 +65,14 @@ class KnotTrace:
     def __getitem__(self, i: int) -> KnotStep:
         return self.steps[i]
 
-    def in_units(self, n_rows: int, shift: float, knots: Callable[[np.ndarray], np.ndarray]) -> KnotTrace:
+    def in_units(self, n_rows: int | float, shift: float, knots: Callable[[np.ndarray], np.ndarray]) -> KnotTrace:
         """The same trace with log evidences shifted by so much per row, and knots in other units; gains stay."""
         new = KnotTrace()
         new.stop_reason = self.stop_reason
         new.steps = [
             replace(
                 step,
-                evidence=step.evidence + (0.0 if step.action == "signal" else shift * (step.n_rows or n_rows)),
+                evidence=step.evidence_in_units(n_rows, shift),
                 chosen=None if step.chosen is None else knots(step.chosen),
                 tried=None if step.tried is None else knots(step.tried),
             )

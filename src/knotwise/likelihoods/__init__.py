@@ -50,6 +50,6 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {
 
 def likelihood_named(name: str) -> Likelihood:
     """Return the likelihood of this name with its parameters left to the data."""
-    if name not in LIKELIHOODS:
+    if not isinstance(name, str) or name not in LIKELIHOODS:
         raise unknown_option("`likelihood`", name, LIKELIHOODS)
     return LIKELIHOODS[name]()

@@ -123,9 +123,12 @@ class Likelihood(Part):
         """Refuse targets that the likelihood cannot have, with the row and the value; return them as floats."""
         return y
 
-    def constant_start(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> float:
-        """A good constant f for these data: the intercept of a model without inputs."""
-        return float(np.mean(y))
+    def constant_start(self, y: np.ndarray, size: np.ndarray | float = 1.0, weights: np.ndarray | None = None) -> float:
+        """A good constant f for these data: the intercept of a model without inputs.
+
+        `weights` [n] say how often each row counts; one's own likelihood may do without them.
+        """
+        return float(np.average(y, weights=weights))
 
     def start(self, variance: float) -> Likelihood:
         """Return the likelihood with every parameter that is None set, for data with this variance of y."""

@@ -90,8 +90,9 @@ class Bernoulli(Likelihood):
         )
         return y
 
-    def constant_start(self, y, size=1.0):
-        n, ones = np.size(y), float(np.sum(y))
+    def constant_start(self, y, size=1.0, weights=None):
+        counted = np.ones(np.shape(y)) if weights is None else weights
+        n, ones = float(np.sum(counted)), float(np.sum(counted * y))
         smooth = 0.5 if ones in (0, n) else 0.0  # else the intercept is infinite
         return float(self.latent_of_mean((ones + smooth) / (n + 2 * smooth)))
 

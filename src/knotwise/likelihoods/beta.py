@@ -121,8 +121,9 @@ class Beta(Likelihood):
         refuse_rows(~((y > 0) & (y < 1)), y, "strictly between 0 and 1", what_to_do)
         return y
 
-    def constant_start(self, y, size=1.0):
-        return float(self.latent_of_mean(np.clip(np.mean(y), SMALLEST, np.nextafter(1.0, 0.0))))
+    def constant_start(self, y, size=1.0, weights=None):
+        mean = np.average(y, weights=weights)
+        return float(self.latent_of_mean(np.clip(mean, SMALLEST, np.nextafter(1.0, 0.0))))
 
     def start(self, variance):
         # var(y) is at most 1 / (4 (1 + phi))

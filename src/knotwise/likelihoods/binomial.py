@@ -67,8 +67,9 @@ class Binomial(Likelihood):
         refuse_rows(over, y, most, "Pass the number of trials of each row to `fit` as `trials`.")
         return y
 
-    def constant_start(self, y, size=1.0):
-        trials, successes = float(np.sum(np.broadcast_to(size, np.shape(y)))), float(np.sum(y))
+    def constant_start(self, y, size=1.0, weights=None):
+        counted = np.ones(np.shape(y)) if weights is None else weights
+        trials, successes = float(np.sum(counted * size)), float(np.sum(counted * y))
         smooth = 0.5 if successes in (0, trials) else 0.0  # else the intercept is infinite
         return float(np.log((successes + smooth) / (trials - successes + smooth)))
 

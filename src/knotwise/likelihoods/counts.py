@@ -71,7 +71,7 @@ class Counts(Likelihood):
     def check_targets(self, y, size=1.0):
         return check_counts(y, "count")
 
-    def constant_start(self, y, size=1.0):
+    def constant_start(self, y, size=1.0, weights=None):
+        counted = np.ones(np.shape(y)) if weights is None else weights
         # half a count where there is none: the intercept of no events at all is -inf
-        exposure = np.sum(np.broadcast_to(size, np.shape(y)))
-        return float(np.log(max(float(np.sum(y)), 0.5) / exposure))
+        return float(np.log(max(float(np.sum(counted * y)), 0.5) / np.sum(counted * size)))

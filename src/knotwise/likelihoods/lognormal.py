@@ -56,8 +56,8 @@ class LogNormal(Multiplicative):
         total = self.value("variance") + variance
         return -0.5 * (np.log(2 * np.pi * total) + self._log_ratio(y, mean) ** 2 / total) - np.log(y)
 
-    def constant_start(self, y, size=1.0):
-        return float(np.mean(np.log(y)))
+    def constant_start(self, y, size=1.0, weights=None):
+        return float(np.average(np.log(y), weights=weights))
 
     def start(self, variance):
         return self if self.variance is not None else type(self)(0.25)  # var(y) says nothing of var(log y)

@@ -54,8 +54,8 @@ class Multiplicative(Likelihood):
         )
         return y
 
-    def constant_start(self, y, size=1.0):
-        return float(self.latent_of_mean(np.mean(y)))
+    def constant_start(self, y, size=1.0, weights=None):
+        return float(self.latent_of_mean(np.average(y, weights=weights)))
 
     def _log_ratio(self, y, f):
         """log y - f, [n]."""

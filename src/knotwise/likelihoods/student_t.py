@@ -9,6 +9,7 @@ import numpy as np
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
 from knotwise.likelihoods.gaussian import NOISE_FLOOR
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
+from knotwise.numerics.weighted import weighted_quantile
 
 __all__ = ["StudentT"]
 
@@ -97,8 +98,8 @@ class StudentT(Likelihood):
     def sample(self, f, rng, size=1.0):
         return f + self.value("scale") * rng.standard_t(self.value("df"), np.shape(f))
 
-    def constant_start(self, y, size=1.0):
-        return float(np.median(y))
+    def constant_start(self, y, size=1.0, weights=None):
+        return weighted_quantile(y, 0.5, weights)
 
     def start(self, variance):
         scale = float(np.sqrt(variance / 10)) if self.scale is None else self.scale

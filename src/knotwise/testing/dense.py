@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from knotwise.errors import InvalidInputError
 from knotwise.evidence.model import Jitter, Model, Rows
 
 __all__ = ["dense_full_evidence", "dense_full_posterior", "dense_sparse_evidence", "dense_sparse_posterior"]
@@ -54,6 +55,8 @@ def dense_full_posterior(model: Model, rows: Rows, X_new: np.ndarray) -> tuple[n
 
 def _noise(model: Model, rows: Rows) -> np.ndarray:
     """Noise variance of each row, [N]; a nugget is noise too, as far as Gaussian data can tell."""
+    if rows.weights is not None:
+        raise InvalidInputError("The dense twins know no weights: repeat the rows as often as they count.")
     noise = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
     return np.full(len(rows), model.nugget.variance) + noise
 

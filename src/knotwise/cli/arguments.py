@@ -1,0 +1,155 @@
+"""How words of the command line become values, and arguments that several commands share; nothing heavy is imported."""
+
+from __future__ import annotations
+
+import csv
+from argparse import ArgumentParser, ArgumentTypeError, _ArgumentGroup
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from knotwise.errors import nearest, unknown_option
+
+__all__ = [
+    "KERNELS",
+    "add_data_arguments",
+    "add_json_argument",
+    "add_model_argument",
+    "add_size_arguments",
+    "column_names",
+    "one_of",
+    "places",
+    "share",
+    "whole",
+    "word_or_count",
+    "word_or_number",
+]
+
+#: the words of --kernel, and the classes of knotwise.kernels
+KERNELS = {
+    "se": "SquaredExponential",
+    "matern12": "Matern12",
+    "matern32": "Matern32",
+    "matern52": "Matern52",
+    "rq": "RationalQuadratic",
+    "periodic": "Periodic",
+    "linear": "Linear",
+}
+
+
+# -- types ----------------------------------------------------------------------------------------
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """One of some words; another one gets the nearest."""
+
+    def convert(text: str) -> str:
+        if text not in words:
+            raise ArgumentTypeError(str(unknown_option("it", text, words)).rstrip("."))
+        return text
+
+    return convert
+
+
+def word_or_number(*words: str) -> Callable[[str], str | float]:
+    """One of some words, or a number."""
+
+    def convert(text: str) -> str | float:
+        try:
+            return float(text)
+        except ValueError:
+            return _word(text, words, "a number")
+
+    return convert
+
+
+def word_or_count(*words: str) -> Callable[[str], str | int]:
+    """One of some words, or a whole number of at least 1."""
+
+    def convert(text: str) -> str | int:
+        return int(text) if text.isdecimal() and int(text) >= 1 else _word(text, words, "a whole number of at least 1")
+
+    return convert
+
+
+def _word(text: str, words: Sequence[str], or_else: str) -> str:
+    if text not in words:
+        near = nearest(text, words)
+        hint = "" if near is None else f"; did you mean {near!r}?"
+        raise ArgumentTypeError(f"{text!r} is neither {', '.join(words)} nor {or_else}{hint}")
+    return text
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number between 0 and 1, such as 0.95")
+    return value
+
+
+def column_names(text: str) -> list[str]:
+    """Names between commas; one that holds a comma stands in quotes."""
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    if not names or "" in names:
+        raise ArgumentTypeError(f"{text!r} is not a list of column names such as a,b,c")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ArgumentTypeError(f"{text!r} names the column {twice!r} twice")
+    return names
+
+
+def places(text: str) -> dict[str, float]:
+    """Values of columns, such as rm=6,lstat=10."""
+    values = {}
+    for pair in column_names(text):
+        name, _, value = pair.rpartition("=")
+        try:
+            values[name.strip()] = float(value)
+        except ValueError:
+            name = ""
+        if not name.strip():
+            raise ArgumentTypeError(f"{text!r} is not a list of values such as rm=6,lstat=10")
+    return values
+
+
+# -- arguments that commands share ----------------------------------------------------------------
+
+
+def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> None:
+    """A table, and how to read it."""
+    parser.add_argument(
+        "data",
+        nargs="?" if optional else None,
+        metavar="DATA",
+        help="table with column names: .csv, .tsv, .txt or .parquet; - is CSV from standard input",
+    )
+    group = parser.add_argument_group("reading the table")
+    group.add_argument("--separator", metavar="S", help="between columns, if guessing it fails: ',' ';' '|' or tab")
+    group.add_argument("--decimal", type=one_of(".", ","), default=".", metavar="S", help="decimal sign (default .)")
+    group.add_argument(
+        "--drop-missing", action="store_true", help="leave out rows with a missing value, and say how many"
+    )
+
+
+def add_size_arguments(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """Columns with the exposure of counts or the number of trials."""
+    parser.add_argument("--exposure", metavar="COLUMN", help="exposure of counts: area, time, population")
+    parser.add_argument("--trials", metavar="COLUMN", help="number of trials of binomial counts")
+
+
+def add_json_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead, also for an error")
+
+
+def add_model_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="file that `knotwise fit` or `gp.save` has written")

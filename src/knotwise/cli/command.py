@@ -1,0 +1,32 @@
+"""What a command is, and how its words become values."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from knotwise.errors import KnotwiseError
+
+__all__ = ["Command", "UsageError", "count"]
+
+
+class UsageError(KnotwiseError):
+    """A command line with something missing, too much, or contradictory."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One word after `knotwise`: what it does in a line, its arguments, the work, and examples for its help."""
+
+    help: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], None]
+    examples: str = ""
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)

@@ -1,0 +1,90 @@
+"""`knotwise summary` and `knotwise diagnose`: what a model is, and whether it can be trusted."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from knotwise.cli.command import UsageError
+from knotwise.cli.loading import load_model
+from knotwise.cli.messages import print_json, warnings_as_notes
+
+__all__ = ["diagnose", "diagnosis_facts", "diagnosis_text", "facts", "summary"]
+
+
+def summary(arguments: Namespace) -> None:
+    gp = load_model(arguments)
+    if arguments.json:
+        print_json(facts(gp))
+    else:
+        print(gp.summary())
+
+
+def facts(gp: Any) -> dict[str, Any]:
+    """What a model is, for machines."""
+    names = getattr(gp, "feature_names_in_", None)
+    found: dict[str, Any] = {
+        "class": type(gp).__name__,
+        "inputs": [f"column {i}" for i in range(gp.n_features_in_)] if names is None else [str(name) for name in names],
+    }
+    if hasattr(gp, "classes_"):
+        found["classes"] = gp.classes_.tolist()
+    return found | {"log_evidence": gp.log_evidence_, "models": [_model_facts(m, label) for label, m in _models(gp)]}
+
+
+def _models(gp: Any) -> list[tuple[Any, Any]]:
+    """The latent models and the class that each has the probability of, None for a regressor."""
+    if not hasattr(gp, "classes_"):
+        return [(None, gp)]
+    labels = gp.classes_.tolist()
+    return list(zip(labels[1:] if len(gp.models_) == 1 else labels, gp.models_, strict=True))
+
+
+def _model_facts(model: Any, label: Any) -> dict[str, Any]:
+    return ({} if label is None else {"label": label}) | {
+        "likelihood": type(model.likelihood_).__name__,
+        "kernel": repr(model.kernel_),
+        "n_knots": model.n_knots_,
+        "log_evidence": model.log_evidence_,
+        "converged": bool(model.converged_),
+        "stop_reason": model.stop_reason_,
+        "jitter": model.jitter_,
+        "parameters": model.parameters_.as_dict(),
+    }
+
+
+# -- diagnose -------------------------------------------------------------------------------------
+
+
+def diagnose(arguments: Namespace) -> None:
+    if (arguments.data is None) != (arguments.target is None):
+        raise UsageError("To check predictions, give both a table DATA and the column of its values, --target.")
+    gp = load_model(arguments)
+    check = None
+    if arguments.data is not None:
+        from knotwise.cli.check import check_predictions
+
+        with warnings_as_notes():
+            check = check_predictions(gp, arguments)
+    if arguments.json:
+        found = diagnosis_facts(gp)
+        if check is not None:
+            found |= {"ok": found["ok"] and check.ok, "check": check.to_dict()}
+        print_json(found)
+        return
+    print(diagnosis_text(gp))
+    if check is not None:
+        print(f"\n{check}")
+
+
+def diagnosis_facts(gp: Any) -> dict[str, Any]:
+    """The findings about each model, and whether all are well, for machines."""
+    found = [({} if label is None else {"label": label}) | model.diagnose().to_dict() for label, model in _models(gp)]
+    return {"ok": all(diagnosis["ok"] for diagnosis in found), "diagnoses": found}
+
+
+def diagnosis_text(gp: Any) -> str:
+    """The findings about each model in words."""
+    return "\n\n".join(
+        f"{'' if label is None else f'class {label!r}: '}{model.diagnose()}" for label, model in _models(gp)
+    )

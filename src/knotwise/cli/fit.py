@@ -1,0 +1,151 @@
+"""`knotwise fit`: from a table to a model file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from knotwise import kernels
+from knotwise.cli.arguments import KERNELS
+from knotwise.cli.columns import require_columns
+from knotwise.cli.command import UsageError
+from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
+from knotwise.cli.messages import note, print_json, warnings_as_notes
+from knotwise.cli.output import check_output
+from knotwise.cli.rows import Rows, Wanted, placed, read_rows
+from knotwise.cli.tables import Table, open_table
+from knotwise.cli.targets import are_labels, labels_of, target_numbers
+from knotwise.errors import InvalidInputError
+from knotwise.estimators import GPClassifier, GPRegressor
+from knotwise.knots import Auto
+from knotwise.likelihoods import LIKELIHOODS, likelihood_named
+from knotwise.plotting.style import counted
+
+__all__ = ["run"]
+
+#: options that name a column with a number for each row, and the argument of `fit` that it becomes
+ROW_OPTIONS = {"exposure": "exposure", "trials": "trials", "weight": "sample_weight"}
+
+
+def run(arguments: Namespace) -> None:
+    check_arguments(arguments)
+    check_output(arguments.output, inputs=[arguments.data])
+    with warnings_as_notes() as told:
+        with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+            wanted = choose_columns(table, arguments)
+            rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
+        if rows.n_dropped:
+            note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
+        gp, y = prepare(table, rows, arguments)
+        with placed(rows, table):
+            gp.fit(rows.X, y, **rows.extras)
+        name_inputs(gp, wanted.inputs)
+        gp.save(arguments.output)
+    found = facts(gp) | {
+        "target": arguments.target,
+        "rows": len(rows),
+        "dropped": rows.n_dropped,
+        "warnings": told,
+        "output": str(arguments.output),
+    }
+    if arguments.json:
+        print_json(found | (diagnosis_facts(gp) if arguments.diagnose else {}))
+        return
+    print(describe(found))
+    if arguments.diagnose:
+        print(f"\n{diagnosis_text(gp)}")
+
+
+def check_arguments(arguments: Namespace) -> None:
+    """Refuse options that contradict each other, before anything is read."""
+    name = (arguments.likelihood or "gaussian").replace("-", "_")
+    arguments.likelihood = arguments.likelihood and name
+    likelihood = likelihood_named(name)
+    if arguments.classes and arguments.likelihood:
+        raise UsageError("--classes makes a classifier, which has its own likelihood: leave --likelihood out.")
+    for option in ("exposure", "trials"):
+        if getattr(arguments, option) is not None and likelihood.size_name != option:
+            fitting = [name for name, cls in LIKELIHOODS.items() if cls.size_name == option]
+            raise UsageError(f"--{option} goes with --likelihood {' or '.join(fitting)}, not with {name}.")
+    if arguments.max_knots is not None and arguments.knots not in (None, "auto"):
+        raise UsageError(f"--max-knots limits the automatic choice, but --knots {arguments.knots} sets the number.")
+    if arguments.approximation == "full" and (arguments.knots or arguments.max_knots):
+        raise UsageError("--approximation full is the exact GP, which has no knots: leave --knots and --max-knots out.")
+
+
+def choose_columns(table: Table, arguments: Namespace) -> Wanted:
+    """The columns to read; inputs are by default all that have no other role."""
+    roles: dict[str, str] = {}
+    for option in ("target", *ROW_OPTIONS):
+        name = getattr(arguments, option)
+        if name is not None:
+            require_columns([name], f"--{option}", table.columns)
+            _refuse_second_role(name, f"--{option}", roles)
+            roles[name] = f"--{option}"
+    inputs = arguments.inputs
+    if inputs is None:
+        inputs = [name for name in table.columns if name and name not in roles]
+        if "" in table.columns:
+            note("left out a column that has no name")
+    require_columns(inputs, "A column of --inputs", table.columns)
+    for name in inputs:
+        _refuse_second_role(name, "one of --inputs", roles)
+    if not inputs:
+        raise InvalidInputError(f"{table.name} has no column to predict {arguments.target!r} from. Add at least one.")
+    per_row = {argument: getattr(arguments, option) for option, argument in ROW_OPTIONS.items()}
+    return Wanted(inputs, arguments.target, {argument: name for argument, name in per_row.items() if name is not None})
+
+
+def _refuse_second_role(name: str, role: str, roles: dict[str, str]) -> None:
+    if name in roles:
+        raise UsageError(f"The column {name!r} cannot be {roles[name]} and {role} at once.")
+
+
+def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.ndarray]:
+    """The estimator that the options and the target ask for, and the target as it takes it."""
+    settings: dict[str, Any] = {
+        "random_state": arguments.seed,
+        "n_jobs": arguments.threads,
+        "checkpoint": arguments.checkpoint,
+        "progress": False if arguments.no_progress else "auto",
+    }
+    if arguments.kernel is not None or arguments.ard:
+        settings["kernel"] = getattr(kernels, KERNELS[arguments.kernel or "se"])(ard=arguments.ard)
+    if arguments.standardize is not None:
+        settings["standardize"] = False if arguments.standardize == "no" else arguments.standardize
+    if arguments.max_knots is not None:
+        settings["knots"] = Auto(max_knots=arguments.max_knots)
+    elif arguments.knots is not None:
+        settings["knots"] = arguments.knots
+    for name in ("approximation", "nugget", "mean", "likelihood"):
+        if getattr(arguments, name) is not None:
+            settings[name] = getattr(arguments, name)
+    automatic = not arguments.likelihood and are_labels(rows.target, arguments.decimal)
+    if arguments.classes or automatic:
+        return GPClassifier(**settings), labels_of(rows.target, arguments.target)
+    y = target_numbers(table, rows, arguments.target, arguments.decimal)
+    if not arguments.likelihood and len(np.unique(y)) == 2:
+        note(f"the target {arguments.target!r} has two values only: if they are labels, add --classes")
+    return GPRegressor(**settings), y
+
+
+def name_inputs(gp: Any, names: list[str] | Any) -> None:
+    """Give a model that was fitted to an array the names of its columns, as a data frame would have."""
+    for model in (gp, *getattr(gp, "models_", ())):
+        model.feature_names_in_ = np.array(names, object)
+
+
+def describe(found: dict[str, Any]) -> str:
+    """A fit in a few lines."""
+    inputs = ", ".join(found["inputs"])
+    lines = [f"{found['class']} of {found['target']} on {inputs}: {counted(found['rows'], 'row')}"]
+    for model in found["models"]:
+        label = f"class {model['label']!r}: " if "label" in model else ""
+        size = counted(model["n_knots"], "knot") if model["n_knots"] else "exact GP"
+        lines.append(f"{label}{size}, log evidence {model['log_evidence']:.3f}")
+        lines.append(f"{'converged' if model['converged'] else 'NOT converged'}: {model['stop_reason']}")
+    lines.append(f"saved in {found['output']} ({Path(found['output']).stat().st_size / 1000:,.0f} kB)")
+    return "\n".join(lines)

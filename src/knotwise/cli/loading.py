@@ -1,0 +1,71 @@
+"""Models from files, and tables that fit them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from knotwise.cli.columns import require_columns
+from knotwise.cli.command import UsageError
+from knotwise.cli.rows import Wanted
+from knotwise.cli.tables import Table, check_readable
+from knotwise.errors import InvalidInputError, nearest
+
+__all__ = ["choose_columns", "load_model", "size_name"]
+
+
+def load_model(arguments: Namespace) -> Any:
+    """The model that a command was given."""
+    from knotwise.estimators.saving import load
+
+    data = getattr(arguments, "data", None)
+    if data is not None and Path(data).suffix == ".knotwise" and arguments.model.suffix != ".knotwise":
+        raise UsageError(f"The model comes first: knotwise {arguments.command} {data} {arguments.model}")
+    check_readable(arguments.model)
+    return load(arguments.model)
+
+
+def size_name(gp: Any) -> str | None:
+    """The option that the model's counts take: exposure, trials, or None."""
+    return None if hasattr(gp, "classes_") else gp.likelihood_.size_name
+
+
+def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:
+    """The columns of a table that a model needs, by name."""
+    sizes = {option: getattr(arguments, option) for option in ("exposure", "trials") if getattr(arguments, option)}
+    for option, name in sizes.items():
+        require_columns([name], f"--{option}", table.columns)
+        if option != size_name(gp):
+            its = f"; it takes --{size_name(gp)}" if size_name(gp) else ""
+            raise UsageError(f"--{option} has no meaning for this model{its}.")
+    target = getattr(arguments, "target", None)
+    keep = getattr(arguments, "keep", [])
+    require_columns(keep, "A column of --keep", table.columns)
+    require_columns([] if target is None else [target], "--target", table.columns)
+    return Wanted(_inputs(gp, table, arguments.inputs), target, sizes, keep)
+
+
+def _inputs(gp: Any, table: Table, given: Sequence[str] | None) -> Sequence[str]:
+    names = [str(name) for name in getattr(gp, "feature_names_in_", ())]
+    if given is not None:
+        require_columns(given, "A column of --inputs", table.columns)
+        if len(given) != gp.n_features_in_:
+            its = f" ({', '.join(names)})" if names else ""
+            raise UsageError(f"--inputs names {len(given)} columns, but the model has {gp.n_features_in_}{its}.")
+        return given
+    if not names:
+        raise UsageError(
+            f"The model has no column names, because it was fitted to an array. Name its {gp.n_features_in_} inputs in "
+            "their order with --inputs."
+        )
+    for name in names:
+        if name not in table.columns:
+            near = nearest(name, filter(None, table.columns))
+            hint = "" if near is None else f" The nearest is {near!r}."
+            raise InvalidInputError(
+                f"{table.name} has no column {name!r}, which the model needs.{hint} Rename it, or name all "
+                f"{len(names)} inputs in the order {','.join(names)} with --inputs."
+            )
+    return names

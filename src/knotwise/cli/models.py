@@ -1,0 +1,209 @@
+"""Commands from a table to a model and from a model to predictions: their arguments. The work is in other files."""
+
+from __future__ import annotations
+
+import importlib
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+from knotwise.cli import arguments as words
+from knotwise.cli.command import Command, count
+
+__all__ = ["COMMANDS"]
+
+
+def add_fit_arguments(parser: ArgumentParser) -> None:
+    words.add_data_arguments(parser)
+    parser.add_argument("--target", required=True, metavar="COLUMN", help="what to predict; text makes a classifier")
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="MODEL", help="where to save the model")
+    parser.add_argument(
+        "--inputs", type=words.column_names, metavar="A,B,...", help="columns to predict from (default: all others)"
+    )
+    words.add_json_argument(parser)
+    group = parser.add_argument_group("kind of data")
+    group.add_argument("--classes", action="store_true", help="the target is a label, although it looks like a number")
+    group.add_argument(
+        "--likelihood",
+        metavar="NAME",
+        help="gaussian (default), student_t, bernoulli, binomial, poisson, negative_binomial, gamma, exponential, "
+        "weibull, lognormal or beta",
+    )
+    words.add_size_arguments(group)
+    group.add_argument("--weight", metavar="COLUMN", help="how often a row counts: 2 is the same as the row twice")
+    group = parser.add_argument_group("model")
+    group.add_argument("--kernel", type=words.one_of(*words.KERNELS), metavar="NAME", help=", ".join(words.KERNELS))
+    group.add_argument("--ard", action="store_true", help="a length-scale for each input")
+    group.add_argument(
+        "--approximation", type=words.word_or_number("vfe", "fic", "full"), metavar="NAME", help="vfe (default), fic, "
+        "full (the exact GP), or a power from 0 to 1"
+    )  # fmt: skip
+    group.add_argument("--knots", type=words.word_or_count("auto"), metavar="N", help="auto (default) or their number")
+    group.add_argument("--max-knots", type=count, metavar="N", help="limit of the automatic choice")
+    group.add_argument("--nugget", type=words.word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")
+    group.add_argument(
+        "--mean", type=words.word_or_number("constant", "zero", "linear"), metavar="NAME", help="constant (default), "
+        "zero, linear, or a number"
+    )  # fmt: skip
+    group.add_argument(
+        "--standardize",
+        type=words.one_of("columns", "common", "no"),
+        metavar="HOW",
+        help="columns (default), common (one scale: maps keep their distances) or no",
+    )
+    group = parser.add_argument_group("run")
+    group.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the random numbers (default 0)")
+    group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
+    group.add_argument(
+        "--checkpoint", metavar="FOLDER", help="keep finished steps there; the same command then goes on"
+    )
+    group.add_argument("--no-progress", action="store_true", help="show no line in the terminal while it runs")
+    group.add_argument("--diagnose", action="store_true", help="say whether the fit can be trusted (needs its data)")
+
+
+def add_predict_arguments(parser: ArgumentParser) -> None:
+    words.add_model_argument(parser)
+    words.add_data_arguments(parser)
+    parser.add_argument(
+        "-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet (default: CSV to standard output)"
+    )
+    parser.add_argument("--interval", type=words.share, metavar="P", help="level of lower and upper (default 0.95)")
+    parser.add_argument(
+        "--kind",
+        type=words.one_of("observation", "mean", "latent"),
+        metavar="KIND",
+        help="of a new observation (default), of its mean, or of the latent function",
+    )
+    parser.add_argument("--std", action="store_true", help="add the standard deviation")
+    words.add_size_arguments(parser)
+    parser.add_argument(
+        "--keep", type=words.column_names, default=[], metavar="A,B,...", help="columns to copy to the predictions"
+    )
+    _add_inputs_argument(parser)
+    words.add_json_argument(parser)
+
+
+def add_summary_arguments(parser: ArgumentParser) -> None:
+    words.add_model_argument(parser)
+    words.add_json_argument(parser)
+
+
+def add_diagnose_arguments(parser: ArgumentParser) -> None:
+    words.add_model_argument(parser)
+    words.add_data_arguments(parser, optional=True)
+    parser.add_argument("--target", metavar="COLUMN", help="observed values, to check the predictions of DATA")
+    words.add_size_arguments(parser)
+    _add_inputs_argument(parser)
+    words.add_json_argument(parser)
+
+
+def add_plot_arguments(parser: ArgumentParser) -> None:
+    words.add_model_argument(parser)
+    words.add_data_arguments(parser, optional=True)
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help=".png, .svg or .pdf")
+    parser.add_argument(
+        "--kind",
+        required=True,
+        type=words.one_of("fit", "map", "trace", "calibration", "pit", "observed"),
+        metavar="KIND",
+        help="fit: along one input; map: over two; trace: how the knots were chosen; calibration, pit, observed: DATA "
+        "against predictions",
+    )
+    parser.add_argument("--target", metavar="COLUMN", help="observed values in DATA")
+    parser.add_argument("--feature", type=words.column_names, metavar="A[,B]", help="input of a fit, two of a map")
+    parser.add_argument("--at", type=words.places, metavar="A=1,B=2", help="values of other inputs (default: medians)")
+    parser.add_argument(
+        "--what", metavar="WHAT", help="of a map: mean, sd, intensity, probability, lower, upper, exceedance"
+    )
+    parser.add_argument("--threshold", type=float, metavar="V", help="of a map of exceedance")
+    parser.add_argument("--label", metavar="LABEL", help="one of the classes of a classifier")
+    parser.add_argument("--interval", type=words.share, metavar="P", help="level of the intervals (default 0.95)")
+    words.add_size_arguments(parser)
+    _add_inputs_argument(parser)
+    words.add_json_argument(parser)
+
+
+def add_data_set_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="boston, banana or hickory; without it, their list")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet")
+    parser.add_argument("--test", metavar="FILE", help="write some rows, drawn at random, to this file instead")
+    parser.add_argument("--test-share", type=words.share, metavar="P", help="share of these rows (default 0.2)")
+    parser.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the draw (default 0)")
+
+
+def _add_inputs_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--inputs",
+        type=words.column_names,
+        metavar="A,B,...",
+        help="inputs in DATA, in the order of the model's (default: by the names in the model)",
+    )
+
+
+def _work(module: str, function: str = "run") -> Callable[[Namespace], None]:
+    """The work of a command, imported when it is done."""
+
+    def run(arguments: Namespace) -> None:
+        getattr(importlib.import_module(f"knotwise.cli.{module}"), function)(arguments)
+
+    return run
+
+
+COMMANDS = {
+    "fit": Command(
+        "fit a model to a table and save it",
+        add_fit_arguments,
+        _work("fit"),
+        """examples:
+  knotwise fit boston.csv --target medv -o boston.knotwise
+  knotwise fit boston.csv --target medv --inputs lstat,rm --kernel matern52 --ard -o boston.knotwise
+  knotwise fit banana.csv --target y --classes -o banana.knotwise
+  knotwise fit hickory.csv --target count --likelihood poisson --exposure area --nugget fit -o hickory.knotwise
+  knotwise fit long.parquet --target y --checkpoint state -o long.knotwise""",
+    ),
+    "predict": Command(
+        "predict the rows of a table",
+        add_predict_arguments,
+        _work("predict"),
+        """examples:
+  knotwise predict boston.knotwise new.csv -o predictions.csv
+  knotwise predict boston.knotwise new.csv --interval 0.8 --std --keep id -o predictions.parquet
+  knotwise predict hickory.knotwise grid.csv --kind mean
+  cat new.csv | knotwise predict boston.knotwise - | head""",
+    ),
+    "summary": Command(
+        "say what a model is",
+        add_summary_arguments,
+        _work("describe", "summary"),
+        """examples:
+  knotwise summary boston.knotwise
+  knotwise summary boston.knotwise --json""",
+    ),
+    "diagnose": Command(
+        "say whether a model can be trusted, and check its predictions on rows with known values",
+        add_diagnose_arguments,
+        _work("describe", "diagnose"),
+        """examples:
+  knotwise diagnose boston.knotwise
+  knotwise diagnose boston.knotwise test.csv --target medv --json""",
+    ),
+    "plot": Command(
+        "draw a picture of a model",
+        add_plot_arguments,
+        _work("plot"),
+        """examples:
+  knotwise plot boston.knotwise boston.csv --target medv --kind fit --feature rm --at lstat=10 -o rm.png
+  knotwise plot hickory.knotwise hickory.csv --kind map -o map.png
+  knotwise plot boston.knotwise test.csv --target medv --kind calibration -o calibration.svg
+  knotwise plot boston.knotwise --kind trace -o trace.pdf""",
+    ),
+    "data": Command(
+        "write one of the data sets that come with knotwise as a table",
+        add_data_set_arguments,
+        _work("data"),
+        """examples:
+  knotwise data
+  knotwise data boston -o boston.csv
+  knotwise data boston -o train.csv --test test.csv""",
+    ),
+}

@@ -1,0 +1,65 @@
+"""Commands about the paper: `reproduce`, its quick form `demo`, and `list`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from knotwise.cli.command import Command, count
+
+__all__ = ["COMMANDS"]
+
+
+def add_reproduce_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", default=["all"], help="experiments, as `knotwise list` shows them; or all")
+    parser.add_argument("--quick", action="store_true", help="one seed of every method")
+    parser.add_argument("--seeds", type=count, help="seeds of every method (default: 10 of ours, 3 of the published)")
+    _add_shared_arguments(parser, "knotwise-paper")
+
+
+def add_demo_arguments(parser: ArgumentParser) -> None:
+    _add_shared_arguments(parser, "knotwise-demo")
+
+
+def _add_shared_arguments(parser: ArgumentParser, out: str) -> None:
+    parser.add_argument("--out", type=Path, default=Path(out), help="folder of rows and report (default %(default)s)")
+    parser.add_argument("--jobs", type=count, help="processes at a time (default: one for each core)")
+    parser.add_argument("--fresh", action="store_true", help="start anew; else what the folder has is not run again")
+
+
+def run_reproduce(arguments: Namespace) -> None:
+    from knotwise.paper.reproduce import reproduce
+
+    reproduce(
+        arguments.names,
+        quick=arguments.quick,
+        seeds=arguments.seeds,
+        out=arguments.out,
+        jobs=arguments.jobs,
+        fresh=arguments.fresh,
+    )
+
+
+def run_demo(arguments: Namespace) -> None:
+    from knotwise.paper.reproduce import reproduce
+
+    reproduce(["all"], quick=True, out=arguments.out, jobs=arguments.jobs, fresh=arguments.fresh)
+
+
+def run_list(arguments: Namespace) -> None:
+    from knotwise.paper.experiments import EXPERIMENTS
+
+    for name, experiment in EXPERIMENTS.items():
+        print(f"{name:<11} {experiment.title}")
+        print(f"{'':<11} paper: {experiment.where}")
+        for setting, methods in experiment.methods.items():
+            print(f"{'':<11} {setting}: {', '.join(method.name for method in methods)}")
+
+
+COMMANDS = {
+    "reproduce": Command(
+        "run the paper's experiments and set our numbers beside the paper's", add_reproduce_arguments, run_reproduce
+    ),
+    "list": Command("show the paper's experiments", lambda parser: None, run_list),
+    "demo": Command("run the quick form: reproduce all --quick", add_demo_arguments, run_demo),
+}

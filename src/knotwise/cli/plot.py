@@ -1,0 +1,128 @@
+"""`knotwise plot`: a picture of a model in a file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from knotwise import plotting
+from knotwise.cli.command import UsageError
+from knotwise.cli.loading import choose_columns, load_model
+from knotwise.cli.messages import note, print_json, warnings_as_notes
+from knotwise.cli.output import check_output
+from knotwise.cli.rows import placed, read_rows
+from knotwise.cli.tables import open_table
+from knotwise.cli.targets import known_labels, target_numbers
+from knotwise.errors import unknown_option
+from knotwise.plotting import style
+
+__all__ = ["run"]
+
+ENDINGS = (".png", ".svg", ".pdf")
+#: which options a kind of picture takes; all but a trace take DATA
+OPTIONS = {
+    "fit": {"target", "feature", "at", "interval", "exposure", "trials"},
+    "map": {"target", "feature", "at", "what", "threshold", "label", "interval"},
+    "trace": {"label"},
+    "calibration": {"target", "exposure", "trials", "label"},
+    "pit": {"target", "exposure", "trials"},
+    "observed": {"target", "interval", "exposure", "trials"},
+}
+NEEDS_TARGET = ("calibration", "pit", "observed")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A target with the name of its column, for the axes."""
+
+    values: np.ndarray
+    name: str
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype)
+
+
+def run(arguments: Namespace) -> None:
+    _check_arguments(arguments)
+    check_output(arguments.output, inputs=[arguments.model, arguments.data or "-"])
+    gp = load_model(arguments)
+    _check_fitting(gp, arguments)
+    style.require_matplotlib().use("agg")  # no window, also where there is no screen
+    from matplotlib import pyplot
+
+    try:
+        with warnings_as_notes():
+            axes = _draw(gp, arguments)
+        style.save(np.ravel(axes)[0].figure, arguments.output)
+    finally:
+        pyplot.close("all")
+    if arguments.json:
+        print_json({"kind": arguments.kind, "output": str(arguments.output)})
+    else:
+        note(f"drew {arguments.output}")
+
+
+def _check_arguments(arguments: Namespace) -> None:
+    kind = arguments.kind
+    if arguments.output.suffix.lower() not in ENDINGS:
+        raise unknown_option("The ending of the picture's name", arguments.output.suffix, ENDINGS)
+    for option in sorted(set().union(*OPTIONS.values()) - OPTIONS[kind]):
+        if getattr(arguments, option) is not None:
+            kinds = [name for name, options in OPTIONS.items() if option in options]
+            raise UsageError(f"--{option} is for --kind {' or '.join(kinds)}, not for {kind}.")
+    if kind == "trace" and arguments.data is not None:
+        raise UsageError("--kind trace takes no table: it is in the model. Leave DATA out.")
+    if kind != "trace" and arguments.data is None:
+        raise UsageError(f"--kind {kind} needs a table: knotwise plot MODEL DATA --kind {kind} -o FILE")
+    if kind in NEEDS_TARGET and arguments.target is None:
+        raise UsageError(f"--kind {kind} compares with observed values: name their column with --target.")
+    if arguments.feature is not None and len(arguments.feature) != (2 if kind == "map" else 1):
+        raise UsageError(f"--feature of a {kind} is {'two inputs, such as a,b' if kind == 'map' else 'one input'}.")
+
+
+def _check_fitting(gp: Any, arguments: Namespace) -> None:
+    """Refuse pictures that a model does not have, in the words of the command line."""
+    if hasattr(gp, "classes_") and arguments.kind in ("pit", "observed"):
+        raise UsageError(f"--kind {arguments.kind} is for numbers; for a classifier there is --kind calibration.")
+    if arguments.kind == "map" and arguments.feature is None and gp.n_features_in_ != 2:
+        raise UsageError(
+            f"A map is over two inputs, and the model has {gp.n_features_in_}: name two with --feature a,b."
+        )
+    if arguments.kind == "map" and arguments.label is None and len(getattr(gp, "classes_", ())) > 2:
+        raise UsageError(f"A map shows one of the classes {gp.classes_.tolist()}: name it with --label.")
+
+
+def _draw(gp: Any, arguments: Namespace) -> Any:
+    options = {"label": _label(gp, arguments.label)} if arguments.label is not None else {}
+    if arguments.kind == "trace":
+        return plotting.plot_trace(gp, **options)
+    with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+        rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
+    if rows.n_dropped:
+        note(f"left out {rows.n_dropped} rows, which have missing values")
+    y = None
+    if arguments.target is not None:
+        if hasattr(gp, "classes_"):
+            values = known_labels(table, rows, arguments.target, gp.classes_.tolist())
+        else:
+            values = target_numbers(table, rows, arguments.target, arguments.decimal)
+        y = Named(values, arguments.target)
+    for name in ("at", "what", "threshold"):
+        if getattr(arguments, name) is not None:
+            options[name] = getattr(arguments, name)
+    if arguments.interval is not None:
+        options["level"] = arguments.interval
+    if arguments.feature is not None:
+        names = {"features": arguments.feature} if arguments.kind == "map" else {"feature": arguments.feature[0]}
+        options |= names
+    with placed(rows, table):
+        return getattr(plotting, f"plot_{arguments.kind}")(gp, rows.X, y, **options, **rows.extras)
+
+
+def _label(gp: Any, text: str) -> Any:
+    """The class of this name; a regressor has none, and says so itself."""
+    classes = getattr(gp, "classes_", np.array([])).tolist()
+    return next((label for label in classes if str(label) == text), text)

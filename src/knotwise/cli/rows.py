@@ -1,0 +1,163 @@
+"""From a table to arrays: inputs, target and sizes by the names of their columns, without missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from knotwise.cli.columns import NotANumberError, is_missing
+from knotwise.cli.tables import Piece, Table
+from knotwise.errors import InvalidInputError
+
+__all__ = ["Rows", "Wanted", "iterate_rows", "number_error", "placed", "read_rows"]
+
+FEW_PLACES = 5  # places of missing values that an error names for each column
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns to read: inputs in order, the target, further numbers for each row by the argument that takes them
+    (exposure, trials, sample_weight), and columns to copy."""
+
+    inputs: Sequence[str]
+    target: str | None = None
+    extras: dict[str, str] = field(default_factory=dict)
+    keep: Sequence[str] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """All of them, each once."""
+        target = [] if self.target is None else [self.target]
+        return list(dict.fromkeys([*self.inputs, *target, *self.extras.values(), *self.keep]))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as arrays; the target and the copied columns are text. `places` tells where in the file each row is."""
+
+    X: np.ndarray  # [n, D]
+    target: list[str]
+    extras: dict[str, np.ndarray]
+    kept: dict[str, list[str]]
+    places: np.ndarray
+    n_dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+def read_rows(table: Table, wanted: Wanted, *, drop_missing: bool) -> Rows:
+    """Read the whole table."""
+    parts = list(iterate_rows(table, wanted, drop_missing=drop_missing))
+    return Rows(
+        np.concatenate([part.X for part in parts]),
+        [text for part in parts for text in part.target],
+        {name: np.concatenate([part.extras[name] for part in parts]) for name in wanted.extras},
+        {name: [text for part in parts for text in part.kept[name]] for name in wanted.keep},
+        np.concatenate([part.places for part in parts]),
+        sum(part.n_dropped for part in parts),
+    )
+
+
+def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool) -> Iterator[Rows]:
+    """Read the table piece by piece; missing values are dropped with their rows, or refused with all their places."""
+    gaps: dict[str, list[int]] = {}
+    n_read = n_left = 0
+    for piece in table.pieces(wanted.columns):
+        rows, missing = _convert(table, piece, wanted)
+        complete = ~np.logical_or.reduce(list(missing.values()))
+        n_read, n_left = n_read + len(rows), n_left + int(complete.sum())
+        if not complete.all() and not drop_missing:
+            for name, gap in missing.items():
+                gaps.setdefault(name, []).extend(piece.places[gap].tolist())
+        if not gaps:
+            yield rows if complete.all() else _choose(rows, complete)
+    if gaps:
+        raise _missing_error(table, gaps, n_read - n_left)
+    if not n_read:
+        raise InvalidInputError(f"{table.name} has column names, but no rows. Add rows with data.")
+    if not n_left:
+        raise InvalidInputError(f"Each of the {n_read} rows of {table.name} has a missing value: none is left.")
+
+
+def _convert(table: Table, piece: Piece, wanted: Wanted) -> tuple[Rows, dict[str, np.ndarray]]:
+    """The rows of a piece, and for each column that is needed which values are missing."""
+
+    def numbers(name: str) -> np.ndarray:
+        try:
+            return piece.columns[name].numbers()
+        except NotANumberError as bad:
+            role = "input" if name in wanted.inputs else "column"
+            raise number_error(table, role, name, int(piece.places[bad.index]), bad.value) from None
+
+    X = np.column_stack([numbers(name) for name in wanted.inputs])
+    extras = {argument: numbers(name) for argument, name in wanted.extras.items()}
+    target = [] if wanted.target is None else piece.columns[wanted.target].text()
+    kept = {name: piece.columns[name].text() for name in wanted.keep}
+    missing = dict(zip(wanted.inputs, np.isnan(X).T, strict=True))
+    missing |= {name: np.isnan(extras[argument]) for argument, name in wanted.extras.items()}
+    if wanted.target is not None:
+        missing[wanted.target] = is_missing(target)
+    return Rows(X, target, extras, kept, piece.places), missing
+
+
+def _choose(rows: Rows, chosen: np.ndarray) -> Rows:
+    def texts(values: list[str]) -> list[str]:
+        return [value for value, take in zip(values, chosen, strict=True) if take]
+
+    return Rows(
+        rows.X[chosen],
+        texts(rows.target) if rows.target else [],
+        {name: values[chosen] for name, values in rows.extras.items()},
+        {name: texts(values) for name, values in rows.kept.items()},
+        rows.places[chosen],
+        int((~chosen).sum()),
+    )
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def number_error(table: Table, role: str, name: str, place: int, value: str) -> InvalidInputError:
+    """The error for a value that should be a number, with its column and its place."""
+    remedy = "Correct it."
+    if role == "input":
+        remedy = "Correct it, write the column as numbers, or leave it out: choose the others with --inputs."
+    if value.replace(",", "", 1).lstrip("+-").isdecimal() and "," in value:
+        remedy = "If the comma is the decimal sign, add --decimal ','."
+    return InvalidInputError(
+        f"The {role} {name!r} of {table.name} is {value!r} in {table.unit} {place}, which is not a finite number. "
+        f"{remedy}"
+    )
+
+
+def _missing_error(table: Table, gaps: dict[str, list[int]], n_rows: int) -> InvalidInputError:
+    texts = []
+    for name, places in gaps.items():
+        if places:
+            more = f" and {len(places) - FEW_PLACES} more" if len(places) > FEW_PLACES else ""
+            several = "s" if len(places) > 1 else ""
+            texts.append(f"{name!r} in {table.unit}{several} {', '.join(map(str, places[:FEW_PLACES]))}{more}")
+    rows = "this row" if n_rows == 1 else f"these {n_rows} rows"
+    return InvalidInputError(
+        f"Values are missing in {table.name}: {'; '.join(texts)}. Fill them in, or leave {rows} out with "
+        "--drop-missing."
+    )
+
+
+@contextmanager
+def placed(rows: Rows, table: Table) -> Iterator[None]:
+    """Add to an error about a row where that row is in the file."""
+    try:
+        yield
+    except InvalidInputError as error:
+        bad = getattr(error, "rows", None)
+        if bad is None or not len(bad):
+            raise
+        place = f"{table.unit} {rows.places[bad[0]]}"
+        if place == f"row {bad[0]}":
+            raise
+        raise InvalidInputError(f"{error} Row {bad[0]} is {place} of {table.name}.") from None

@@ -1,0 +1,87 @@
+"""Tables in files, read in pieces: CSV and its kin, and Parquet, told apart by the ending of the name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from knotwise.cli.columns import Column
+from knotwise.errors import InvalidInputError, nearest
+
+__all__ = ["CHUNK_ROWS", "Piece", "Table", "check_readable", "kind_of_file", "open_table"]
+
+CHUNK_ROWS = 8192
+
+TEXT, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+REMEDIES = {
+    ".xlsx": "Save the sheet as CSV.",
+    ".xls": "Save the sheet as CSV.",
+    ".ods": "Save the sheet as CSV.",
+    ".gz": "Unpack it first: gunzip FILE.",
+    ".zip": "Unpack it first: unzip FILE.",
+    ".knotwise": "It is the name of a model; the table comes after it: knotwise predict MODEL DATA.",
+}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a table: columns by name, and where in the file each row is, [n]."""
+
+    columns: Mapping[str, Column]
+    places: np.ndarray
+
+
+class Table(Protocol):
+    """A table that is read once, from beginning to end.
+
+    `name` is what the user calls it, `unit` what its places are counted in: "line" or "row".
+    """
+
+    name: str
+    unit: str
+    columns: list[str]
+
+    def pieces(self, names: Sequence[str]) -> Iterator[Piece]:
+        """These columns, some rows at a time."""
+        ...
+
+
+def kind_of_file(path: str) -> str:
+    """ "text" or "parquet", by the ending of the name; "-" is text."""
+    ending = Path(path).suffix.lower()
+    if path == "-" or ending in TEXT:
+        return "text"
+    if ending in PARQUET:
+        return "parquet"
+    remedy = REMEDIES.get(ending, "Rename it if it is one of them, or convert it.")
+    raise InvalidInputError(f"{path!r} is not a table that knotwise knows: {', '.join(TEXT)} or .parquet. {remedy}")
+
+
+@contextlib.contextmanager
+def open_table(path: str, separator: str | None = None, decimal: str = ".") -> Iterator[Table]:
+    """Open a table to read it."""
+    from knotwise.cli.parquet import open_parquet
+    from knotwise.cli.text import open_text
+
+    kind = kind_of_file(path)
+    if path != "-":
+        check_readable(Path(path))
+    with open_parquet(path) if kind == "parquet" else open_text(path, separator, decimal) as table:
+        yield table
+
+
+def check_readable(path: Path) -> None:
+    """Refuse a folder, and a file that is not there, with the nearest that is."""
+    if path.is_dir():
+        raise InvalidInputError(f"{str(path)!r} is a folder. Give one file.")
+    if path.exists():
+        return
+    names = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = nearest(path.name, names)
+    hint = "" if near is None else f" Did you mean {str(path.with_name(near))!r}?"
+    raise InvalidInputError(f"There is no file {str(path)!r}.{hint}")

@@ -1,0 +1,154 @@
+"""Is a fitted model to be trusted, and where is it not? Findings with numbers, and advice in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from knotwise.estimators import findings
+from knotwise.estimators.findings import Finding, Place
+from knotwise.estimators.neighbours import NeighbourTest, neighbour_test
+from knotwise.evidence.scores import RowScores
+from knotwise.numerics.blocks import single_threaded_blas
+from knotwise.posterior import SparsePosterior
+
+__all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
+
+RELEVANT = 0.05  # W c of a row below which the data could say nothing about what the knots leave open
+N_PLACES = 5
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What can be said about a fit; a printed one shows the findings with advice, `to_dict` is for machines.
+
+    What needs the training data is None for a model from a file, and what needs knots for the exact GP.
+    """
+
+    model: str
+    converged: bool
+    gradient_norm: float
+    at_bound: tuple[str, ...]
+    jitter: float
+    condition: float | None
+    unexplained_share: float | None
+    residual_information: float | None
+    n_inflated: int | None
+    inflated: tuple[Place, ...]
+    neighbours: NeighbourTest | None
+    findings: tuple[Finding, ...] = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found that should be repaired."""
+        return all(finding.level != "problem" for finding in self.findings)
+
+    def finding(self, name: str) -> Finding:
+        """The finding of this name: "convergence", "bounds", "numerics", "knots", "places" or "neighbours"."""
+        from knotwise.errors import unknown_option
+
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        raise unknown_option("The name of a finding", name, [finding.name for finding in self.findings])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as numbers, strings, lists and dicts that JSON can hold; what is not finite is None."""
+        return _plain(asdict(self) | {"ok": self.ok})
+
+    def __str__(self) -> str:
+        from textwrap import TextWrapper
+
+        def wrap(text: str, indent: int) -> list[str]:
+            return TextWrapper(110, "  ", " " * indent, drop_whitespace=True).wrap(text)
+
+        marks = {"ok": "ok", "note": "note", "problem": "PROBLEM", "unknown": "?"}
+        lines = [self.model]
+        for finding in self.findings:
+            lines += wrap(f"{marks[finding.level]:<8} {finding.name:<12} {finding.text}", indent=23)
+            lines += wrap(f"{'':21}-> {finding.advice}", indent=26) if finding.advice else []
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def diagnose(estimator: Any) -> Diagnosis:
+    """Look at a fitted `GPRegressor` from all sides."""
+    fit = estimator._fit
+    scores = condition = neighbours = None
+    places: tuple[Place, ...] = ()
+    n_inflated = None
+    if isinstance(fit.posterior, SparsePosterior):
+        with single_threaded_blas():
+            condition = _condition(fit.posterior)
+            if fit.training is not None:
+                scores = fit.training.scores(fit.selection.theta, fit.selection.Z, fit.selection.jitter)
+                neighbours = neighbour_test(fit.training, fit.posterior, scores)
+                n_inflated, places = _inflated(estimator, scores)
+    result = estimator.optimize_result_
+    at_bound = tuple(estimator.parameters_.at_bound())
+    said = (
+        findings.convergence(estimator, result, fit.final.converged),
+        findings.bounds(estimator.parameters_, at_bound),
+        findings.numerics(estimator.jitter_, condition),
+        findings.knots(estimator, scores),
+        findings.places(estimator, n_inflated, places, scores),
+        findings.neighbours(estimator, neighbours),
+    )
+    return Diagnosis(
+        f"{type(estimator).__name__}: {f'{estimator.n_knots_} knots' if estimator.n_knots_ else 'exact GP'}, "
+        f"{round(fit.n_rows, 2):,} rows",
+        bool(estimator.converged_),
+        float(result.gradient_norm),
+        at_bound,
+        float(estimator.jitter_),
+        condition,
+        None if scores is None else scores.share,
+        None if scores is None else scores.residual_information,
+        n_inflated,
+        places,
+        neighbours,
+        said,
+    )
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+
+def _condition(posterior: SparsePosterior) -> float:
+    """Condition number of Kuu with its jitter, as it was factorised."""
+    singular = np.linalg.svd(posterior.state.L_inverse, compute_uv=False)
+    return float((singular[0] / singular[-1]) ** 2)
+
+
+def _inflated(estimator: Any, scores: RowScores) -> tuple[int, tuple[Place, ...]]:
+    """How many rows have inflated uncertainty, and the worst of them that are not neighbours."""
+    share = scores.c / np.maximum(scores.v, np.finfo(float).tiny)
+    relevant = scores.W / (1.0 + scores.W * scores.nugget) * scores.c > RELEVANT
+    inflated = np.flatnonzero((share > findings.INFLATED) & relevant)
+    X, kernel, scaling = estimator._fit.training.rows.X, estimator._fit.model.kernel, estimator._fit.scaling
+    names = getattr(estimator, "feature_names_in_", [f"column {i}" for i in range(X.shape[1])])
+    numbers = estimator._fit.row_numbers
+    left = inflated
+    places: list[Place] = []
+    while len(left) and len(places) < N_PLACES:
+        row = left[np.argmax(share[left])]
+        inputs = scaling.inputs_back(X[row : row + 1])[0].tolist()
+        number = int(row if numbers is None else numbers[row])
+        places.append(Place(number, dict(zip(map(str, names), inputs, strict=True)), float(share[row])))
+        prior = np.sqrt(kernel.diag(X[left]) * kernel.diag(X[row : row + 1]))
+        left = left[np.abs(kernel(X[left], X[row : row + 1])[:, 0]) < 0.5 * prior]
+    return len(inflated), tuple(places)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value

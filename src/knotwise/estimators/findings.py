@@ -1,0 +1,187 @@
+"""What a diagnosis says: each finding in words, with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from knotwise.estimators.neighbours import NeighbourTest
+from knotwise.evidence.scores import RowScores
+from knotwise.knots.auto import Auto
+from knotwise.numerics.linalg import LARGEST_JITTER
+from knotwise.numerics.parameters import ParameterTable
+from knotwise.optimize.base import OptimizeResult
+from knotwise.posterior import SparsePosterior
+
+__all__ = ["INFLATED", "Finding", "Place", "bounds", "convergence", "knots", "neighbours", "numerics", "places"]
+
+INFLATED = 0.45  # unexplained share of a row: its latent standard deviation is then a third too wide
+LARGE_SHARE, LARGE_RESIDUAL = 0.25, 0.005  # of all rows: unexplained share, and nats per row
+LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
+ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring residuals
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One question and its answer; `level` is "ok", "note", "problem" or "unknown"."""
+
+    name: str
+    level: str
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A row around which the knots leave much open: its inputs in the user's units, and its unexplained share."""
+
+    row: int
+    inputs: dict[str, float]
+    share: float
+
+
+def convergence(estimator: Any, result: OptimizeResult, mode_found: bool) -> Finding:
+    """Whether the optimiser, and Newton's method for the mode, arrived."""
+    norm = "" if np.isnan(result.gradient_norm) else f"; gradient norm {result.gradient_norm:.1e}"
+    if norm and _is_auto(estimator):  # parameters of the few knots would be worse than those of the many
+        norm += " with the knots kept (the parameters were settled with more knots)"
+    skipped = f"; {estimator.n_failed_restarts_} restarts failed" if estimator.n_failed_restarts_ else ""
+    if not mode_found:
+        return Finding(
+            "convergence",
+            "problem",
+            "Newton's method did not reach the mode of the latent function",
+            "Start from other parameters, or from `mean='constant'`; do not trust the predictions.",
+        )
+    if not estimator.converged_:
+        return Finding(
+            "convergence",
+            "problem",
+            f"stopped early: {result.reason}{norm}{skipped}",
+            "Raise `LBFGS(max_iterations=...)`, or try `n_restarts=2`.",
+        )
+    return Finding("convergence", "ok", f"{result.reason}{norm}{skipped}")
+
+
+def bounds(table: ParameterTable, at_bound: Sequence[str]) -> Finding:
+    """Which parameters ended at a bound, and what that means."""
+    if not at_bound:
+        return Finding("bounds", "ok", "no parameter is at a bound")
+    texts, advice = [], []
+    for name in at_bound:
+        i = table.names.index(name)
+        end = "lower" if table.theta[i] <= table.theta_bounds[i, 0] + 1e-6 else "upper"
+        texts.append(f"{name} is at its {end} bound, {(table.lower if end == 'lower' else table.upper)[i]:.3g}")
+        advice.append(_BOUND_ADVICE.get((name.split("[")[0].split("__")[-1], end), ""))
+    said = list(dict.fromkeys(filter(None, advice)))
+    said.append("If the bound is wrong, give another: `bounds={name: (low, high)}`; if the value is known, hold it.")
+    return Finding("bounds", "note", "; ".join(texts), " ".join(said))
+
+
+_BOUND_ADVICE = {
+    ("lengthscale", "upper"): "An endless length-scale means that the data do not vary along the column, or only "
+    "linearly: drop it, or add `Linear()`.",
+    ("lengthscale", "lower"): "A vanishing length-scale means that neighbours have nothing in common: there is no "
+    "signal, or the rows are too far apart for one.",
+    ("variance", "lower"): "A vanishing variance means that the inputs say nothing about the target.",
+    ("variance", "upper"): "An endless variance means that the function leaves the scale of the data: look for a "
+    "trend (`mean='linear'`), separable classes or outliers.",
+    ("noise_variance", "lower"): "Vanishing noise means that the data are a smooth function up to rounding; if they "
+    "are measurements, look for duplicated rows.",
+    ("nugget", "lower"): "A vanishing nugget is not needed: `nugget=0.0`.",
+    ("mean", "lower"): "The mean is far below the data: hold it (`mean=...`), or look for outliers.",
+    ("mean", "upper"): "The mean is far above the data: hold it (`mean=...`), or look for outliers.",
+}
+
+
+def numerics(jitter: float, condition: float | None) -> Finding:
+    """Whether Kuu could be factorised without changing the model."""
+    if condition is None:
+        return Finding("numerics", "ok", "the exact GP has no Kuu, and no jitter")
+    text = f"jitter {jitter:.0e} of the prior variance, condition of Kuu {condition:.1e}"
+    if jitter >= LARGE_JITTER or condition > LARGE_CONDITION:
+        return Finding(
+            "numerics",
+            "problem" if jitter >= LARGEST_JITTER else "note",
+            text,
+            "Some knots nearly coincide on the scale of the kernel: use fewer, let `knots='auto'` choose, or take a "
+            "rougher kernel such as `Matern52()`. Jitter of this size changes the evidence.",
+        )
+    return Finding("numerics", "ok", text)
+
+
+def knots(estimator: Any, scores: RowScores | None) -> Finding:
+    """How much the knots leave open."""
+    if scores is None:
+        return _untold(estimator, "knots", "how much the knots leave unexplained")
+    text = (
+        f"they leave {scores.share:.1%} of the posterior variance and {scores.residual_information:.2g} nats per row "
+        "unexplained"
+    )
+    if scores.share > LARGE_SHARE and scores.residual_information > LARGE_RESIDUAL:
+        return Finding("knots", "problem", text, _more_knots(estimator))
+    return Finding("knots", "ok", text)
+
+
+def places(estimator: Any, n_inflated: int | None, worst: Sequence[Place], scores: RowScores | None) -> Finding:
+    """Where the knots leave most open."""
+    if n_inflated is None or scores is None:
+        return _untold(estimator, "places", "where uncertainty is inflated")
+    if not n_inflated:
+        return Finding("places", "ok", "uncertainty is inflated nowhere")
+    where = "; ".join(
+        f"row {place.row} ({', '.join(f'{name} = {value:.4g}' for name, value in place.inputs.items())}; "
+        f"{place.share:.0%})"
+        for place in worst
+    )
+    return Finding(
+        "places",
+        "problem" if n_inflated > 0.1 * len(scores.c) else "note",
+        f"at {n_inflated} of {len(scores.c)} rows more than {INFLATED:.0%} of the latent variance is there only for "
+        f"want of knots, around {where}",
+        f"Knots are missing there. {_more_knots(estimator)}",
+    )
+
+
+def neighbours(estimator: Any, test: NeighbourTest | None) -> Finding:
+    """Whether residuals of neighbours agree more than the model says."""
+    if test is None:
+        few = estimator._fit.training is not None and isinstance(estimator._fit.posterior, SparsePosterior)
+        if few:
+            return Finding("neighbours", "unknown", "too few rows to compare neighbouring residuals")
+        return _untold(estimator, "neighbours", "whether neighbouring residuals agree")
+    text = (
+        f"residuals of neighbours have an excess correlation of {test.correlation:.3f} "
+        f"(z = {test.z:.1f}, p = {test.p:.2g}, {test.n_pairs} pairs)"
+    )
+    if test.p < ALARM and test.correlation > VISIBLE:
+        return Finding(
+            "neighbours",
+            "problem",
+            f"too few knots, or too smooth a kernel: {text}",
+            f"{_more_knots(estimator)} If that does not help, try a rougher kernel (`Matern32()`); if nothing does, "
+            "the noise itself is dependent.",
+        )
+    return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
+
+
+def _untold(estimator: Any, name: str, what: str) -> Finding:
+    if not isinstance(estimator._fit.posterior, SparsePosterior):
+        return Finding(name, "ok", "the exact GP has no knots")
+    return Finding(
+        name, "unknown", f"the model comes from a file without its data, so it cannot tell {what}", "Fit again to know."
+    )
+
+
+def _more_knots(estimator: Any) -> str:
+    exact = " or `approximation='full'`" if estimator._fit.n_rows <= 2500 else ""
+    if _is_auto(estimator):
+        return f"Ask for more: `knots=Auto(max_knots=..., share=0.05)`{exact}."
+    return f"Use more of them, or `knots='auto'`{exact}."
+
+
+def _is_auto(estimator: Any) -> bool:
+    return isinstance(estimator.knots, Auto) or (isinstance(estimator.knots, str) and estimator.knots == "auto")

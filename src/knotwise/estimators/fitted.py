@@ -1,0 +1,50 @@
+"""What a fit leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from knotwise.errors import NoTrainingDataError
+from knotwise.estimators.scaling import Scaling
+from knotwise.evidence import Evidence, Model
+from knotwise.knots.problem import Problem, Selection
+from knotwise.numerics.parameters import ParameterTable
+from knotwise.posterior import FullPosterior, SparsePosterior
+
+__all__ = ["Fit"]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The solution in the engine's units, and the way back to the user's.
+
+    `table` has the parameters with which the fit began, and their bounds; `final` the evidence at the end, without
+    gradients; `n_rows` the number of rows, each as often as it counts. `training` is the problem with the data, which a
+    model from a file does not have, and `row_numbers` the rows of the user's data that its rows are, None for all.
+    """
+
+    selection: Selection
+    scaling: Scaling
+    posterior: SparsePosterior | FullPosterior
+    table: ParameterTable
+    n_rows: int | float
+    final: Evidence
+    training: Problem | None = None
+    row_numbers: np.ndarray | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model at the fitted parameters."""
+        return self.posterior.state.model
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that was solved."""
+        if self.training is None:
+            raise NoTrainingDataError(
+                "This model comes from a file, which holds what predictions need and not the data of the fit, so the "
+                "evidence cannot be evaluated. Fit again, or keep the whole estimator with pickle."
+            )
+        return self.training

@@ -1,0 +1,36 @@
+"""Sums over rows that count more or less than once; without weights, NumPy's own means, variances and quantiles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["counted", "mean_and_variance", "weighted_quantile"]
+
+
+def mean_and_variance(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance over the rows, each row as often as it counts."""
+    if weights is None:
+        return values.mean(0), values.var(0)
+    mean = np.average(values, axis=0, weights=weights)
+    return mean, np.average((values - mean) ** 2, axis=0, weights=weights)
+
+
+def weighted_quantile(values: np.ndarray, q: float, weights: np.ndarray | None) -> float:
+    """The quantile of values [n], each as often as it counts: for whole weights, that of the repeated values."""
+    if weights is None:
+        return float(np.quantile(values, q))
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(weights[order])
+    place = max(ends[-1] - 1.0, 0.0) * q
+    below = np.floor(place)
+    at = np.minimum(np.searchsorted(ends, [below, below + 1.0], side="right"), len(values) - 1)
+    low, high = values[order[at]]
+    return float(low + (place - below) * (high - low))
+
+
+def counted(rows: np.ndarray, weights: np.ndarray | None) -> int | float:
+    """How many rows there are in a mask, each as often as it counts; a fraction only where the weights add to one."""
+    if weights is None:
+        return int(rows.sum())
+    total = float(weights[rows].sum())
+    return int(total) if total.is_integer() else total

@@ -1,0 +1,37 @@
+"""The paper's claims in words, one by one, judged by the rows of each setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from knotwise.paper.results import Results, Row
+from knotwise.paper.statements import STATEMENTS
+
+__all__ = ["Claim", "judge_claims"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says and where, and what the rows of a setting say to it.
+
+    `verdict` is "holds", "holds in part", "does not hold here" or "not run"; `evidence` a sentence with the numbers.
+    """
+
+    text: str
+    where: str
+    setting: str
+    verdict: str
+    evidence: str
+
+
+def judge_claims(rows: Iterable[Row]) -> list[Claim]:
+    """Every claim in every setting that can judge it, in the paper's order."""
+    results = Results(rows)
+    claims = []
+    for statement in STATEMENTS:
+        for setting in statement.settings:
+            finding = statement.judge(results, setting)
+            evidence = f"{finding.words}." if finding.n else "No rows."
+            claims.append(Claim(statement.text, statement.where, setting, finding.verdict, evidence))
+    return claims

@@ -1,0 +1,1 @@
+"""Model files: written atomically, read strictly, and never able to run code."""

@@ -1,0 +1,171 @@
+"""Parts of a model and settings of an estimator in a manifest."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.means import Linear
+from knotwise.persistence.registry import FAMILIES, HOMES
+from knotwise.persistence.schema import (
+    DTYPES,
+    Array,
+    Fields,
+    Number,
+    Optional,
+    Reading,
+    Writing,
+    number_from_json,
+    number_to_json,
+    refuse,
+)
+
+__all__ = ["Part", "Setting", "read_arguments", "write_arguments"]
+
+#: what a part has learned from the inputs of a fit, beside the arguments of its constructor
+LEARNED = {
+    Linear: Optional(Fields(offset=Number(), centre=Array(("bound",)), scale=Array(("bound",)), intercept_sd=Number())),
+}
+
+
+def _argument_names(cls: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(cls).parameters)
+
+
+def write_arguments(value: Any, at: str, out: Writing, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The arguments with which an object was made, which it keeps under their names."""
+    names = [name for name in _argument_names(type(value)) if name not in leave_out]
+    return {name: Setting().write(getattr(value, name), f"{at}.{name}", out) for name in names}
+
+
+def read_arguments(cls: type, data: Any, at: str, given: Reading, leave_out: tuple[str, ...] = ()) -> Any:
+    """An object of the class, made with these arguments; those that a later version has added keep their defaults."""
+    if not isinstance(data, dict) or not set(data) <= set(_argument_names(cls)) - set(leave_out):
+        raise refuse(at, f"the arguments of {cls.__name__}")
+    values = {name: Setting().read(value, f"{at}.{name}", given) for name, value in data.items()}
+    try:
+        return cls(**values)
+    except (KnotwiseError, ArithmeticError, TypeError, ValueError) as error:
+        raise refuse(at, f"valid for {cls.__name__} ({error})") from None
+
+
+class Part:
+    """An object of a family, by the name of its class and the arguments of its constructor."""
+
+    def __init__(self, family: str) -> None:
+        self.family = family
+
+    def write(self, value: Any, at: str, out: Writing) -> dict[str, Any]:
+        family, name = HOMES.get(type(value), ("", ""))
+        if family != self.family:
+            raise InvalidInputError(
+                f"The {self.family} {value!r} is of the class {_full_name(value)}, which is not one of knotwise's own, "
+                "and a model file can name no other. Keep this model with pickle."
+            )
+        written = {"class": name, "arguments": write_arguments(value, f"{at}.arguments", out)}
+        if type(value) in LEARNED:
+            learned = value if "offset" in vars(value) else None  # a setting has learned nothing yet
+            written["learned"] = LEARNED[type(value)].write(learned, f"{at}.learned", out)
+        return written
+
+    def read(self, data: Any, at: str, given: Reading) -> Any:
+        name = data.get("class") if isinstance(data, dict) else None
+        if not isinstance(name, str) or name not in FAMILIES[self.family]:
+            raise refuse(at, f"a {self.family} that this knotwise knows")
+        cls = FAMILIES[self.family][name]
+        if list(data) != ["class", "arguments", *(["learned"] if cls in LEARNED else [])]:
+            raise refuse(at, f"a description of {cls.__name__}")
+        part = read_arguments(cls, data["arguments"], f"{at}.arguments", given)
+        if cls in LEARNED:
+            vars(part).update(LEARNED[cls].read(data["learned"], f"{at}.learned", given) or {})
+        return part
+
+
+class Setting:
+    """An argument, of any kind that options have. What JSON does not have itself is an object with one entry."""
+
+    def write(self, value: Any, at: str, out: Writing) -> Any:
+        value = value.item() if isinstance(value, np.generic) else value
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return number_to_json(value)
+        if type(value) in (list, tuple):
+            items = [self.write(item, f"{at}.{i}", out) for i, item in enumerate(value)]
+            return items if type(value) is list else {"tuple": items}
+        if type(value) is dict and all(isinstance(key, str) for key in value):
+            return {"dict": {key: self.write(item, f"{at}.{i}", out) for i, (key, item) in enumerate(value.items())}}
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim in (1, 2):
+            kind = {"b": "bool", "f": "float"}.get(value.dtype.kind, "int")
+            values = _free_array(kind, value.ndim, at).write(value.astype(DTYPES[kind], copy=False), at, out)
+            return {"array": {"kind": kind, "ndim": value.ndim, "values": values}}
+        if type(value) in HOMES:
+            family = HOMES[type(value)][0]
+            return {family: Part(family).write(value, f"{at}.{family}", out)}
+        if type(value) is np.random.Generator and type(value.bit_generator) is np.random.PCG64:
+            state = value.bit_generator.state
+            return {"generator": [*state["state"].values(), state["has_uint32"], state["uinteger"]]}
+        raise InvalidInputError(
+            f"The setting `{at}` is {value!r} of the class {_full_name(value)}, which a model file cannot hold. Keep "
+            "this model with pickle. If the setting mattered during the fit only (a selector, an optimiser, a "
+            "function, a generator), you can also replace it with `set_params` and save."
+        )
+
+    def read(self, data: Any, at: str, given: Reading) -> Any:
+        if data is None or type(data) in (bool, int, str):
+            return data
+        if isinstance(data, list):
+            return [self.read(item, f"{at}.{i}", given) for i, item in enumerate(data)]
+        if not isinstance(data, dict):
+            return number_from_json(data, at)
+        kind, content = next(iter(data.items())) if len(data) == 1 else ("", None)
+        if kind == "float":
+            return number_from_json(data, at)
+        if kind == "tuple" and isinstance(content, list):
+            return tuple(self.read(content, at, given))
+        if kind == "dict" and isinstance(content, dict):
+            return {key: self.read(item, f"{at}.{i}", given) for i, (key, item) in enumerate(content.items())}
+        if kind == "array":
+            return _read_free_array(content, at, given)
+        if kind == "generator" and at.endswith("settings.random_state"):
+            return _read_generator(content, at)
+        if kind in FAMILIES:
+            return Part(kind).read(content, f"{at}.{kind}", given)
+        raise refuse(at, "a setting")
+
+
+def _full_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _free_array(kind: str, ndim: int, at: str) -> Array:
+    """An array of the user's, whose sizes need not fit anything."""
+    return Array(tuple(f"{at} axis {axis}" for axis in range(ndim)), kind, finite=False)
+
+
+def _read_free_array(data: Any, at: str, given: Reading) -> np.ndarray:
+    if not isinstance(data, dict) or list(data) != ["kind", "ndim", "values"]:
+        raise refuse(at, "an array")
+    if data["kind"] not in list(DTYPES) or data["ndim"] not in (1, 2):
+        raise refuse(at, "an array of a known kind")
+    return _free_array(data["kind"], data["ndim"], at).read(data["values"], at, given)
+
+
+def _read_generator(data: Any, at: str) -> np.random.Generator:
+    """A generator in its state; PCG64 only, whose state may be any numbers of the right size."""
+    limits = (2**128, 2**128, 2, 2**32)
+    if not isinstance(data, list) or len(data) != len(limits):
+        raise refuse(at, "the state of a generator")
+    if not all(type(v) is int and 0 <= v < limit for v, limit in zip(data, limits, strict=True)):
+        raise refuse(at, "the state of a generator")
+    bits = np.random.PCG64(0)
+    bits.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": data[0], "inc": data[1]},
+        "has_uint32": data[2],
+        "uinteger": data[3],
+    }
+    return np.random.Generator(bits)

@@ -1,0 +1,154 @@
+"""The fitted objects of the engine in a manifest: which fields they have there, and what must hold between them.
+
+Sizes: D columns of the inputs, K knots, P parameters, M knots and mean coefficients, N rows (of the exact GP).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import KnotwiseError
+from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecision
+from knotwise.evidence.model import Jitter, Model, Rows
+from knotwise.evidence.sparse import SparseState
+from knotwise.knots.trace import KnotStep, KnotTrace
+from knotwise.numerics.parameters import ParameterTable, flat_names
+from knotwise.optimize.base import OptimizeResult
+from knotwise.persistence.parts import Part
+from knotwise.persistence.schema import (
+    Array,
+    Count,
+    Fields,
+    Flag,
+    ListOf,
+    Number,
+    OneOf,
+    Optional,
+    Reading,
+    Record,
+    Text,
+    Whole,
+    Writing,
+    refuse,
+)
+
+__all__ = ["RESULT", "STATE", "TABLE", "TRACE", "check_model"]
+
+
+class Trace:
+    """The steps of a selection; without the rows that were tried for knots, which are training data."""
+
+    fields = Fields(
+        stop_reason=Text,
+        steps=ListOf(
+            Record(
+                KnotStep,
+                action=Text,
+                n_knots=Whole,
+                evidence=Number(finite=False),
+                seconds=Number(),
+                n_rows=Optional(Count()),
+                n_tried=Whole,
+                chosen=Optional(Array(("D",))),
+                gain=Number(finite=False),
+                share=Number(finite=False),
+                residual_information=Number(finite=False),
+                theta=Optional(Array(("P",))),
+                note=Text,
+            )
+        ),
+    )
+
+    def write(self, value: KnotTrace, at: str, out: Writing) -> dict[str, Any]:
+        return self.fields.write(value, at, out)
+
+    def read(self, data: Any, at: str, given: Reading) -> KnotTrace:
+        content = self.fields.read(data, at, given)
+        trace = KnotTrace()
+        trace.stop_reason, trace.steps = content["stop_reason"], content["steps"]
+        return trace
+
+
+TRACE = Trace()
+
+RESULT = Record(
+    OptimizeResult,
+    value=Number(finite=False),
+    parameters=Array(("moved",), finite=False),
+    evaluations=Whole,
+    gradient_norm=Number(finite=False),
+    converged=Flag,
+    reason=Text,
+    history=Array(("evaluations",), finite=False),
+)
+
+TABLE = Record(
+    ParameterTable,
+    names=ListOf(Text, tuple, "P"),
+    transforms=ListOf(Text, tuple, "P"),
+    values=Array(("P",)),
+    lower=Array(("P",), finite=False),
+    upper=Array(("P",), finite=False),
+    fixed=Array(("P",), "bool"),
+)
+
+MODEL = Record(
+    Model,
+    kernel=Part("kernel"),
+    likelihood=Part("likelihood"),
+    mean=Part("mean"),
+    power=Number(),
+    nugget=Part("nugget"),
+)
+
+STATE = OneOf(
+    sparse=Record(
+        SparseState,
+        model=MODEL,
+        Z=Array(("K", "D")),
+        jitter=Record(Jitter, relative=Number(), points=Array(("points", "D"))),
+        L_inverse=Array(("K", "K")),
+        T=Array(("M", "M")),
+        gamma=Array(("M",)),
+    ),
+    full=Record(
+        FullState,
+        model=MODEL,
+        rows=Record(
+            Rows,
+            X=Array(("N", "D")),
+            y=Array(("N",)),
+            noise_variance=Optional(Array(("N",), positive=True)),
+            basis=Array(("N", "basis")),
+            size=Optional(Array(("N",), positive=True)),
+            weights=Optional(Array(("N",), positive=True)),
+        ),
+        a=Array(("N",)),
+        precision=OneOf(
+            root=Record(RootPrecision, L=Array(("N", "N")), scale=Optional(Array(("N",)))),
+            signed=Record(SignedPrecision, R=Array(("N", "N")), log_det=Number()),
+        ),
+    ),
+)
+
+
+def check_model(model: Model, table: ParameterTable, theta: np.ndarray, sizes: dict[str, int], at: str) -> None:
+    """Refuse a model that does not fit the number of columns, its table of parameters or its factors."""
+    try:
+        model.kernel.bind(None, sizes["D"])  # which checks the columns that it names, and its lists
+        names = tuple(flat_names(model.names))
+        n_basis = model.mean.basis(np.zeros((1, sizes["D"]))).shape[1]
+        with np.errstate(all="ignore"):
+            own = model.theta
+    except (KnotwiseError, ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
+        raise refuse(at, f"a model of {sizes['D']} columns ({error})") from None
+    n_positive = len(theta) - model.mean.size
+    transforms = ("log",) * n_positive + ("identity",) * model.mean.size
+    if (names, transforms) != (table.names, table.transforms) or not np.allclose(own, theta, rtol=1e-6, atol=1e-6):
+        raise refuse(at, "a model with the parameters in `table` and `theta`")
+    if n_basis != (sizes["basis"] if "basis" in sizes else sizes["M"] - sizes["K"]):
+        raise refuse(at, "a model whose mean fits its factors")
+    if min(sizes[name] for name in ("D", "K", "N", "points") if name in sizes) < 1:
+        raise refuse(at, "a model with columns and knots")

@@ -1,0 +1,12 @@
+"""Pictures of fitted models, for the extra `plot`: each function returns the axes on which it drew.
+
+matplotlib is imported when the first picture is drawn, never before.
+"""
+
+from knotwise.plotting.calibration import plot_calibration, plot_pit
+from knotwise.plotting.fit import plot_fit
+from knotwise.plotting.maps import plot_map
+from knotwise.plotting.observed import plot_observed
+from knotwise.plotting.trace import plot_trace
+
+__all__ = ["plot_calibration", "plot_fit", "plot_map", "plot_observed", "plot_pit", "plot_trace"]

@@ -1,0 +1,174 @@
+"""Are the intervals right? Coverage, reliability of probabilities, and the PIT histogram."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError
+from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted
+from knotwise.plotting.transform import probability_transform
+from knotwise.plotting.view import View, checked_rows, checked_targets, view_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_calibration", "plot_pit"]
+
+LEVELS = np.linspace(0.02, 0.98, 49)
+BAND = 0.95  # of the range in which a right model falls, for independent rows
+BAND_LABEL = "right model, 95 %"
+
+
+def plot_calibration(
+    gp: Any,
+    X: Any,
+    y: Any,
+    *,
+    exposure: Any = None,
+    trials: Any = None,
+    noise_variance: Any = None,
+    label: Any = None,
+    n_bins: int = 10,
+    random_state: Any = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the share of rows inside their central intervals against the intervals' level; use rows not fitted to.
+
+    Counts are spread at random within their steps (see `plot_pit`), so that a right model lies on the diagonal. For
+    labels, a reliability diagram: the share of a class against its predicted probability, in bins. The band and the
+    bars are where a right model falls, if rows are independent.
+
+    Parameters
+    ----------
+    gp : fitted GPRegressor or GPClassifier
+    X, y : rows and their targets
+    exposure, trials, noise_variance : of the rows, as in `predict`
+    label : of a class
+        The second of two by default; of several, by default the most probable one for each row.
+    n_bins : of the reliability diagram
+    random_state : of the draws for counts
+    ax : Axes, optional
+
+    Returns
+    -------
+    The axes.
+    """
+    view = view_of(gp, X, label=label)
+    rows = checked_rows(view, X)
+    targets = checked_targets(y, len(rows), numeric=view.classes is None)
+    ax = axes_or_new(ax, size=(4.9, 4.6))
+    ax.plot([0, 1], [0, 1], color=LIGHT_GREY, linewidth=1, zorder=0)
+    if view.of_labels:
+        _draw_reliability(ax, view, rows, targets, label, n_bins)
+    else:
+        options = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+        _draw_coverage(ax, _transform(view, rows, targets, random_state, options))
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.legend(frameon=False, fontsize=9, loc="upper left")
+    return ax
+
+
+def plot_pit(
+    gp: Any,
+    X: Any,
+    y: Any,
+    *,
+    exposure: Any = None,
+    trials: Any = None,
+    noise_variance: Any = None,
+    n_bins: int | None = None,
+    random_state: Any = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the histogram of the probability integral transform, P(Y <= y) under each row's own prediction.
+
+    It is flat for a right model, a hump for intervals that are too wide, a trough for too narrow ones, a slope for
+    predictions that are too high or too low. Counts are spread at random between P(Y < y) and P(Y <= y), with the
+    seed `random_state`. The other parameters are those of `plot_calibration`; use rows not fitted to.
+    """
+    view = view_of(gp, X)
+    if view.classes is not None:
+        raise InvalidInputError("Labels have no order, so no transform: use `plot_calibration` for a classifier.")
+    rows = checked_rows(view, X)
+    targets = checked_targets(y, len(rows))
+    options = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    u = _transform(view, rows, targets, random_state, options)
+    bins = n_bins or int(np.clip(round(len(u) / 15), 5, 20))
+    ax = axes_or_new(ax, size=(5.6, 3.8))
+
+    low, high = (float(end) * bins / len(u) for end in _right_range(len(u), np.array(1 / bins)))
+    ax.axhspan(low, high, color=LIGHT_GREY, alpha=0.45, linewidth=0, zorder=0, label=BAND_LABEL)
+    ax.hist(
+        u, bins=bins, range=(0, 1), density=True, color=BLUE, alpha=0.75, edgecolor="white", linewidth=0.8, zorder=1
+    )
+    ax.axhline(1.0, color=GREY, linewidth=1, zorder=2)
+    ax.set(xlim=(0, 1), xlabel="P(Y ≤ y) under the prediction", ylabel="density")
+    ax.set_ylim(0, 1.25 * max(ax.get_ylim()[1] / 1.05, high))  # room for the legend
+    ax.set_title(counted(len(u), "row"), loc="left")
+    ax.legend(frameon=False, fontsize=9, loc="upper right")
+    return ax
+
+
+def _transform(view: View, rows: np.ndarray, y: np.ndarray, random_state: Any, options: dict[str, Any]) -> np.ndarray:
+    from knotwise.estimators.validation import generator_from
+
+    return probability_transform(view, rows, y, rng=generator_from(random_state), **options)
+
+
+def _right_range(n: int | np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Between which numbers of n independent rows, each with probability p, a right model has 95 % of its chance."""
+    from scipy.stats import binom
+
+    return binom.ppf(0.5 - BAND / 2, n, p), binom.ppf(0.5 + BAND / 2, n, p)
+
+
+def _draw_coverage(ax: Axes, u: np.ndarray) -> None:
+    covered = (np.abs(2 * u - 1)[:, None] <= LEVELS).mean(0)
+    low, high = _right_range(len(u), LEVELS)
+    ax.fill_between(LEVELS, low / len(u), high / len(u), color=LIGHT_GREY, alpha=0.45, linewidth=0, label=BAND_LABEL)
+    ax.plot(LEVELS, covered, color=BLUE, linewidth=2, label=counted(len(u), "row"))
+    ax.set(xlabel="level of the central interval", ylabel="share of rows inside")
+
+
+def _draw_reliability(ax: Axes, view: View, rows: np.ndarray, y: np.ndarray, label: Any, n_bins: int) -> None:
+    """Draw the share of hits in bins of the probability, over bars where a right model's share falls."""
+    p, hit, name = _predicted_and_hit(view, rows, y, label)
+    which = np.minimum((p * n_bins).astype(int), n_bins - 1)
+    counts = np.bincount(which, minlength=n_bins)
+    used = counts > 0
+    n = counts[used]
+    middle = np.bincount(which, p, n_bins)[used] / n
+    share = np.bincount(which, hit, n_bins)[used] / n
+    low, high = (end / n for end in _right_range(n, middle))
+    inside = (low <= share) & (share <= high)
+    whole: dict[str, Any] = {"clip_on": False}  # marks at 0 and 1 are not cut
+    ax.vlines(middle, low, high, color=LIGHT_GREY, linewidth=6, zorder=1, label=BAND_LABEL, **whole)
+    areas = 20 + 100 * n / n.max()
+    for chosen, colour, marker, text in ((inside, BLUE, "o", "inside"), (~inside, VERMILION, "D", "outside")):
+        if chosen.any():
+            marks = whole | {"color": colour, "marker": marker, "label": f"{text}: {counted(int(chosen.sum()), 'bin')}"}
+            ax.scatter(middle[chosen], share[chosen], s=areas[chosen], zorder=3, **marks)
+    ax.set(xlabel=f"predicted probability {name}", ylabel=f"observed share, {counted(len(y), 'row')}")
+
+
+def _predicted_and_hit(view: View, rows: np.ndarray, y: np.ndarray, label: Any) -> tuple[np.ndarray, np.ndarray, str]:
+    """Probabilities, whether what they are of was observed, and its name."""
+    if view.classes is None:
+        return view.ask("predict", rows), view.model.likelihood_.check_targets(y), "of 1"
+    proba = view.quietly(view.gp.predict_proba, rows)
+    codes = _codes(view.classes, y)
+    if label is None and view.n_classes > 2:
+        best = proba.argmax(1)
+        return proba.max(1), (best == codes).astype(float), "of the most probable class"
+    code = view.classes.index(view.label)
+    return proba[:, code], (codes == code).astype(float), f"of {view.label_name}"
+
+
+def _codes(classes: list[Any], y: np.ndarray) -> np.ndarray:
+    known = {label: code for code, label in enumerate(classes)}
+    for row, label in enumerate(y.tolist()):
+        if label not in known:
+            raise InvalidInputError(f"y must be labels from {classes}, but is {label!r} in row {row}.")
+    return np.array([known[label] for label in y.tolist()])

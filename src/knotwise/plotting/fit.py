@@ -1,0 +1,161 @@
+"""The fit along one column: centre, band, data and knots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from knotwise.plotting.columns import column_index, describe_others, place_of, points_along
+from knotwise.plotting.curve import curve_of, kind_of, response_name
+from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
+from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, shorten
+from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, size_of, view_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_fit"]
+
+N_POINTS = 240
+LEGEND_HEIGHT = 0.185  # of a row of the legend, in inches
+
+
+def plot_fit(
+    gp: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    feature: int | str = 0,
+    at: Mapping[Any, float] | Any = None,
+    level: float = 0.95,
+    kind: str | None = None,
+    exposure: Any = None,
+    trials: Any = None,
+    color: str = BLUE,
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the fit along one column, with its band, the data and the knots as ticks at the foot.
+
+    Parameters
+    ----------
+    gp : fitted GPRegressor or GPClassifier
+    X, y : rows, and their targets if they shall be drawn
+        With several columns, data of a Gaussian model are moved to the curve: drawn is the curve plus the residual.
+    feature : int or str
+        The column to follow. Others stay at the medians of X, or where `at` says.
+    at : mapping or array, optional
+        Values for other columns, by name or number: `at={"rm": 6}`; or a value for each column.
+    level : float
+        Of the central band.
+    kind : "observation", "mean" or "latent", optional
+        The band of a new observation (the default), of the mean response (the default where it is a probability), or
+        of the latent function.
+    exposure, trials : optional
+        Of the rows. Counts are then drawn per unit of exposure or per trial, and a new observation is one at the
+        median exposure or trials.
+    color, label : of the curve, to draw several models on the same axes
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    The axes.
+    """
+    view = view_of(gp, X)
+    rows = checked_rows(view, X)
+    column = column_index(feature, view.names)
+    place = place_of(rows, at, view.names, [column])
+    kind = kind_of(view, kind)
+    size = size_of(view, len(rows), exposure, trials)
+    targets = None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
+    x = _range(rows[:, column])
+    line = points_along(place, {column: x})
+    ax = axes_or_new(ax)
+
+    if targets is not None:
+        _draw_data(ax, view, rows, targets, size, column=column, place=place, kind=kind)
+    if view.n_classes > 2:
+        _draw_classes(ax, view, x, line)
+        _draw_knots(ax, [model.knots_[:, column] for model in gp.models_], CYCLE)
+    else:
+        curve = curve_of(view, line, size, level=level, kind=kind)
+        band_name = curve.band_name if label is None else None
+        ax.fill_between(x, curve.low, curve.high, color=color, alpha=0.2, linewidth=0, zorder=2, label=band_name)
+        ax.plot(x, curve.centre, color=color, linewidth=2.0, zorder=3, label=label or curve.name)
+        _draw_knots(ax, [view.knots[:, column]], (color,), label=None if label else counted(len(view.knots), "knot"))
+    ax.set(xlabel=shorten(view.names[column], 48), ylabel=response_name(view, y, size, kind))
+    ax.set_title(describe_others(place, view.names, [column], medians=at is None), loc="left")
+    if view.of_labels and kind == "mean":
+        ax.set_yticks(np.linspace(0, 1, 6))
+    _make_room(ax)
+    return ax
+
+
+def _range(values: np.ndarray) -> np.ndarray:
+    """Points from the lowest to the highest value; around it where all are equal."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        low, high = low - 0.5 * max(1.0, abs(low)), high + 0.5 * max(1.0, abs(high))
+    return np.linspace(low, high, N_POINTS)
+
+
+def _draw_data(
+    ax: Axes,
+    view: View,
+    rows: np.ndarray,
+    y: np.ndarray,
+    size: np.ndarray | None,
+    *,
+    column: int,
+    place: np.ndarray,
+    kind: str,
+) -> None:
+    """Draw observations, where they are on the scale of the curve."""
+    x, conjugate = rows[:, column], view.model.likelihood_.conjugate
+    if view.n_classes > 2 or (kind == "latent" and not conjugate):
+        return
+    label = "observed"
+    if view.classes is not None:
+        y = view.is_label(y).astype(float)
+    elif size is not None:
+        y = y / size
+    if rows.shape[1] > 1 and conjugate:
+        shadow = points_along(place, {column: x})
+        y = view.ask("predict", shadow) + y - view.ask("predict", rows)
+        label = "data, moved to the curve"
+    few = len(x) <= 300
+    ax.scatter(x, y, s=16 if few else 9, color=GREY, alpha=0.7 if few else 0.45, linewidths=0, zorder=1, label=label)
+
+
+def _draw_classes(ax: Axes, view: View, x: np.ndarray, line: np.ndarray) -> None:
+    """Draw the probability of each of several classes, without bands: their sum is held at one."""
+    proba = view.quietly(view.gp.predict_proba, line)
+    for i, name in enumerate(view.classes or []):
+        style: dict[str, Any] = {"color": CYCLE[i % len(CYCLE)], "linestyle": DASHES[i % len(DASHES)]}
+        ax.plot(x, proba[:, i], linewidth=2.0, label=class_name(name), **style)
+
+
+def _draw_knots(ax: Axes, sets: list[np.ndarray], colours: tuple[str, ...], *, label: str | None = None) -> None:
+    """Draw the knots of each model in a row of its own, above those that are there."""
+    first = len(_rugs(ax))
+    for i, values in enumerate(sets):
+        if len(values):  # the exact GP has none
+            draw_rug(ax, values, colour=colours[i % len(colours)], row=first + i, label=label)
+
+
+def _rugs(ax: Axes) -> list[Any]:
+    return [line for line in ax.get_lines() if line.get_marker() == "|"]
+
+
+def _make_room(ax: Axes) -> None:
+    """Draw the legend above the data and leave the foot to the knots, also when a further model is drawn."""
+    legend = ax.legend(frameon=False, fontsize=9, loc="upper left", ncols=2, handlelength=1.5, columnspacing=1.4)
+    low, high = ax.dataLim.intervaly
+    height = ax.bbox.height / ax.figure.dpi  # inches
+    foot = 0.04 + RUG_HEIGHT * len(_rugs(ax)) / height
+    head = 0.06 + LEGEND_HEIGHT * (-(-len(legend.get_texts()) // 2)) / height
+    unit = ((high - low) or max(1.0, abs(high))) / max(1.0 - foot - head, 0.3)
+    ax.set_ylim(low - foot * unit, high + head * unit)

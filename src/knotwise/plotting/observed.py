@@ -1,0 +1,89 @@
+"""Observed against predicted values, with the intervals of new observations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError
+from knotwise.plotting.style import BLUE, LIGHT_GREY, VERMILION, axes_or_new, counted
+from knotwise.plotting.view import checked_rows, checked_targets, target_name, view_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_observed"]
+
+FEW = 100  # rows up to which marks have their full size and colour
+NARROW, CONSTANT = 0.4, 0.02  # shares of the range between which predictions have an axis of their own
+
+
+def plot_observed(
+    gp: Any,
+    X: Any,
+    y: Any,
+    *,
+    level: float = 0.95,
+    exposure: Any = None,
+    trials: Any = None,
+    noise_variance: Any = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw observed against predicted values, each with its interval; those outside are marked.
+
+    Parameters
+    ----------
+    gp : fitted GPRegressor
+    X, y : rows and their targets, best of rows not fitted to
+    level : of the central intervals of new observations
+    exposure, trials, noise_variance : of the rows, as in `predict`
+    ax : Axes, optional
+
+    Returns
+    -------
+    The axes.
+    """
+    view = view_of(gp, X)
+    if view.of_labels:
+        raise InvalidInputError("Labels have no interval: use `plot_calibration` for probabilities.")
+    rows = checked_rows(view, X)
+    targets = checked_targets(y, len(rows))
+    options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    mean = view.ask("predict", rows, **options)
+    low, high = view.ask("predict_interval", rows, level, "observation", **options).T
+    inside = (low <= targets) & (targets <= high)
+    ax = axes_or_new(ax, size=(5.2, 5.0))
+
+    faint = float(np.clip(FEW / len(targets), 0.15, 1.0))  # many lines add up
+    bars: dict[str, Any] = {"alpha": 0.28 * faint, "linewidth": 1.1, "label": f"{100 * level:g} % interval"}
+    ax.vlines(mean, low, high, color=BLUE, zorder=1, rasterized=len(targets) > 10 * FEW, **bars)
+    groups = ((inside, BLUE, "o", 4.5, "inside"), (~inside, VERMILION, "D", 5.5, "outside"))
+    for chosen, colour, marker, size, name in groups:
+        marks: dict[str, Any] = {"marker": marker, "color": colour, "markersize": size * max(faint, 0.7)}
+        text = f"{name}: {chosen.sum()}"
+        ax.plot(mean[chosen], targets[chosen], linestyle="none", zorder=2, markeredgewidth=0, label=text, **marks)
+    across, up = _limits(mean, np.concatenate([low, high, targets]))
+    ax.axline((up[0], up[0]), slope=1, color=LIGHT_GREY, linewidth=1, zorder=0)
+    name = target_name(y)
+    ax.set(xlabel=f"predicted {name}", ylabel=f"observed {name}", xlim=across, ylim=up)
+    if across == up:
+        ax.set_aspect("equal")
+    ax.set_title(counted(len(targets), "row"), loc="left")
+    ax.legend(frameon=False, fontsize=9, loc="upper left")
+    return ax
+
+
+def _limits(predicted: np.ndarray, vertical: np.ndarray) -> tuple[tuple[float, float], tuple[float, float]]:
+    """One range for both axes, but where predictions take little of it (counts, weak signal) their own."""
+    vertical = vertical[np.isfinite(vertical)]
+    both = _with_margin(np.concatenate([predicted, vertical]))
+    own = _with_margin(predicted)
+    share = (own[1] - own[0]) / (both[1] - both[0])
+    return (own if CONSTANT < share < NARROW else both), both
+
+
+def _with_margin(values: np.ndarray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.04 * (high - low) or 0.5 * max(1.0, abs(high))
+    return low - margin, high + margin

@@ -1,0 +1,133 @@
+"""How a selection of knots went: evidence, and what the knots leave unexplained, against their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError
+from knotwise.plotting.style import BLUE, GREY, ORANGE, VERMILION, counted, new_axes
+from knotwise.plotting.view import view_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from knotwise.knots.trace import KnotStep
+
+__all__ = ["plot_trace"]
+
+MANY: dict[str, Any] = {"linestyle": ":", "linewidth": 1.2, "markerfacecolor": "white"}
+
+
+def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) -> np.ndarray:
+    """Draw log evidence, unexplained share and residual information against the number of knots.
+
+    Parameters
+    ----------
+    gp : GPRegressor or GPClassifier, fitted with knots that were added step by step
+    label : of a class, where there are several
+    ax : two axes, optional
+        For the evidence, and for the share and the residual information below it.
+
+    Returns
+    -------
+    An array of the two axes.
+    """
+    model = view_of(gp, label=label).model
+    steps = [step for step in model.trace_ if step.action != "signal"]  # its evidence is a gain, of another model
+    if not steps:
+        raise InvalidInputError(
+            "This fit left no trace, for its knots were not added step by step. "
+            "Fit with knots='auto', `OneAtATime()` or `GreedyVariance()`."
+        )
+    above, below = _two_axes(ax)
+    from matplotlib.ticker import MaxNLocator
+
+    many, few = _phases(steps)
+    _draw_evidence(above, many, few)
+    _draw_left(below, many, few)
+    if len({step.n_knots for step in steps}) == 1:
+        for axes in (above, below):
+            axes.set_xlim(steps[0].n_knots - 1, steps[0].n_knots + 1)
+    below.set_xlabel("number of knots")
+    below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return np.array([above, below])
+
+
+def _two_axes(ax: Any) -> tuple[Axes, Axes]:
+    if ax is None:
+        above, below = new_axes(2, size=(6.4, 5.6), sharex=True)
+        return above, below
+    given = np.ravel(np.asarray(ax, dtype=object))
+    if len(given) != 2:
+        raise InvalidInputError(f"`ax` must be two axes, for the evidence and for what is left, not {len(given)}.")
+    return given[0], given[1]
+
+
+def _phases(steps: list[KnotStep]) -> tuple[list[KnotStep], list[KnotStep]]:
+    """Steps with many knots that only settle the parameters, and those that lead to the final knots."""
+    actions = [step.action for step in steps]
+    start = actions.index("start") if "start" in actions else 0
+    return steps[:start], steps[start:]
+
+
+def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep]) -> None:
+    """Draw the evidence; per row, where some steps saw fewer rows than others."""
+    seen = {step.n_rows for step in [*many, *few] if step.n_rows}
+    all_rows = max(seen) if len(seen) > 1 else None
+
+    def height(step: KnotStep, gain: float = 0.0) -> float:
+        return (step.evidence + gain) / ((step.n_rows or all_rows) if all_rows else 1)
+
+    if many:
+        own: dict[str, Any] = {
+            "color": GREY,
+            "marker": "o",
+            "markersize": 4.5,
+            "label": "knots on rows, for the parameters (FIC)",
+        }
+        ax.plot([step.n_knots for step in many], [height(step) for step in many], **MANY, **own)
+    kept = [step for step in few if step.action != "reject"]
+    K, heights = [step.n_knots for step in kept], [height(step) for step in kept]
+    ax.plot(K, heights, "o-", color=BLUE, markersize=4.5, linewidth=1.5, label="knots added and moved")
+    ax.plot(K[-1:], heights[-1:], "*", color=BLUE, markersize=14, label=f"final: {counted(K[-1], 'knot')}", zorder=4)
+    tried = [step for step in few if step.action == "reject" and np.isfinite(step.gain)]
+    if tried:
+        ax.plot(
+            [step.n_knots + 1 for step in tried],
+            [height(step, step.gain) for step in tried],
+            "x",
+            color=VERMILION,
+            markersize=7,
+            label="rejected",
+        )
+    ax.set_ylabel("log evidence per row" if all_rows else "log evidence")
+    ax.legend(frameon=False, fontsize=9, loc="best")
+
+
+def _draw_left(ax: Axes, many: list[KnotStep], few: list[KnotStep]) -> None:
+    """Draw the unexplained share and the residual information on one logarithmic scale."""
+    series = (
+        ("share", "unexplained share of the posterior variance", BLUE, "o"),
+        ("residual_information", "residual information, nats per row", ORANGE, "s"),
+    )
+    for name, label, colour, marker in series:
+        for steps, style in ((many, MANY), (few, {"linewidth": 1.5})):
+            known = [(step.n_knots, getattr(step, name)) for step in steps if getattr(step, name) > 0]
+            if known:
+                own: dict[str, Any] = {
+                    "color": colour,
+                    "marker": marker,
+                    "markersize": 4.5,
+                    "label": label if steps is few else None,
+                }
+                ax.plot(*zip(*known, strict=True), **{**style, **own})
+    ax.set_ylabel("left by the knots")
+    if ax.get_lines():
+        ax.set_yscale("log")
+        ax.legend(frameon=False, fontsize=9, loc="best")
+    else:
+        ax.set_yticks([])
+        ax.text(0.5, 0.5, "not recorded by this selection", ha="center", transform=ax.transAxes, color=GREY)

@@ -1,0 +1,144 @@
+"""A fitted estimator as the plots see it: columns with names, one latent model, predictions at plain arrays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.plotting.columns import column_names
+from knotwise.plotting.style import shorten
+
+__all__ = ["View", "checked_rows", "checked_targets", "class_name", "size_of", "target_name", "view_of"]
+
+#: selectors that add knots leave steps with these names; other knots have no order
+ORDERED_BY = ("add", "move", "choose")
+
+
+@dataclass(frozen=True)
+class View:
+    """What a plot asks of a fitted estimator.
+
+    `model` is the regressor with the latent function: the estimator itself, or one of a classifier's; `label` is the
+    class whose probability it has.
+    """
+
+    gp: Any
+    model: Any
+    names: list[str]
+    label: Any = None
+
+    @property
+    def knots(self) -> np.ndarray:
+        """Knots in the units of X, [K, D], in the order in which they were added."""
+        return np.asarray(self.model.knots_).reshape(-1, len(self.names))
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the knots were added one after the other."""
+        return any(step.action in ORDERED_BY for step in self.model.trace_)
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """The labels of a classifier."""
+        return self.gp.classes_.tolist() if hasattr(self.gp, "classes_") else None
+
+    @property
+    def n_classes(self) -> int:
+        """The number of labels; 0 for a regressor."""
+        return len(self.classes or [])
+
+    @property
+    def label_name(self) -> str:
+        """The class that is looked at, short enough for an axis."""
+        return class_name(self.label)
+
+    def is_label(self, y: np.ndarray) -> np.ndarray:
+        """Which rows have the class that is looked at."""
+        return np.array([label == self.label for label in y.tolist()], bool)
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether an observation is a label, or 0 or 1: the response is then a probability."""
+        likelihood = self.model.likelihood_
+        return likelihood.size_name is None and likelihood.discrete and likelihood.support() == (0.0, 1.0)
+
+    def ask(self, method: str, X: np.ndarray, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the model at rows that carry no column names, without the warning of scikit-learn."""
+        return self.quietly(getattr(self.model, method), X, *arguments, **options)
+
+    @staticmethod
+    def quietly(method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call a method without scikit-learn's warning that the rows, which we made, have no column names."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            return method(*arguments, **options)
+
+
+def view_of(gp: Any, X: Any = None, *, label: Any = None) -> View:
+    """See an estimator; for several classes, `label` says which."""
+    from sklearn.utils.validation import check_is_fitted
+
+    if hasattr(gp, "steps"):
+        raise InvalidInputError(
+            "Plots show the knots, which are in the units of the last step of a pipeline: "
+            "pass `pipeline[-1]` and `pipeline[:-1].transform(X)`."
+        )
+    if not all(hasattr(gp, name) for name in ("predict_interval", "predict_latent")):
+        raise InvalidInputError(f"Plots are of a fitted GPRegressor or GPClassifier, not of a {type(gp).__name__}.")
+    check_is_fitted(gp)
+    if not hasattr(gp, "classes_"):
+        if label is not None:
+            raise InvalidInputError("`label` is the class of a classifier, and this is a regressor. Leave it out.")
+        return View(gp, gp, column_names(gp, X))
+    classes = gp.classes_.tolist()
+    if label is None:
+        label = classes[-1]
+    elif label not in classes:
+        raise unknown_option("`label`", label, map(str, classes))
+    model = gp.models_[0 if len(classes) == 2 else classes.index(label)]
+    return View(gp, model, column_names(gp, X), label)
+
+
+def checked_rows(view: View, X: Any) -> np.ndarray:
+    """The rows of X as a finite array [n, D], checked as the estimator does."""
+    from knotwise.estimators.validation import check_inputs
+
+    if hasattr(X, "columns") and not hasattr(view.gp, "feature_names_in_"):
+        X = np.asarray(X)  # the names serve as labels only
+    return view.quietly(check_inputs, view.gp, X)
+
+
+def checked_targets(y: Any, n_rows: int, *, numeric: bool = True) -> np.ndarray:
+    """The targets as an array [n]; for a regressor as finite numbers."""
+    from knotwise.estimators.validation import refuse_non_finite
+
+    values = np.asarray(y, float) if numeric else np.asarray(y)
+    if values.shape != (n_rows,):
+        raise InvalidInputError(f"X has {n_rows} rows, but y has shape {values.shape}: give one value for each row.")
+    if numeric:
+        refuse_non_finite(values, "y")
+    return values
+
+
+def class_name(label: Any) -> str:
+    """A class in a legend: short, and 1 for 1.0."""
+    whole = isinstance(label, float) and label.is_integer()
+    return shorten(int(label) if whole else label, 20)
+
+
+def target_name(y: Any) -> str:
+    """The name that a data frame gave its column."""
+    name = getattr(y, "name", None)
+    return "y" if name is None else shorten(name, 32)
+
+
+def size_of(view: View, n_rows: int, exposure: Any, trials: Any) -> np.ndarray | None:
+    """The exposure or the trials of each row, or None where nothing was given."""
+    from knotwise.estimators.validation import check_size
+
+    return check_size(view.model.likelihood_, n_rows, exposure=exposure, trials=trials)

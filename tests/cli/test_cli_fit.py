@@ -1,0 +1,139 @@
+"""`knotwise fit`: the options and the numbers of the Python API."""
+
+import json
+
+import pytest
+from cli_tables import QUICK, inputs, write_csv
+from numpy.testing import assert_array_equal
+
+import knotwise
+from knotwise import GPRegressor
+from knotwise.knots import Auto
+
+
+def test_a_fit_is_that_of_the_python_api_to_the_bit(folder, columns):
+    gp = knotwise.load(folder / "y.knotwise")
+    same = GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"])
+    assert gp.parameters_.as_dict() == same.parameters_.as_dict()
+    assert_array_equal(gp.knots_, same.knots_)
+    assert gp.feature_names_in_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["--kernel", "matern32", "--ard"], {"kernel": "Matern32"}),
+        (["--ard"], {"kernel": "SquaredExponential"}),
+        (["--approximation", "fic"], {"approximation": "fic"}),
+        (["--approximation", "0.5"], {"approximation": 0.5}),
+        (["--mean", "linear"], {"mean": "linear"}),
+        (["--mean", "-1.5"], {"mean": -1.5}),
+        (["--standardize", "common"], {"standardize": "common"}),
+        (["--standardize", "no"], {"standardize": False}),
+        (["--seed", "7"], {"random_state": 7}),
+        (["--likelihood", "student-t"], {"likelihood": "student_t"}),
+        (["--no-progress"], {"progress": False}),
+    ],
+)
+def test_options_become_the_settings_of_the_estimator(words, expected, folder, here, run):
+    code, _, _ = run("fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", *QUICK, *words, "-o", "m.knotwise")
+    settings = knotwise.load("m.knotwise").get_params(deep=False)
+    kernel = settings.pop("kernel")
+    assert code == 0 and {"kernel": type(kernel).__name__, **settings}.items() >= expected.items()
+    assert kernel is None or kernel.ard is True
+
+
+def test_knots_are_counted_limited_or_left_out(folder, here, run):
+    common = ["fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", "-o", "m.knotwise"]
+    assert run(*common, "--max-knots", "4")[0] == 0
+    gp = knotwise.load("m.knotwise")
+    assert gp.knots == Auto(max_knots=4) and gp.n_knots_ <= 4
+    assert run(*common, "--approximation", "full")[0] == 0 and knotwise.load("m.knotwise").n_knots_ == 0
+
+
+def test_a_nugget_can_be_held_or_fitted(folder, here, run):
+    words = ["fit", folder / "all.csv", "--target", "count", "--inputs", "a,b", "--likelihood", "poisson", *QUICK]
+    assert run(*words, "--nugget", "0.25", "-o", "held.knotwise")[0] == 0
+    assert run(*words, "--nugget", "fit", "-o", "fitted.knotwise")[0] == 0
+    assert knotwise.load("held.knotwise").nugget_ == pytest.approx(0.25)
+    assert "nugget" in knotwise.load("fitted.knotwise").parameters_.names
+
+
+def test_weights_are_sample_weights(folder, columns, here, run):
+    words = ["--target", "y", "--inputs", "a,b", "--weight", "w", *QUICK, "-o", "m.knotwise"]
+    assert run("fit", folder / "all.csv", *words)[0] == 0
+    same = GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"], sample_weight=columns["w"])
+    assert knotwise.load("m.knotwise").log_evidence_ == same.log_evidence_
+
+
+def test_inputs_are_by_default_the_columns_without_another_role(columns, here, run):
+    write_csv("t.csv", {"": columns["a"], **{name: columns[name] for name in ("a", "count", "b", "area")}})
+    words = ["--target", "count", "--likelihood", "poisson", "--exposure", "area", *QUICK, "-o", "m.knotwise"]
+    code, _, err = run("fit", "t.csv", *words)
+    assert code == 0 and knotwise.load("m.knotwise").feature_names_in_.tolist() == ["a", "b"]
+    assert "no name" in err
+
+
+@pytest.mark.parametrize(
+    "target, words, classes",
+    [
+        ("colour", [], ["blue", "red"]),
+        ("three", [], ["a", "b", "c"]),
+        ("code", ["--classes"], [2, 10]),
+        ("truth", [], ["False", "True"]),
+        ("half", ["--classes"], ["0.5", "1.5"]),
+    ],
+)
+def test_text_or_the_flag_makes_a_classifier_with_these_labels(target, words, classes, columns, here, run):
+    high = columns["y"] > 0.3
+    write_csv("t.csv", columns | {"truth": high, "half": high + 0.5})
+    assert run("fit", "t.csv", "--target", target, "--inputs", "a,b", *QUICK, *words, "-o", "m.knotwise")[0] == 0
+    assert knotwise.load("m.knotwise").classes_.tolist() == classes
+
+
+def test_two_numbers_are_fitted_as_numbers_with_a_hint(folder, here, run):
+    words = ["--target", "code", "--inputs", "a,b", *QUICK, "-o", "m.knotwise"]
+    code, out, err = run("fit", folder / "all.csv", *words)
+    assert code == 0 and "--classes" in err and out.startswith("GPRegressor")
+
+
+def test_the_short_summary_is_on_stdout_and_the_json_has_the_same(folder, columns, here, run):
+    words = ["fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", *QUICK, "-o", "m.knotwise"]
+    code, out, err = run(*words)
+    gp = knotwise.load("m.knotwise")
+    for part in ("a, b", "70 rows", "6 knots", f"{gp.log_evidence_:.3f}", gp.stop_reason_, "m.knotwise"):
+        assert part in out
+    code, out, err = run(*words, "--json", "--diagnose")
+    found = json.loads(out)
+    assert code == 0 and not err
+    assert found["rows"] == 70 and found["inputs"] == ["a", "b"] and found["target"] == "y" and not found["dropped"]
+    assert found["models"][0]["parameters"] == pytest.approx(dict(gp.parameters_.as_dict()))
+    python = GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"]).diagnose()
+    assert found["diagnoses"][0]["unexplained_share"] == pytest.approx(python.unexplained_share)  # a file has it not
+
+
+def test_a_warning_of_the_fit_is_a_note_and_in_the_json(columns, here, run):
+    write_csv("t.csv", {"a": columns["a"], "count": columns["count"] + 0.5})
+    words = ["--target", "count", "--likelihood", "poisson", "--json", *QUICK, "-o", "m.knotwise"]
+    code, out, err = run("fit", "t.csv", *words)
+    (warning,) = json.loads(out)["warnings"]
+    assert code == 0 and err == f"knotwise: warning: {warning}\n"
+
+
+def test_a_checkpoint_is_kept_in_the_folder_and_changes_no_bit(folder, here, run):
+    words = ["--target", "y", "--inputs", "a,b", "--checkpoint", "state", *QUICK, "-o", "m.knotwise"]
+    assert run("fit", folder / "all.csv", *words)[0] == 0
+    assert (here / "state").is_dir()
+    same, gp = knotwise.load(folder / "y.knotwise"), knotwise.load("m.knotwise")
+    assert gp.parameters_.as_dict() == same.parameters_.as_dict()
+
+
+def test_an_interruption_has_its_own_exit_code(folder, here, run, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GPRegressor, "fit", interrupt)
+    words = ["--target", "y", "--inputs", "a,b", "-o", "m.knotwise", "--json"]
+    code, out, err = run("fit", folder / "all.csv", *words)
+    assert code == 130 and json.loads(out)["exit_code"] == 130 and err == "knotwise: interrupted\n"
+    assert not list(here.iterdir())

@@ -1,0 +1,148 @@
+"""`knotwise predict`: the numbers of the Python API, by column names, in pieces, through pipes."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_tables import inputs, load, make_columns, numbers, read_csv, write_csv
+from numpy.testing import assert_allclose, assert_array_equal
+
+import knotwise
+from knotwise import GPRegressor
+from knotwise.cli import text as cli_text
+
+
+def test_predictions_are_those_of_the_python_api_to_the_bit(folder, run):
+    gp, new = load(folder / "y.knotwise"), inputs(make_columns(20, seed=2))
+    words = ["predict", folder / "y.knotwise", folder / "new.csv", "--std", "--interval", "0.8"]
+    for kind, mean, std in (
+        ("observation", *gp.predict(new, return_std=True)),
+        ("mean", gp.predict(new), np.sqrt(gp.predict_latent(new).variance)),
+        ("latent", gp.predict_latent(new).mean, np.sqrt(gp.predict_latent(new).variance)),
+    ):
+        code, out, err = run(*words, "--kind", kind)
+        assert code == 0 and not err
+        found = numbers(read_csv(out), "prediction", "std", "lower", "upper")
+        assert_array_equal(found, np.column_stack([mean, std, gp.predict_interval(new, 0.8, kind)]))
+    assert run(*words)[1] == run(*words, "--kind", "observation")[1] != run(*words, "--kind", "mean")[1]
+
+
+def test_counts_are_predicted_at_their_exposure_or_for_a_unit_of_it(folder, run):
+    columns = make_columns(20, seed=2)
+    new = inputs(columns)
+    for name, option, column in (("count", "exposure", "area"), ("hits", "trials", "tries")):
+        gp = load(folder / f"{name}.knotwise")
+        words = ["predict", folder / f"{name}.knotwise", folder / "new.csv"]
+        code, out, err = run(*words, f"--{option}", column)
+        size = {option: columns[column]}
+        expected = np.column_stack([gp.predict(new, **size), gp.predict_interval(new, **size)])
+        assert code == 0 and not err
+        assert_array_equal(numbers(read_csv(out), "prediction", "lower", "upper"), expected)
+        code, out, err = run(*words, "--kind", "mean")
+        expected = np.column_stack([gp.predict_median(new), gp.predict_interval(new, kind="mean")])
+        assert code == 0 and f"--{option}" in err
+        assert_array_equal(numbers(read_csv(out), "prediction", "lower", "upper"), expected)
+
+
+def test_labels_are_predicted_with_the_probability_of_each(folder, run):
+    new = inputs(make_columns(20, seed=2))
+    for name in ("colour", "three"):
+        gp = load(folder / f"{name}.knotwise")
+        code, out, err = run("predict", folder / f"{name}.knotwise", folder / "new.csv")
+        found = read_csv(out)
+        assert code == 0 and not err and list(found["prediction"]) == gp.predict(new).tolist()
+        names = [f"probability_{label}" for label in gp.classes_]
+        assert list(found) == ["prediction", *names]
+        assert_array_equal(numbers(found, *names), gp.predict_proba(new))
+    gp = load(folder / "colour.knotwise")
+    found = read_csv(run("predict", folder / "colour.knotwise", folder / "new.csv", "--interval", "0.9")[1])
+    assert_array_equal(numbers(found, "lower_red", "upper_red"), gp.predict_interval(new, 0.9))
+
+
+def test_columns_are_found_by_name_and_copied_on_request(folder, here, run):
+    columns = make_columns(20, seed=2)
+    texts = [f'"{i}", said he' for i in range(20)]
+    write_csv("t.csv", {"b": columns["b"], "id": texts, "a": columns["a"]})
+    plain = read_csv(run("predict", folder / "y.knotwise", folder / "new.csv")[1])
+    code, _, err = run("predict", folder / "y.knotwise", "t.csv", "--keep", "id,b", "-o", "p.csv")
+    kept = read_csv(here / "p.csv")
+    assert code == 0 and not err
+    assert list(kept) == ["id", "b", "prediction", "lower", "upper"] and list(kept["id"]) == texts
+    assert [kept[name] for name in plain] == list(plain.values())
+
+
+def test_columns_of_other_names_are_named_in_the_order_of_the_model(folder, here, run):
+    columns = make_columns(20, seed=2)
+    write_csv("t.csv", {"B": columns["b"], "A": columns["a"]})
+    assert run("predict", folder / "y.knotwise", "t.csv", "--inputs", "A,B") == run(
+        "predict", folder / "y.knotwise", folder / "new.csv"
+    )
+
+
+def test_a_model_of_an_array_asks_for_the_names_of_its_inputs(folder, columns, here, run):
+    GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"]).save("array.knotwise")
+    code, _, err = run("predict", "array.knotwise", folder / "new.csv")
+    assert code == 2 and "--inputs" in err
+    assert run("predict", "array.knotwise", folder / "new.csv", "--inputs", "a,b") == run(
+        "predict", folder / "y.knotwise", folder / "new.csv"
+    )
+
+
+def test_a_model_of_the_command_line_takes_data_frames_in_python(folder):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(folder / "new.csv")
+    for name in ("y", "colour", "three"):
+        gp = knotwise.load(folder / f"{name}.knotwise")
+        gp.predict(frame[["a", "b"]])  # a warning about the names would be an error here
+        with pytest.raises(ValueError, match="feature names"):
+            gp.predict(frame[["b", "a"]])
+
+
+def test_a_table_comes_from_stdin_and_predictions_go_to_stdout(folder, run, monkeypatch):
+    expected = run("predict", folder / "y.knotwise", folder / "new.csv")
+    for mark in (b"", b"\xef\xbb\xbf"):
+        stdin = io.TextIOWrapper(io.BytesIO(mark + (folder / "new.csv").read_bytes()))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert run("predict", folder / "y.knotwise", "-", "-o", "-") == expected
+        assert not stdin.buffer.closed
+
+
+def test_pieces_of_a_long_table_are_predicted_like_the_whole(folder, run, monkeypatch):
+    whole = read_csv(run("predict", folder / "count.knotwise", folder / "new.csv", "--exposure", "area")[1])
+    monkeypatch.setattr(cli_text, "CHUNK_ROWS", 7)
+    pieces = read_csv(run("predict", folder / "count.knotwise", folder / "new.csv", "--exposure", "area")[1])
+    assert list(whole) == list(pieces)
+    assert_allclose(numbers(pieces, *pieces), numbers(whole, *whole), rtol=1e-12)
+
+
+def test_json_of_predictions_has_the_rows_or_where_they_are(folder, here, run):
+    table = read_csv(run("predict", folder / "colour.knotwise", folder / "new.csv", "--keep", "count")[1])
+    words = ["predict", folder / "colour.knotwise", folder / "new.csv", "--keep", "count", "--json"]
+    found = json.loads(run(*words)[1])
+    assert found["rows"] == 20 and len(found["predictions"]) == 20
+    assert [str(row["probability_red"]) for row in found["predictions"]] == list(table["probability_red"])
+    found = json.loads(run(*words, "-o", "p.tsv")[1])
+    assert found["rows"] == 20 and found["output"] == "p.tsv" and "predictions" not in found
+    assert (here / "p.tsv").read_text().splitlines()[0].split("\t") == list(table)
+
+
+def test_a_closed_pipe_is_no_error(folder, here):
+    write_csv("long.csv", {name: np.tile(values, 600) for name, values in make_columns(20, seed=2).items()})
+    program = "import sys; from knotwise.cli import main; sys.exit(main())"
+    source = str(Path(knotwise.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "predict", str(folder / "y.knotwise"), "long.csv"],
+        env=os.environ | {"PYTHONPATH": source},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"prediction,lower,upper\n"
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()

@@ -1,0 +1,46 @@
+"""Run a tiny experiment in two worker processes, as a program of its own: the tests kill it and start it again."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from knotwise.paper.data import KNOTWISE, PUBLISHED, Task
+from knotwise.paper.experiments import EXPERIMENTS, FULL, Experiment, Method, plan
+from knotwise.paper.runs import versions
+from knotwise.paper.store import RowStore
+from knotwise.paper.workers import run_jobs
+
+
+def tiny(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 10, (60, 1))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(60)
+    return Task(X[:40], y[:40], X[40:], y[40:], {PUBLISHED: {}, KNOTWISE: {}})
+
+
+METHODS = (
+    FULL,
+    Method("Simult. 6", "simultaneous", "uniform", 6, 6),
+    Method("OAT-RS 5", "oat-rs", "uniform", 3, 8, 5),
+    Method("Fixed 9", "fixed", "uniform", 9, 9),
+)
+# at the top, so that the workers, which import this file, know it too
+EXPERIMENTS["tiny"] = Experiment("tiny", "tiny", "nowhere", tiny, {PUBLISHED: METHODS, KNOTWISE: METHODS})
+
+
+class Silent:
+    def started(self, job):
+        pass
+
+    def finished(self, job, done):
+        pass
+
+
+def main(folder, n_workers):
+    store = RowStore(Path(folder))
+    run_jobs(store.missing(plan([EXPERIMENTS["tiny"]], 3), versions()), store, int(n_workers), Silent())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,284 @@
+"""`diagnose` finds what is wrong with a fit, says where and what to do, and is silent where nothing is wrong."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+
+import knotwise
+from knotwise import GPClassifier, GPRegressor
+from knotwise.errors import FitWarning, UnknownOptionError
+from knotwise.estimators.neighbours import _neighbours, neighbour_test
+from knotwise.kernels import Linear, Matern32, SquaredExponential
+from knotwise.knots import Fixed
+from knotwise.likelihoods import Gaussian
+from knotwise.optimize import LBFGS
+
+
+def fit(X, y, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # what they say is what `diagnose` says
+        return GPRegressor(**{"random_state": 0, **options}).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def wiggles():
+    """Six waves on a line, with noise of a third of their size."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 1))
+    return X, np.sin(40 * X[:, 0]) + 0.3 * rng.normal(size=300)
+
+
+# -- too few knots --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("approximation", ["vfe", "fic", 0.5])
+def test_too_few_knots_are_found_in_neighbouring_residuals(wiggles, approximation):
+    found = fit(*wiggles, knots=5, approximation=approximation).diagnose()
+    assert found.neighbours.p < 1e-3 and found.neighbours.correlation > 0.1
+    assert found.finding("neighbours").level == "problem" and "too few knots" in found.finding("neighbours").text
+    assert "auto" in found.finding("neighbours").advice
+    assert not found.ok
+
+
+def test_automatic_knots_are_enough(wiggles):
+    found = fit(*wiggles).diagnose()
+    assert found.neighbours.p > 0.05 and found.ok
+    assert {finding.level for finding in found.findings} == {"ok"}
+    assert found.unexplained_share < 0.2 and found.n_inflated == 0
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_too_few_knots_are_found_in_counts_and_labels(likelihood):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(400, 1))
+    f = 2 * np.sin(30 * X[:, 0])
+    y = rng.poisson(np.exp(1 + f)) if likelihood == "poisson" else rng.random(400) < 1 / (1 + np.exp(-2 * f))
+    few, enough = (fit(X, y.astype(float), likelihood=likelihood, knots=knots).diagnose() for knots in (3, 25))
+    assert few.finding("neighbours").level == "problem" and few.neighbours.p < 1e-6
+    assert enough.finding("neighbours").level == "ok"
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("mean", ["constant", "linear"])
+def test_the_moments_of_the_neighbour_test_are_those_of_dense_matrices(power, mean):
+    """The statistic is a' A a / 2 with covariance R of a; here from the inverse of the n x n covariance."""
+    rng = np.random.default_rng(3)
+    X, Z = rng.normal(size=(50, 2)), rng.normal(size=(6, 2))
+    y = np.sin(2 * X[:, 0]) + rng.normal(size=50)
+    gp = GPRegressor(
+        Matern32(1.3, 0.9), Gaussian(0.4), power, knots=Z, mean=mean, optimizer=None, standardize=False, jitter=1e-8
+    ).fit(X, y)
+    problem, model = gp._fit.training, gp._fit.model
+    Kuu = model.kernel(Z, Z) + 1e-8 * 1.3 * np.eye(6)
+    Q = model.kernel(X, Z) @ np.linalg.solve(Kuu, model.kernel(Z, X))
+    residual = model.kernel.diag(X) - Q.diagonal()
+    basis = model.mean.basis(X)
+    R = np.linalg.inv(Q + basis @ basis.T + np.diag(power * residual + 0.4))
+    a = R @ (y - model.mean.offset)
+    rows, first, second = _neighbours(X)
+    A = np.zeros((50, 50))
+    A[rows[first], rows[second]] = A[rows[second], rows[first]] = 1.0
+    scores = problem.scores(gp._fit.selection.theta, gp._fit.selection.Z, gp._fit.selection.jitter)
+    test = neighbour_test(problem, gp._fit.posterior, scores)
+    excess = 0.5 * (a @ A @ a - np.trace(A @ R))
+    assert test.n_pairs == A.sum() / 2
+    assert_allclose(test.z, excess / np.sqrt(0.5 * np.trace(A @ R @ A @ R)), rtol=1e-5)
+    root = np.sqrt(R.diagonal())
+    assert_allclose(test.correlation, excess / (0.5 * root @ A @ root), rtol=1e-5)
+
+
+def test_each_row_is_paired_with_its_nearest_ones_once():
+    X = np.arange(40.0)[:, None]
+    rows, first, second = _neighbours(X)
+    pairs = {(rows[i], rows[j]) for i, j in zip(first, second, strict=True)}
+    assert len(pairs) == len(first)
+    assert {(i, i + 1) for i in range(39)} <= pairs and {(i, i + 2) for i in range(38)} <= pairs
+    assert all(i < j <= i + 4 for i, j in pairs)
+
+
+def test_rows_at_one_place_are_neighbours_and_not_their_own():
+    _, first, second = _neighbours(np.repeat(np.arange(8.0), 8)[:, None])
+    assert (first != second).all() and len(first) >= 64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("likelihood", "options"),
+    [("gaussian", {}), ("gaussian", {"approximation": "fic"}), ("gaussian", {"knots": 20}), ("poisson", {})],
+    ids=str,
+)
+def test_false_alarms_are_as_rare_as_they_say(likelihood, options):
+    """Forty sets of data that a GP describes: the p-value is below 0.05 in about two, and at most four."""
+    alarms = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(size=(200, 2))
+        f = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+        y = f + 0.3 * rng.normal(size=200) if likelihood == "gaussian" else rng.poisson(np.exp(1 + f)).astype(float)
+        alarms += fit(X, y, likelihood=likelihood, **options).diagnose().neighbours.p < 0.05
+    assert alarms <= 4
+
+
+# -- places ---------------------------------------------------------------------------------------
+
+
+def test_inflated_places_are_where_knots_are_missing():
+    rng = np.random.default_rng(4)
+    X = np.vstack([rng.uniform(0, 5, size=(150, 1)), rng.uniform(8, 9, size=(20, 1))])
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=170)
+    held = {"kernel": SquaredExponential(1.0, 0.5), "likelihood": Gaussian(0.01), "optimizer": None}
+    covered = np.linspace(0, 5, 30)[:, None]
+    found = fit(X, y, knots=covered, standardize=False, **held).diagnose()
+    assert found.n_inflated == 20
+    assert all(8 <= place.inputs["column 0"] <= 9 and place.row >= 150 for place in found.inflated)
+    assert all(place.share > 0.45 for place in found.inflated)
+    assert found.finding("places").level == "problem"
+    whole = fit(X, y, knots=np.vstack([covered, np.linspace(8, 9, 8)[:, None]]), standardize=False, **held).diagnose()
+    assert whole.n_inflated == 0 and whole.inflated == ()
+
+
+def test_places_are_in_the_users_units_by_the_names_of_columns():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"east": 1e6 + 1e3 * rng.uniform(size=100), "north": 1e-3 * rng.uniform(size=100)})
+    y = np.sin(frame["east"] / 100) + 0.1 * rng.normal(size=100)
+    gp = fit(frame, y, kernel=SquaredExponential(1.0, 0.2), likelihood=Gaussian(0.01), knots=frame[:5], optimizer=None)
+    found = gp.diagnose()
+    assert 1 < len(found.inflated) <= 5
+    for place in found.inflated:
+        assert place.inputs == pytest.approx(frame.iloc[place.row].to_dict(), rel=1e-12)
+    assert "east = 1.0" in found.finding("places").text
+
+
+# -- the other findings ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [({"lengthscale": (5.0, 9.0)}, "lower bound, 5"), ({"lengthscale": (0.001, 0.01)}, "upper bound, 0.01")],
+)
+def test_a_parameter_at_a_bound_is_named_with_the_bound(wiggles, bounds, said):
+    found = fit(*wiggles, knots=20, bounds=bounds).diagnose()
+    assert "lengthscale" in found.at_bound
+    assert f"lengthscale is at its {said}" in found.finding("bounds").text
+    assert "bounds=" in found.finding("bounds").advice
+
+
+def test_an_irrelevant_column_has_an_endless_lengthscale_and_advice():
+    rng = np.random.default_rng(6)
+    X = rng.uniform(size=(200, 2))
+    gp = fit(X, np.sin(9 * X[:, 0]) + 0.1 * rng.normal(size=200), kernel=SquaredExponential(ard=True), knots=15)
+    found = gp.diagnose()
+    assert found.at_bound == ("lengthscale[1]",)
+    assert "do not vary along the column" in found.finding("bounds").advice
+
+
+def test_an_optimiser_that_stopped_early_is_a_problem_with_its_gradient(wiggles):
+    gp = fit(*wiggles, knots=15, optimizer=LBFGS(max_iterations=1))
+    found = gp.diagnose()
+    assert not found.converged and found.finding("convergence").level == "problem"
+    assert found.gradient_norm == gp.optimize_result_.gradient_norm > 0
+    assert f"{found.gradient_norm:.1e}" in found.finding("convergence").text
+
+
+def test_the_condition_of_kuu_is_that_of_the_matrix_with_its_jitter(wiggles):
+    X, y = wiggles
+    Z = np.linspace(0, 1, 12)[:, None]
+    gp = fit(X, y, kernel=SquaredExponential(1.0, 0.2), knots=Z, optimizer=None, standardize=False, jitter=1e-6)
+    Kuu = gp.kernel_(Z, Z) + 1e-6 * gp.kernel_.variance * np.eye(12)
+    found = gp.diagnose()
+    assert_allclose(found.condition, np.linalg.cond(Kuu), rtol=1e-6)
+    assert found.jitter == 1e-6
+    assert found.finding("numerics").level == "note" and "coincide" in found.finding("numerics").advice
+
+
+def test_unexplained_share_and_residual_information_are_those_of_the_definition(wiggles):
+    X, y = wiggles
+    gp = fit(X, y, knots=Fixed("grid", 12), kernel=Matern32(1.0, 0.2), likelihood=Gaussian(0.1), optimizer=None)
+    s = (X - X.mean(0)) / X.std(0)
+    Z = (gp.knots_ - X.mean(0)) / X.std(0)
+    c = 1.0 - np.einsum("nk,nk->n", gp.kernel_(s, Z), np.linalg.solve(gp.kernel_(Z, Z), gp.kernel_(Z, s)).T)
+    found = gp.diagnose()
+    assert_allclose(found.unexplained_share, (c / gp.predict_latent(X).variance).mean(), rtol=1e-6)
+    assert_allclose(found.residual_information, 0.5 * (c / 0.1).mean(), rtol=1e-6)
+
+
+def test_noise_alone_is_no_alarm():
+    rng = np.random.default_rng(8)
+    found = fit(rng.uniform(size=(200, 2)), rng.normal(size=200)).diagnose()
+    assert found.ok and found.n_inflated == 0
+
+
+def test_the_exact_gp_has_nothing_to_say_about_knots(wiggles):
+    found = fit(*wiggles, approximation="full").diagnose()
+    assert found.ok and found.condition is None and found.neighbours is None
+    assert found.finding("knots").text == "the exact GP has no knots"
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 5])
+def test_a_few_rows_are_diagnosed_too(n_rows):
+    rng = np.random.default_rng(9)
+    found = fit(rng.uniform(size=(n_rows, 2)), rng.normal(size=n_rows)).diagnose()
+    assert found.neighbours is None and found.finding("neighbours").level == "unknown"
+
+
+@pytest.mark.parametrize("kernel", [Linear(), SquaredExponential() * Linear()], ids=["linear", "product"])
+def test_kernels_that_vanish_somewhere_are_diagnosed(kernel):
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(60, 1))
+    assert np.isfinite(fit(X, X[:, 0] + rng.normal(size=60), kernel=kernel, knots=3).diagnose().unexplained_share)
+
+
+# -- faces ----------------------------------------------------------------------------------------
+
+
+def test_it_prints_every_finding_with_its_advice_in_lines_of_readable_width(wiggles):
+    found = fit(*wiggles, knots=5).diagnose()
+    text = str(found)
+    assert repr(found) == text and text.startswith("GPRegressor: 5 knots, 300 rows")
+    flat = " ".join(text.split())
+    for finding in found.findings:
+        assert " ".join(finding.text.split()) in flat and " ".join(finding.advice.split()) in flat
+    assert max(map(len, text.splitlines())) <= 110
+
+
+@pytest.mark.parametrize("options", [{"knots": 5}, {}, {"approximation": "full"}, {"optimizer": None, "knots": 9}])
+def test_the_dict_is_plain_json(wiggles, options):
+    found = fit(*wiggles, **options).diagnose()
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain == found.to_dict()
+    assert plain["ok"] == found.ok and plain["converged"] == found.converged
+    assert [finding["name"] for finding in plain["findings"]] == [finding.name for finding in found.findings]
+
+
+def test_a_model_from_a_file_tells_what_it_can(wiggles, tmp_path):
+    gp = fit(*wiggles, knots=5, bounds={"lengthscale": (5.0, 9.0)})
+    gp.save(tmp_path / "few.knotwise")
+    here, there = gp.diagnose(), knotwise.load(tmp_path / "few.knotwise").diagnose()
+    for name in ("converged", "gradient_norm", "at_bound", "jitter", "condition"):
+        assert getattr(there, name) == getattr(here, name)
+    assert there.unexplained_share is None and there.neighbours is None and there.n_inflated is None
+    assert [there.finding(name).level for name in ("knots", "places", "neighbours")] == ["unknown"] * 3
+    assert "from a file without its data" in str(there)
+
+
+def test_a_classifier_has_one_diagnosis_or_one_for_each_class():
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(90, 2))
+    options = {"kernel": SquaredExponential(4.0, 0.8), "knots": 9, "optimizer": None, "random_state": 0}
+    two = GPClassifier(**options).fit(X, np.where(X[:, 0] > 0, "wet", "dry")).diagnose()
+    assert two.model.startswith("class 'wet': ")
+    three = GPClassifier(**options).fit(X, np.digitize(X[:, 0], [-0.5, 0.5])).diagnose()
+    assert [found.model.split(":")[0] for found in three] == ["class 0", "class 1", "class 2"]
+
+
+def test_a_model_that_was_not_fitted_and_a_finding_that_does_not_exist_are_errors(wiggles):
+    for gp in (GPRegressor(), GPClassifier()):
+        with pytest.raises(NotFittedError):
+            gp.diagnose()
+    with pytest.raises(UnknownOptionError, match="Did you mean 'bounds'"):
+        fit(*wiggles, knots=5).diagnose().finding("bound")

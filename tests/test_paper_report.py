@@ -1,0 +1,206 @@
+"""The report: its structure by a parser, and the page itself in a real browser."""
+
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+
+from browser import find_chromium, open_page
+from knotwise.paper import report
+from knotwise.paper.claims import judge_claims
+from knotwise.paper.experiments import EXPERIMENTS
+from knotwise.paper.report import write_report
+from knotwise.paper.report_html import Html, paragraph, table_element, tag
+from knotwise.paper.tables import Table, all_tables
+from knotwise.plotting.style import MissingMatplotlibError
+from paper_rows import make_rows
+
+needs_browser = pytest.mark.skipif(
+    find_chromium() is None,
+    reason="no Chromium on this machine: the page is not seen by a browser (apt install chromium)",
+)
+
+HOSTILE = "<script>alert('&')</script>"
+FAILED = {"experiment": "boston", "setting": "knotwise", "method": "Full", "seed": 2, "error": f"no fit: {HOSTILE}"}
+
+#: two experiments are quick to draw, and the others show what a report says of what was not run
+ROWS = [row for row in make_rows(["published"]) if row["experiment"] in ("motivation", "banana")] + [FAILED]
+WITHOUT_CONTENT = {"meta", "link", "img"}
+
+
+class Page(HTMLParser):
+    """A parsed page: elements with their attributes, text by element, and whether every element was closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self.open = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in WITHOUT_CONTENT:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def all(self, name):
+        return [attributes for tag, attributes in self.elements if tag == name]
+
+    def words(self, *names):
+        return [data for tag, data in self.texts if tag in names]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    return write_report(ROWS, tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
+def page(written):
+    return Page(written.read_text(encoding="utf-8"))
+
+
+# -- structure ----------------------------------------------------------------------------------------
+
+
+def test_the_page_has_language_title_viewport_and_unique_anchors(page):
+    assert page.all("html") == [{"lang": "en"}]
+    assert page.words("title") == page.words("h1") == [report.TITLE]
+    assert any(meta.get("name") == "viewport" for meta in page.all("meta"))
+    anchors = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
+    assert max(anchors.values()) == 1
+
+
+def test_the_contents_lead_to_every_section(page):
+    targets = [link["href"].removeprefix("#") for link in page.all("a")]
+    assert targets == ["claims", *EXPERIMENTS, "how-it-was-run"]
+    assert {*targets} <= {heading.get("id") for heading in page.all("h2")}
+
+
+def test_every_cell_of_the_tables_of_what_was_run_is_on_the_page(page):
+    expected = [table for name, tables in all_tables(ROWS).items() if name in ("banana", "boston") for table in tables]
+    assert len(page.all("table")) == len(expected) + 1  # and the count of the verdicts
+    cells = Counter(page.words("td", "th"))
+    assert not Counter(cell for table in expected for line in table.rows for cell in line if cell) - cells
+    assert not Counter(column for table in expected for column in table.columns) - cells
+    assert {th["scope"] for th in page.all("th")} <= {"col", "row", "rowgroup"}
+
+
+def test_lines_without_a_name_share_the_one_above():
+    made = Page(
+        table_element(Table("t", ("method", "by", "K"), (("a", "paper", "1"), ("", "us", "2"), ("b", "us", "3"))), 3)
+    )
+    names = [th for th in made.all("th") if th["scope"] != "col"]
+    assert names == [{"scope": "rowgroup", "rowspan": "2"}, {"scope": "row"}]
+    assert made.words("td") == ["paper", "1", "us", "2", "us", "3"]
+
+
+def test_every_claim_is_on_the_page_with_its_verdict_and_numbers(page):
+    claims = judge_claims(ROWS)
+    assert Counter(page.words("b")) == Counter(claim.verdict for claim in claims)
+    text = "\n".join(page.words("span", "li"))
+    assert all(claim.text in text and claim.evidence in text for claim in claims)
+    assert {claim.verdict for claim in claims} <= {*report.VERDICTS}
+
+
+def test_figures_are_inside_the_page_with_words_for_those_who_do_not_see_them(page):
+    images = page.all("img")
+    assert len(images) == len(page.all("figure")) == 4
+    assert all(image["src"].startswith("data:image/svg+xml;base64,") and len(image["alt"]) > 60 for image in images)
+    names = {figure["id"] for figure in page.all("figure")}
+    assert names == {
+        "figure-1-five-knots-published",
+        "figure-2-sixth-knot-published",
+        "figure-4-banana-published",
+        "figure-5-banana-knots-published",
+    }
+
+
+def test_nothing_is_loaded_from_elsewhere_and_nothing_runs(page):
+    addresses = [attributes[key] for _, attributes in page.elements for key in ("src", "href") if key in attributes]
+    assert all(address.startswith(("data:", "#")) for address in addresses)
+    assert not page.all("script")
+
+
+def test_what_was_not_run_is_said_with_the_command_that_runs_it(page):
+    text = " ".join(data for _, data in page.texts)
+    for name in ("gaussian", "hickory", "poisson"):
+        assert f"knotwise reproduce {name}" in text
+    assert "knotwise reproduce banana" not in text
+    assert "Not drawn, for want of rows: Figure 3" in text
+
+
+def test_versions_threads_and_failed_fits_are_told(page):
+    text = " ".join(data for _, data in page.texts)
+    assert "threads per fit" in text and "numpy" in page.words("dt")
+    assert f"seed 2: no fit: {HOSTILE}" in text  # as text: no such element is there, see above
+
+
+def test_text_is_escaped_wherever_it_comes_from():
+    table = Table(HOSTILE, (HOSTILE, "K"), ((HOSTILE, HOSTILE),), HOSTILE)
+    for made in (table_element(table, 3), paragraph(HOSTILE), tag("a", HOSTILE, href=f'"{HOSTILE}')):
+        assert not Page(made).all("script")
+        assert HOSTILE in "".join(data for _, data in Page(made).texts)
+    assert tag("p", Html("<b>bold</b>"), "<") == "<p><b>bold</b>&lt;</p>"
+
+
+def test_without_rows_the_report_says_so(tmp_path):
+    text = write_report([], tmp_path / "new").read_text(encoding="utf-8")
+    assert "nothing was run" in text and not Page(text).all("img")
+
+
+def test_without_matplotlib_the_report_has_its_tables_and_a_word(tmp_path, monkeypatch):
+    def absent(rows, out):
+        raise MissingMatplotlibError("matplotlib is not here")
+
+    monkeypatch.setattr(report, "draw_figures", absent)
+    made = Page(write_report(ROWS, tmp_path).read_text(encoding="utf-8"))
+    assert made.all("table") and not made.all("img")
+    assert any("There are no figures: matplotlib is not here" in text for text in made.words("p"))
+
+
+# -- in a browser -------------------------------------------------------------------------------------
+
+
+@needs_browser
+@pytest.mark.parametrize("width, dark", [(390, False), (1200, True)])
+def test_a_browser_shows_the_page_whole(written, page, width, dark):
+    seen = open_page(written, width=width, dark=dark)
+    facts = seen.facts
+    assert facts["width"] == width and facts["scroll_width"] <= width
+    assert facts["loose"] == 0, "something is wider than the page and not in a box that scrolls"
+    assert facts["title"] == report.TITLE and facts["broken"] == [] and facts["dead"] == []
+    assert (facts["tables"], facts["images"]) == (len(page.all("table")), len(page.all("img")))
+    assert seen.complaints == [] and seen.requests == [written.resolve().as_uri()]
+    lightness = sum(map(int, facts["background"].removeprefix("rgb(").removesuffix(")").split(",")))
+    assert lightness < 150 if dark else lightness > 700
+
+
+@needs_browser
+def test_the_browser_tells_of_everything_that_can_be_wrong(tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        '<!DOCTYPE html><meta name="viewport" content="width=device-width"><title>bad</title>'
+        '<body style="background: #fff"><img alt="gone" src="data:image/png;base64,AAAA"><a href="#nowhere">x</a>'
+        f'<table><tr><td style="white-space: nowrap">{"wide " * 200}</td></tr></table>'
+        '<link rel="stylesheet" href="http://127.0.0.1:9/style.css">'
+        '<script>console.error("alas"); undefined_name;</script>'
+    )
+    seen = open_page(bad)
+    assert seen.facts["scroll_width"] > 390 and seen.facts["loose"] == 1
+    assert seen.facts["broken"] == ["gone"] and seen.facts["dead"] == ["#nowhere"]
+    assert "alas" in seen.complaints and any("Uncaught" in text for text in seen.complaints)
+    assert "http://127.0.0.1:9/style.css" in seen.requests
+
+
+@pytest.mark.slow
+def test_a_whole_report_is_small_enough_to_send(tmp_path):
+    path = write_report(make_rows(), tmp_path)
+    assert len(Page(path.read_text(encoding="utf-8")).all("img")) == 14
+    assert path.stat().st_size < 5e6

@@ -1,0 +1,770 @@
+"""Model files: the same bits after loading, nothing of the training data, and no file that does harm."""
+
+import copy
+import hashlib
+import importlib
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+import zipfile
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import knotwise
+from knotwise import GPClassifier, GPRegressor, kernels, knots, likelihoods, means, optimize
+from knotwise.errors import InvalidInputError, KnotwiseError, ModelFileError, NoTrainingDataError
+from knotwise.likelihoods import LIKELIHOODS
+from knotwise.persistence import archive
+from knotwise.persistence.archive import FORMAT_VERSION, MAX_MANIFEST
+from knotwise.persistence.parts import Part, Setting
+from knotwise.persistence.registry import FAMILIES
+from knotwise.persistence.schema import Reading, Writing
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests" / "golden"
+sys.path.insert(0, str(ROOT / "benchmarks"))
+fuzz = importlib.import_module("fuzz_models")
+sys.path.pop(0)
+
+N = 60
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(N, 2))
+F = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+Y = 3 * F + 0.4 * RNG.normal(size=N) + 10
+COUNTS = RNG.poisson(2 * np.exp(F)).astype(float)
+EXPOSURE = RNG.uniform(0.5, 2, N)
+NEW = RNG.normal(size=(9, 2))
+LABELS = np.array(["low", "middle", "very high"])[np.digitize(F, [-0.5, 0.5])]
+TREND = kernels.Matern52(ard=True) * kernels.Constant(0.5) + kernels.Linear().on([0])
+
+
+def framed(values):
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(values, columns=["wide", "long"])
+
+
+FITS = {
+    "automatic": lambda: GPRegressor(random_state=0).fit(X, Y),
+    "composed": lambda: GPRegressor(TREND, knots=6, mean="linear", random_state=np.random.default_rng(3)).fit(X, Y),
+    "one at a time": lambda: GPRegressor(
+        knots=knots.OneAtATime(max_knots=7, proposal=knots.RandomSubset(4)), approximation="fic", random_state=0
+    ).fit(X, Y),
+    "given knots": lambda: GPRegressor(knots=np.asfortranarray(NEW), bounds={"mean": (0, np.inf)}).fit(X, Y),
+    "known noise": lambda: GPRegressor(knots=5, random_state=0).fit(X, Y, noise_variance=np.linspace(0.1, 1, N)),
+    "parameters as given": lambda: GPRegressor(
+        kernels.Periodic(1.0, 0.8, 3.0), likelihoods.Gaussian(0.3), knots=NEW, optimizer=None, standardize=False
+    ).fit(X, Y),
+    "counts": lambda: GPRegressor(likelihood="poisson", nugget="fit", knots=6, random_state=0).fit(
+        X, COUNTS, exposure=EXPOSURE
+    ),
+    "exact": lambda: GPRegressor(approximation="full", mean="linear").fit(X, Y, sample_weight=np.linspace(0.5, 2, N)),
+    "exact counts": lambda: GPRegressor(likelihood="poisson", approximation="full").fit(X, COUNTS, exposure=EXPOSURE),
+    "exact with outliers": lambda: GPRegressor(likelihood="student_t", approximation="full").fit(X, Y),
+    "a frame": lambda: GPRegressor(kernels.SquaredExponential().on("long"), knots=5, random_state=0).fit(framed(X), Y),
+    "two classes": lambda: GPClassifier(knots=4, random_state=0).fit(X, (F > 0).astype(np.int16)),
+    "three classes": lambda: GPClassifier(knots=4, link="probit", random_state=0).fit(X, LABELS),
+    "classes as objects": lambda: GPClassifier(approximation="full").fit(framed(X), LABELS.astype(object)),
+}
+EXACT = ["exact", "exact counts", "exact with outliers", "classes as objects"]
+
+
+@pytest.fixture(scope="module", params=FITS, ids=[name.replace(" ", "-") for name in FITS])
+def fitted(request):
+    """The name of a model and the model, for each kind that there is."""
+    return request.param, FITS[request.param]()
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A model with a short file."""
+    return GPRegressor(knots=NEW[:3], random_state=0).fit(X, Y)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.knotwise"
+
+
+@pytest.fixture
+def loads():
+    """Load these bytes as a file."""
+    with tempfile.TemporaryDirectory(dir=fuzz.FAST) as folder:
+        path = Path(folder) / "model.knotwise"
+
+        def load(data):
+            path.write_bytes(data)
+            return knotwise.load(path)
+
+        yield load
+
+
+@pytest.fixture(scope="module")
+def data(small, tmp_path_factory):
+    """The bytes of the short file."""
+    return fuzz.saved_bytes(small, tmp_path_factory.mktemp("small"))
+
+
+def refuses(loads, data):
+    """Whether these bytes are refused; quicker than `pytest.raises`, for thousands of files."""
+    try:
+        loads(data)
+    except ModelFileError:
+        return True
+    return False
+
+
+def roundtrip(model, path):
+    model.save(path)
+    return knotwise.load(path)
+
+
+def predictions(model):
+    """Everything that a model predicts, by the name of the method."""
+    new = framed(NEW) if hasattr(model, "feature_names_in_") else NEW
+    if isinstance(model, GPClassifier):
+        calls = {
+            "predict": model.predict(new),
+            "proba": model.predict_proba(new),
+            "decision": model.decision_function(new),
+            "latent": model.predict_latent(new),
+            "density": model.log_predictive_density(new, np.resize(model.classes_, len(NEW))),
+            "samples": [m.sample_latent(new, 3, random_state=1) for m in model.models_],
+        }
+        return calls | ({"interval": model.predict_interval(new)} if len(model.models_) == 1 else {})
+    gaussian = model.likelihood_.conjugate
+    return {
+        "predict": model.predict(new, return_std=True),
+        "covariance": model.predict(new, return_cov=True) if gaussian else None,
+        "median": model.predict_median(new),
+        "latent": model.predict_latent(new),
+        "interval": [model.predict_interval(new, kind=kind) for kind in ("observation", "mean", "latent")],
+        "exceedance": model.predict_exceedance(new, 2.0),
+        "density": model.log_predictive_density(new, np.arange(1.0, 10.0)),
+        "samples": model.sample_latent(new, 3, random_state=1),
+    }
+
+
+def assert_same(a, b, at=""):
+    """Equal in every bit, whatever they are made of."""
+    assert type(a) is type(b) or (isinstance(a, float) and isinstance(b, float)), at  # NumPy's float64 is a float
+    if isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype and a.shape == b.shape, at
+        assert a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes(), at
+    elif isinstance(a, np.random.Generator):
+        assert a.bit_generator.state == b.bit_generator.state, at
+    elif isinstance(a, float):
+        assert np.float64(a).tobytes() == np.float64(b).tobytes(), at
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b), at
+        for i, pair in enumerate(zip(a, b, strict=True)):
+            assert_same(*pair, f"{at}[{i}]")
+    elif isinstance(a, dict):
+        assert list(a) == list(b), at
+        for name in a:
+            assert_same(a[name], b[name], f"{at}[{name!r}]")
+    elif isinstance(a, knots.KnotStep):  # the rows that were tried are training data, and stay out of files
+        assert b.tried is None
+        assert_same(*({f.name: getattr(s, f.name) for f in fields(s) if f.name != "tried"} for s in (a, b)), at)
+    elif isinstance(a, knots.KnotTrace):
+        assert_same(a.steps, b.steps, at)
+        assert a.stop_reason == b.stop_reason
+    elif is_dataclass(a) or hasattr(a, "get_params"):
+        assert_same(vars(a), vars(b), f"{at}.{type(a).__name__}")
+    else:
+        assert a == b, at
+
+
+def public(model):
+    """Attributes that scikit-learn's users see; those of a classifier are its models'."""
+    return {name: value for name, value in vars(model).items() if name.endswith("_") and name != "models_"}
+
+
+# -- the same model ---------------------------------------------------------------------------------
+
+
+def test_every_prediction_has_the_same_bits_after_loading(fitted, path):
+    _, model = fitted
+    assert_same(predictions(model), predictions(roundtrip(model, path)))
+
+
+def test_every_attribute_and_setting_is_the_same_after_loading(fitted, path):
+    _, model = fitted
+    loaded = roundtrip(model, path)
+    assert set(vars(loaded)) == set(vars(model))
+    assert_same(public(model), {name: public(loaded)[name] for name in public(model)})
+    assert_same(model.get_params(deep=False), loaded.get_params(deep=False))
+    assert str(loaded.summary()) == str(model.summary())
+
+
+def test_a_loaded_model_saves_the_same_bytes(fitted, path):
+    _, model = fitted
+    loaded = roundtrip(model, path)
+    first = path.read_bytes()
+    loaded.save(path)
+    assert path.read_bytes() == first
+
+
+def test_a_loaded_model_can_be_copied_and_fitted_again(fitted, path):
+    name, model = fitted
+    loaded = roundtrip(model, path)
+    expected = predictions(model)
+    for twin in (pickle.loads(pickle.dumps(loaded)), copy.deepcopy(loaded)):
+        assert_same(predictions(twin), expected)
+    assert not hasattr(clone(loaded), "n_features_in_")
+    if name == "automatic":
+        assert_same(predictions(clone(loaded).fit(X, Y)), expected)
+
+
+def test_what_needs_the_data_says_that_a_file_has_none(fitted, path):
+    _, model = fitted
+    loaded = roundtrip(model, path)
+    for one in loaded.models_ if isinstance(loaded, GPClassifier) else [loaded]:
+        with pytest.raises(NoTrainingDataError, match="comes from a file"):
+            one.evidence()
+        with pytest.raises(NoTrainingDataError, match="pickle"):
+            one.evidence(one.parameters_.theta)
+
+
+def test_only_an_exact_gp_has_training_rows_in_its_file(fitted, path):
+    name, model = fitted
+    model.save(path)
+    content = path.read_bytes()
+    one = model.models_[0] if isinstance(model, GPClassifier) else model
+    rows = one._fit.problem.rows
+    numbers = [y for y in [*rows.y.tolist(), *Y.tolist()] if y != round(y)]
+    held = [row for row in [*rows.X, *X] if row.tobytes() in content]
+    held += [y for y in numbers if repr(y).encode() in content or np.float64(y).tobytes() in content]
+    assert bool(held) == (name in EXACT)
+
+
+def test_another_process_with_other_threads_predicts_the_same_bits_from_a_file_below_a_megabyte(path):
+    rng = np.random.default_rng(1)
+    wide, new = rng.normal(size=(700, 3)), rng.normal(size=(5000, 3))
+    model = GPRegressor(kernels.Matern32(ard=True), knots=wide[:100], optimizer=None).fit(wide, np.sin(wide.sum(1)))
+    model.save(path)
+    assert model.n_knots_ == 100 and path.stat().st_size < 1e6
+    expected = [*model.predict(new, return_std=True), model.sample_latent(new[:50], random_state=2)]
+    program = (
+        "import sys, hashlib, numpy as np, knotwise\n"
+        "gp, new = knotwise.load(sys.argv[1]), np.load(sys.argv[2])\n"
+        "parts = [*gp.predict(new, return_std=True), gp.sample_latent(new[:50], random_state=2)]\n"
+        "print(hashlib.sha256(b''.join(p.tobytes() for p in parts)).hexdigest())\n"
+    )
+    np.save(path.with_name("new.npy"), new)
+    for threads in "12":
+        limits = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program, str(path), str(path.with_name("new.npy"))],
+            env=os.environ | limits | {"PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.strip() == hashlib.sha256(b"".join(p.tobytes() for p in expected)).hexdigest()
+
+
+# -- settings and parts -----------------------------------------------------------------------------
+
+
+def through_json(spec, value, at="settings.x"):
+    out = Writing()
+    written = json.loads(json.dumps(spec.write(value, at, out), allow_nan=False))
+    return spec.read(written, at, Reading(dict(out.arrays)))
+
+
+def public_classes(module, *, has):
+    found = [getattr(module, name) for name in module.__all__ if isinstance(getattr(module, name), type)]
+    return {cls for cls in found if hasattr(cls, has) and not getattr(cls, "_is_protocol", False)}
+
+
+def test_every_public_part_can_be_saved():
+    abstract = {kernels.Kernel, kernels.Stationary, likelihoods.Likelihood, means.Mean}
+    assert public_classes(kernels, has="diag") - abstract == set(FAMILIES["kernel"].values())
+    assert set(LIKELIHOODS.values()) == set(FAMILIES["likelihood"].values())
+    assert public_classes(likelihoods, has="log_density") - abstract == set(FAMILIES["likelihood"].values())
+    assert public_classes(means, has="basis") - abstract == set(FAMILIES["mean"].values())
+    assert public_classes(knots, has="select") == set(FAMILIES["knots"].values())
+    assert public_classes(knots, has="propose") == set(FAMILIES["proposal"].values())
+    assert public_classes(optimize, has="maximize") == set(FAMILIES["optimizer"].values())
+
+
+def test_every_kernel_comes_back_and_gives_the_same_bits(kernel, rng):
+    back = through_json(Part("kernel"), kernel)
+    assert_same(kernel, back)
+    A, B = rng.normal(size=(5, 2)), rng.normal(size=(4, 2))
+    assert kernel(A, B).tobytes() == back(A, B).tobytes()
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_every_likelihood_comes_back_with_its_parameters(name):
+    plain = LIKELIHOODS[name]()
+    for value in (plain, plain.with_theta(np.log(np.linspace(1.7, 2.9, plain.size)))):
+        assert_same(value, through_json(Part("likelihood"), value))
+
+
+SETTINGS = [
+    None, True, 3, -0.0, np.pi, 5e-324, np.inf, "fic", [1, "a", [2.5]], (), (1, (2, [3])), {"mean": (0.0, -np.inf)},
+    np.arange(6.0).reshape(3, 2), np.array([True, False]), np.arange(200), np.array([np.nan, 1.0]),
+    knots.Auto(max_knots=9), knots.OneAtATime.paper(), knots.Fixed(np.ones((2, 2))), knots.GreedyVariance(3, rounds=2),
+    knots.OneAtATime(proposal=knots.BayesOpt(kernel=kernels.Matern12(1.0)), tolerance=-np.inf), means.Linear(3.0),
+    optimize.LBFGS(max_iterations=7), optimize.Adadelta(), kernels.Linear([0.5, 2.0]) + kernels.Constant(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", SETTINGS, ids=lambda v: type(v).__name__)
+def test_a_setting_comes_back_as_it_was(value):
+    assert_same(value, through_json(Setting(), value))
+
+
+def test_a_generator_comes_back_in_its_state():
+    rng = np.random.default_rng(8)
+    rng.integers(5, dtype=np.int32)
+    back = through_json(Setting(), rng, at="settings.random_state")
+    assert_array_equal(back.integers(2**32, size=9, dtype=np.uint32), rng.integers(2**32, size=9, dtype=np.uint32))
+
+
+def test_numbers_of_numpy_become_those_of_python():
+    assert_same(
+        through_json(Setting(), [np.int32(4), np.float64(0.5), np.bool_(True), np.str_("a")]), [4, 0.5, True, "a"]
+    )
+
+
+class OwnKernel(kernels.SquaredExponential):
+    """A user's kernel."""
+
+
+class OwnLikelihood(likelihoods.Gaussian):
+    """A user's likelihood."""
+
+
+class OwnEstimator(GPRegressor):
+    """A user's estimator."""
+
+
+class OwnSelector(knots.KMeans):
+    """A user's selector."""
+
+
+@pytest.mark.parametrize(
+    ("model", "culprit"),
+    [
+        (GPRegressor(OwnKernel(), knots=3), "OwnKernel"),
+        (GPRegressor(kernels.Linear() + OwnKernel(), knots=3), "OwnKernel"),
+        (GPRegressor(likelihood=OwnLikelihood(), knots=3), "OwnLikelihood"),
+        (OwnEstimator(knots=3), "OwnEstimator"),
+        (GPRegressor(knots=OwnSelector(3)), "OwnSelector"),
+        (GPRegressor(knots=knots.Fixed(lambda X, y, n, rng: X[:n], 3)), "function"),
+        (GPRegressor(knots=3, random_state=np.random.RandomState(0)), "RandomState"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_what_is_not_knotwises_own_is_named_and_kept_by_pickle(model, culprit, path):
+    model.fit(X, Y)
+    with pytest.raises(InvalidInputError, match=rf"{culprit}.*pickle"):
+        model.save(path)
+    assert not list(path.parent.iterdir())
+    if culprit != "function":  # a lambda
+        assert_same(predictions(pickle.loads(pickle.dumps(model))), predictions(model))
+
+
+def test_a_setting_of_the_fit_only_can_be_replaced_and_then_saved(path):
+    model = GPRegressor(knots=OwnSelector(3), random_state=0).fit(X, Y)
+    loaded = roundtrip(model.set_params(knots="auto"), path)
+    assert_same(predictions(model), predictions(loaded))
+
+
+def test_what_belongs_to_one_run_is_left_out(tmp_path, path):
+    model = GPRegressor(knots=3, callback=lambda event: None, checkpoint=tmp_path / "my folder").fit(X, Y)
+    loaded = roundtrip(model, path)
+    assert loaded.callback is None and loaded.checkpoint is None
+    assert b"my folder" not in path.read_bytes()
+
+
+def test_a_model_without_a_fit_cannot_be_saved(path):
+    with pytest.raises(NotFittedError):
+        GPRegressor().save(path)
+
+
+# -- the format -------------------------------------------------------------------------------------
+
+
+def test_other_programs_can_read_the_file(small, data):
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        assert opened.testzip() is None
+        assert {info.compress_type for info in opened.infolist()} == {zipfile.ZIP_STORED}
+        manifest = json.loads(opened.read("manifest.json"))
+        assert (manifest["format"], manifest["version"]) == ("knotwise model", 1)
+        assert opened.namelist() == ["manifest.json", *(f"{name}.npy" for name in manifest["arrays"])]
+        for name, entry in manifest["arrays"].items():
+            array = np.load(io.BytesIO(opened.read(f"{name}.npy")), allow_pickle=False)
+            assert (list(array.shape), array.dtype.str) == (entry["shape"], entry["dtype"])
+            assert hashlib.sha256(array.tobytes("A")).hexdigest() == entry["sha256"]
+        assert opened.comment[-64:].decode() == hashlib.sha256(data[:-64]).hexdigest()
+        knots_in_file = np.load(io.BytesIO(opened.read("fit.state.sparse.Z.npy")))
+        assert_array_equal(knots_in_file, small._fit.selection.Z)
+
+
+def test_the_same_model_gives_the_same_bytes_at_any_time(small, data, path):
+    small.save(path)
+    assert path.read_bytes() == data
+
+
+GOLDEN_CASES = json.loads((GOLDEN / "models-1.json").read_text())
+
+
+@pytest.mark.failure(30)
+@pytest.mark.parametrize("name", GOLDEN_CASES)
+def test_files_of_version_1_load_forever(name):
+    """Case 30: old files unreadable."""
+    case = GOLDEN_CASES[name]
+    model = knotwise.load(GOLDEN / f"{name}-1.knotwise")
+    if "labels" in case:
+        assert model.predict(case["X"]).tolist() == case["labels"]
+        assert_allclose(model.predict_proba(case["X"]), case["probabilities"], rtol=1e-9)
+        return
+    mean, std = model.predict(case["X"], return_std=True)
+    assert_allclose(mean, case["mean"], rtol=1e-9)
+    assert_allclose(std, case["std"], rtol=1e-9)
+    assert_allclose(model.log_evidence_, case["log_evidence"], rtol=1e-9)
+
+
+@pytest.mark.failure(30)
+def test_a_newer_version_is_refused_clearly(data, loads):
+    """Case 30: newer than known is refused clearly."""
+    newer = data.replace(b"format 0001", b"format 0002")
+    with pytest.raises(ModelFileError, match=rf"version 2.*up to {FORMAT_VERSION}.*Upgrade knotwise"):
+        loads(fuzz.resealed(newer))
+    with pytest.raises(ModelFileError, match="digest"):  # changed by accident, it is damaged and not newer
+        loads(newer)
+
+
+# -- damage -----------------------------------------------------------------------------------------
+
+
+def test_every_changed_byte_and_every_cut_is_refused(data, loads):
+    changed = [data[:i] + bytes([data[i] ^ (1 << i % 8)]) + data[i + 1 :] for i in range(len(data))]
+    assert all(refuses(loads, file) for file in changed)
+    assert all(refuses(loads, data[:i]) for i in range(0, len(data), 3))
+
+
+def test_every_changed_byte_is_refused_also_when_the_seal_is_forged(data, loads):
+    changed = [data[:i] + bytes([data[i] ^ (1 << i % 8)]) + data[i + 1 :] for i in range(0, len(data) - 64, 3)]
+    assert all(refuses(loads, fuzz.resealed(file)) for file in changed)
+
+
+def test_a_thousand_damaged_and_forged_files_do_no_harm():
+    tallies = fuzz.run(1000, seed=11)
+    outcomes = sum((tally.outcomes for tally in tallies.values()), start=fuzz.collections.Counter())
+    assert outcomes.total() == 1000
+    assert outcomes["refused"] > 700 and outcomes["another model"] > 20  # else the forgeries test nothing
+    assert "1000 files" in fuzz.report(tallies)
+
+
+@pytest.mark.slow
+def test_many_more_damaged_and_forged_files_do_no_harm():
+    fuzz.run(20_000, seed=12)
+
+
+def test_what_is_no_model_file_is_refused_with_its_name(tmp_path, loads):
+    for content in (b"", b"x", b"PK\5\6" + b"\0" * 18, pickle.dumps({}), b"\0" * 100_000):
+        with pytest.raises(ModelFileError, match=r"model\.knotwise.*`save`"):
+            loads(content)
+    with pytest.raises(ModelFileError, match="not a file"):
+        knotwise.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        knotwise.load(tmp_path / "missing.knotwise")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="not a file"):
+        knotwise.load(tmp_path / "pipe")
+
+
+# -- forgery: every record and digest fits, but the content is wrong --------------------------------------
+
+
+def forged(data, change):
+    """The file after `change(members, manifest)`; the manifest is written anew."""
+    members = fuzz.members_of(data)
+    manifest = json.loads(members["manifest.json"])
+    change(members, manifest)
+    members["manifest.json"] = json.dumps(manifest, separators=(",", ":")).encode()
+    return fuzz.forge(members)
+
+
+def set_array(name, array, **entry):
+    """A change that puts another array into the file, with the header of NumPy and the digest that fits."""
+
+    def change(members, manifest):
+        stream = io.BytesIO()
+        np.save(stream, array)
+        content = stream.getvalue()
+        members[f"{name}.npy"] = content
+        digest = hashlib.sha256(content[-array.nbytes :]).hexdigest()
+        manifest["arrays"][name] |= {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": digest} | entry
+
+    return change
+
+
+def at(*keys, value):
+    """A change of one value in the manifest."""
+
+    def change(members, manifest):
+        for key in keys[:-1]:
+            manifest = manifest[key]
+        manifest[keys[-1]] = value
+
+    return change
+
+
+Z_NAME = "fit.state.sparse.Z"
+STATE = ("model", "fit", "state", "sparse")
+FORGERIES = {
+    "NaN in the knots": (set_array(Z_NAME, np.full((3, 2), np.nan)), "NaN"),
+    "too few knots": (set_array(Z_NAME, np.zeros((2, 2))), "shape"),
+    "numbers of another type": (set_array(Z_NAME, np.zeros((3, 2), np.float32)), "type or shape"),
+    "big-endian numbers": (set_array(Z_NAME, np.zeros((3, 2), ">f8")), "type or shape"),
+    "pickled objects": (set_array(Z_NAME, np.array([[1, 2]], object), dtype="|O"), "type or shape"),
+    "three axes": (set_array(Z_NAME, np.zeros((3, 2, 1))), "type or shape"),
+    "a bomb": (at("arrays", Z_NAME, "shape", value=[2**31, 2**31]), "describes a file of"),
+    "a negative size": (at("arrays", Z_NAME, "shape", value=[-3, 2]), "type or shape"),
+    "a size that is true": (at("arrays", Z_NAME, "shape", value=[True, 6]), "type or shape"),
+    "a path": (at("arrays", "../../evil", value={}), "no name"),
+    "a name of another array": (at(*STATE, "Z", "array", value="fit.state.sparse.T"), "no other place|shape"),
+    "no name of an array": (at(*STATE, "Z", "array", value=["x"]), "name of an array"),
+    "a short vector too long": (at(*STATE, "gamma", value=[0.5] * 65), "stands"),
+    "a class of Python's": (at("model", "class", value="os.system"), "one of GPRegressor"),
+    "a kernel that is a mean": (at(*STATE, "model", "kernel", "class", value="Zero"), "kernel that this"),
+    "a kernel without values": (at(*STATE, "model", "kernel", "arguments", value={"variance": "x"}), "valid for"),
+    "a list for two columns": (
+        at(*STATE, "model", "kernel", "arguments", "lengthscale", value=[1.0, 1.0, 1.0]), "a model of 2 columns",
+    ),
+    "a column beyond all numbers": (
+        at(*STATE, "model", "kernel", value={"class": "OnColumns", "arguments": {
+            "kernel": {"kernel": {"class": "Constant", "arguments": {"variance": 1.0}}}, "columns": {"float": "inf"},
+        }}), "a model of 2 columns",
+    ),
+    "another parameter": (at("model", "fit", "selection", "theta", value=[0.0] * 4), "parameters in `table`"),
+    "a wrong number of columns": (at("model", "inputs", "n_features", value=3), "shape"),
+    "a scale of 0": (at("model", "fit", "scaling", "y_scale", value=0.0), "positive"),
+    "a scale beyond all numbers": (at("model", "fit", "scaling", "y_scale", value=1e200), "a fit"),
+    "text for a number": (at("model", "fit", "n_rows", value="60"), "whole number"),
+    "an unknown setting": (at("model", "settings", "evil", value=1), "arguments of GPRegressor"),
+    "a setting of a run": (at("model", "settings", "callback", value="print"), "arguments of GPRegressor"),
+    "an unknown field": (at("model", "fit", "evil", value=1), "an object with"),
+    "a generator in a kernel": (
+        at(*STATE, "model", "kernel", "arguments", "ard", value={"generator": [1, 3, 0, 0]}), "not a setting",
+    ),
+    "another format": (at("format", value="pickle"), "format"),
+    "a version that is true": (at("version", value=True), "version"),
+    "too many arrays": (at("model", "settings", "knots", value="auto"), "belong to nothing"),
+    "an array of nothing": (at("arrays", value=[]), "arrays"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_content_is_refused(name, data, loads):
+    change, message = FORGERIES[name]
+    with pytest.raises(ModelFileError, match=message):
+        loads(forged(data, change))
+
+
+def test_a_forgery_that_changes_nothing_is_the_model(small, data, loads):
+    assert_same(predictions(loads(forged(data, lambda members, manifest: None))), predictions(small))
+
+
+def manifest_as(data, text):
+    return fuzz.forge(fuzz.members_of(data) | {"manifest.json": text})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"null",
+        b"{}",
+        b"[" * 100_000,
+        b'{"a":' * 5000 + b"1" + b"}" * 5000,
+        b'{"format":"knotwise model","format":"knotwise model"}',
+        b'{"a":NaN}',
+        b'{"a":1e999}',
+        b'{"a":' + b"9" * 5000 + b"}",
+        b"\xff\xfe",
+        b'{"arrays":{}}',
+        b'{"format":"knotwise model","version":1,"knotwise":"1","numpy":"1","model":{},"arrays":{}}',
+    ],
+    ids=lambda text: text[:12].decode("latin1"),
+)
+def test_a_manifest_that_is_not_ours_is_refused(text, data, loads):
+    with pytest.raises(ModelFileError):
+        loads(manifest_as(data, text))
+
+
+@pytest.mark.parametrize("piece", [b"{},", b"[[]],"], ids=str)
+def test_a_huge_manifest_takes_little_memory_and_a_larger_one_is_not_read(piece, data, path):
+    fits = b"[" + piece * ((MAX_MANIFEST - 10) // len(piece)) + b"0]"
+    for text, message, most in ((fits, "JSON", 40e6), (fits + fits, "limit", 1e6)):
+        path.write_bytes(manifest_as(data, text))
+        tracemalloc.start()
+        with pytest.raises(ModelFileError, match=message):
+            knotwise.load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < most
+
+
+def test_a_zip_file_of_another_program_is_refused(data, loads):
+    members = fuzz.members_of(data)
+
+    def packed(method=zipfile.ZIP_STORED, names=()):
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", method) as opened:
+            for name in [*members, *names]:
+                opened.writestr(name, members.get(name, b"x"))
+            opened.comment = zipfile.ZipFile(io.BytesIO(data)).comment
+        return fuzz.resealed(stream.getvalue())
+
+    with pytest.warns(UserWarning, match="Duplicate"):
+        duplicate = packed(names=["manifest.json"])
+    for forged_file in (packed(), packed(zipfile.ZIP_DEFLATED), packed(names=["extra.npy"]), duplicate):
+        with pytest.raises(ModelFileError):
+            loads(forged_file)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "where"),
+    [
+        (6, b"\1\0", "local header: encrypted"),
+        (8, b"\x08\0", "local header: deflated"),
+        (10, b"\1\0", "local header: another time"),
+        (18, b"\0\0\0\0", "local header: another compressed size"),
+        (26, b"\x0c\0", "local header: a shorter name"),
+        (28, b"\1\0", "local header: an extra field"),
+        (30, b"/", "local header: a path"),
+        (-105 - 22 + 4, b"\1\0", "end record: another disk"),
+        (-105 - 22 + 8, b"\0\0", "end record: no members"),
+        (-105 - 22 + 16, b"\0\0\0\0", "end record: the directory elsewhere"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_a_lying_record_is_refused(offset, value, where, data, loads):
+    offset %= len(data)
+    lying = data[:offset] + value + data[offset + len(value) :]
+    assert lying != data, where
+    with pytest.raises(ModelFileError):
+        loads(fuzz.resealed(lying))
+
+
+def test_a_directory_that_does_not_agree_with_the_members_is_refused(data, loads):
+    start = data.index(b"PK\1\2")
+    for offset in range(4, 46):
+        lying = data[: start + offset] + bytes([data[start + offset] ^ 1]) + data[start + offset + 1 :]
+        with pytest.raises(ModelFileError, match="record of the zip"):
+            loads(fuzz.resealed(lying))
+
+
+def test_truth_values_other_than_0_and_1_are_refused(path, loads):
+    wide = np.random.default_rng(2).normal(size=(30, 65))
+    kernel = kernels.SquaredExponential(lengthscale=[3.0] * 65)
+    GPRegressor(kernel, knots=wide[:2], optimizer=None).fit(wide, wide[:, 0]).save(path)
+    # with more than 64 parameters the mask of those that are fixed is a member
+    name = "fit.table.fixed"
+    members = fuzz.members_of(path.read_bytes())
+    content = members[f"{name}.npy"][:-1] + b"\2"
+    manifest = json.loads(members["manifest.json"])
+    manifest["arrays"][name]["sha256"] = hashlib.sha256(content[128:]).hexdigest()
+    members[f"{name}.npy"] = content
+    members["manifest.json"] = json.dumps(manifest, separators=(",", ":")).encode()
+    with pytest.raises(ModelFileError, match="true and false"):
+        loads(fuzz.forge(members))
+
+
+LABEL_FORGERIES = [
+    {"dtype": "<U900000", "values": ["a", "b"] * 1000},
+    {"dtype": "<U1", "values": ["a", "bb"]},
+    {"dtype": "<U1", "values": ["b", "a"]},
+    {"dtype": "<U1", "values": ["a", "a"]},
+    {"dtype": "|u1", "values": [1, 300]},
+    {"dtype": "|O", "values": [[1], [2]]},
+    {"dtype": "|O", "values": ["a", 1]},
+    {"dtype": "<i8", "values": [1]},
+    {"dtype": "V8", "values": [1, 2]},
+]
+
+
+@pytest.mark.parametrize("labels", LABEL_FORGERIES, ids=lambda v: str(v)[:40])
+def test_labels_that_no_fit_has_are_refused(labels, path, loads):
+    GPClassifier(knots=2, random_state=0).fit(X, F > 0).save(path)
+    with pytest.raises(ModelFileError, match="classes"):
+        loads(forged(path.read_bytes(), at("model", "classes", value=labels)))
+
+
+# -- writing ----------------------------------------------------------------------------------------
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(small, data, path, monkeypatch):
+    path.write_bytes(b"old")
+
+    def full_disk(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="space"):
+        small.save(path)
+    assert path.read_bytes() == b"old" and list(path.parent.iterdir()) == [path]
+    monkeypatch.undo()
+    small.save(path)
+    assert path.read_bytes() == data and list(path.parent.iterdir()) == [path]
+
+
+def test_the_file_is_on_the_disk_before_it_gets_its_name(small, path, monkeypatch):
+    events = []
+    sync, rename = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda d: (events.append("sync"), sync(d))[1])
+    monkeypatch.setattr(os, "replace", lambda a, b: (events.append("rename"), rename(a, b))[1])
+    small.save(path)
+    assert events == ["sync", "rename", "sync"]  # the file, its name, the folder
+
+
+@pytest.mark.parametrize("field", ["T", "gamma"])
+def test_what_could_not_be_loaded_is_not_saved(field, small, path):
+    broken = copy.deepcopy(small)
+    getattr(broken._fit.posterior.state, field).flat[0] = np.nan
+    with pytest.raises(InvalidInputError, match=rf"sparse\.{field}` of the model.*NaN"):
+        broken.save(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("limit", "message"), [("MAX_MANIFEST", "trace_"), ("LARGEST_SIZE", "knots instead of")])
+def test_a_model_too_large_for_a_file_is_refused_with_advice(limit, message, small, path, monkeypatch):
+    monkeypatch.setattr(archive, limit, 1000)
+    with pytest.raises(InvalidInputError, match=message):
+        small.save(path)
+    assert not path.exists()
+
+
+def test_a_link_keeps_pointing_to_the_file(small, data, path):
+    path.write_bytes(b"old")
+    link = path.with_name("link.knotwise")
+    link.symlink_to(path.name)
+    small.save(link)
+    assert link.is_symlink() and path.read_bytes() == data
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_the_system(small, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        small.save(tmp_path / "missing" / "model.knotwise")
+
+
+def test_errors_of_files_are_errors_of_knotwise():
+    assert issubclass(ModelFileError, KnotwiseError) and issubclass(NoTrainingDataError, KnotwiseError)

@@ -1,0 +1,433 @@
+"""A fit shows what it does to those who wait, tells each step to a callback, and is silent otherwise."""
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from knotwise import GPClassifier, GPRegressor, screen
+from knotwise import progress as progress_module
+from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.knots import OneAtATime
+from knotwise.knots.problem import Problem
+from knotwise.progress import DELAY, FitEvent, LiveLine, Progress
+from knotwise.screen import Log, Notebook, Terminal, screen_for
+
+ROOT = Path(__file__).parents[1]
+
+
+class Tty(io.StringIO):
+    """A terminal that remembers everything that was written to it, and shows what a person would see."""
+
+    def isatty(self):
+        return True
+
+    @property
+    def shown(self):
+        """The text of the current line after all carriage returns."""
+        line = []
+        for piece in self.getvalue().split("\r"):
+            line[: len(piece)] = piece
+        return "".join(line).rstrip()
+
+
+class Clock:
+    """A clock whose `wait` lets the time pass, until the end."""
+
+    def __init__(self, end=np.inf):
+        self.now, self.end, self.seen = 0.0, end, []
+
+    def __call__(self):
+        return self.now
+
+    def wait(self, seconds):
+        self.now = min(self.now + seconds, self.end)
+        return self.now >= self.end
+
+
+def use_stream(monkeypatch, stream, term="xterm"):
+    """Let the module see this stream as stderr; pytest changes the real one between fixtures and tests."""
+    monkeypatch.setattr(screen, "sys", types.SimpleNamespace(stderr=stream, modules=sys.modules))
+    monkeypatch.setenv("TERM", term)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    stream = Tty()
+    use_stream(monkeypatch, stream)
+    return stream
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(120, 2))
+    return X, 40 * np.sin(7 * X[:, 0]) + rng.normal(size=120)
+
+
+# -- the line ---------------------------------------------------------------------------------------
+
+
+def drawn(end):
+    """All that a line draws in a fit of so many seconds, with the times."""
+    clock, stream, seen = Clock(end), Tty(), []
+    terminal = Terminal(stream)
+    line = LiveLine(terminal, lambda: seen.append(clock.now) or f"at {clock.now:.2f}", DELAY)
+    line.run(clock.wait)
+    return seen, stream
+
+
+def test_nothing_is_drawn_in_the_first_two_seconds():
+    assert DELAY == 2.0
+    seen, stream = drawn(end=1.99)
+    assert seen == [] and stream.getvalue() == ""
+
+
+def test_the_line_appears_after_two_seconds_a_few_times_a_second_and_disappears():
+    seen, stream = drawn(end=3.1)
+    assert seen == [2.0, 2.25, 2.5, 2.75, 3.0]
+    assert "at 3.00" in stream.getvalue()
+    assert stream.shown == ""
+
+
+def test_a_shorter_line_leaves_nothing_of_a_longer_one_and_a_long_one_does_not_wrap():
+    stream = Tty()
+    terminal = Terminal(stream)
+    terminal.draw("a long line of text")
+    terminal.draw("short")
+    assert stream.shown == "short"
+    terminal.draw("x" * 500)
+    assert len(stream.shown) == 79
+    terminal.draw(f"{'x' * 60} | 3 knots | 0.000123 nats")
+    assert stream.shown == f"{'x' * 60} | 3 knots"
+    terminal.erase()
+    assert stream.shown == "" and stream.getvalue().endswith("\r")
+
+
+def slow_evaluations(monkeypatch, seconds):
+    evaluate = Problem.evaluate
+
+    def slow(*args, **kwargs):
+        time.sleep(seconds)
+        return evaluate(*args, **kwargs)
+
+    monkeypatch.setattr(Problem, "evaluate", slow)
+
+
+def test_a_fit_in_a_terminal_shows_its_state_and_leaves_a_clean_line(terminal, monkeypatch, data):
+    monkeypatch.setattr(progress_module, "DELAY", 0.05)
+    monkeypatch.setattr(progress_module, "PERIOD", 0.01)
+    slow_evaluations(monkeypatch, 0.005)
+    gp = GPRegressor(random_state=0).fit(*data)
+    written = terminal.getvalue()
+    for word in ("knotwise 0 s | ", " | after parameters", " | after move", " knots", "log evidence", "share 0."):
+        assert word in written
+    assert f"{gp.trace_[-1].n_knots} knots" in written
+    assert terminal.shown == ""
+
+
+def test_a_quick_fit_in_a_terminal_shows_nothing(terminal, data):
+    GPRegressor(knots=4, random_state=0).fit(*data)
+    assert terminal.getvalue() == ""
+
+
+def test_the_line_goes_away_when_a_fit_fails(terminal, monkeypatch, data):
+    monkeypatch.setattr(progress_module, "DELAY", 0.0)
+
+    def fail(event):
+        time.sleep(0.05)
+        raise KnotwiseError("enough")
+
+    slow_evaluations(monkeypatch, 0.01)
+    with pytest.raises(KnotwiseError, match="enough"):
+        GPRegressor(random_state=0, callback=fail).fit(*data)
+    assert "knotwise" in terminal.getvalue() and terminal.shown == ""
+    assert not [thread for thread in threading.enumerate() if thread.name == "knotwise-progress"]
+
+
+def test_what_a_callback_prints_does_not_meet_the_line(terminal, monkeypatch, data):
+    monkeypatch.setattr(progress_module, "DELAY", 0.0)
+    monkeypatch.setattr(progress_module, "PERIOD", 0.001)
+    slow_evaluations(monkeypatch, 0.005)
+    seen = []
+
+    def look(event):
+        time.sleep(0.02)
+        seen.append(terminal.shown)
+
+    GPRegressor(random_state=0, callback=look).fit(*data)
+    assert len(seen) > 3 and set(seen) == {""}
+
+
+def test_a_screen_that_fails_does_not_disturb_the_fit(terminal, monkeypatch, data):
+    def fail(text):
+        raise OSError("the terminal is gone")
+
+    monkeypatch.setattr(progress_module, "DELAY", 0.0)
+    monkeypatch.setattr(terminal, "write", fail)
+    assert GPRegressor(knots=4, random_state=0, callback=lambda event: None).fit(*data).n_knots_ == 4
+
+
+def test_of_fits_in_two_threads_one_shows_its_line(terminal):
+    with Progress(True) as one, Progress(True) as other:
+        assert one.line is not None and other.line is None
+    with Progress(True) as next_:
+        assert next_.line is not None
+
+
+def test_the_line_says_the_time_and_what_is_evaluated():
+    clock = Clock()
+    progress = Progress(False, clock=clock)
+    clock.now = 75.5
+    assert progress.text() == "knotwise 1 min 15 s"
+    progress.latest = FitEvent("move", 34, 5000, -1028.914, 0.2, 0.031, label="class 'ripe'")
+    clock.now = 7384.0
+    assert progress.text() == (
+        "knotwise 2 h 03 min | class 'ripe' | move | 34 knots | log evidence -1,028.9 | share 0.2 | residual 0.031"
+    )
+    assert str(FitEvent("start", 0, 1500, np.nan, seconds=3.9)) == "3 s | start | exact GP on 1,500 rows"
+
+
+def test_the_evidence_of_an_evaluation_is_shown_in_the_users_units(terminal, monkeypatch, data):
+    lines = []
+    evaluate = Problem.evaluate
+
+    def noted(problem, *args, **kwargs):
+        evidence = evaluate(problem, *args, **kwargs)
+        lines.append(problem.watch.progress.latest)
+        return evidence
+
+    monkeypatch.setattr(Problem, "evaluate", noted)
+    gp = GPRegressor(knots=4, random_state=0, progress=True).fit(*data)
+    assert lines[-1].log_evidence == pytest.approx(gp.log_evidence_, rel=1e-12)
+    assert (lines[-1].n_knots, lines[-1].n_rows) == (4, 120)
+
+
+# -- where it is shown ------------------------------------------------------------------------------
+
+
+def test_piped_output_is_silent_and_rich_is_not_loaded(tmp_path):
+    code = (
+        "import sys, numpy as np, knotwise.progress as p; p.DELAY = 0.0\n"
+        "from knotwise import GPRegressor\n"
+        "X = np.linspace(0, 1, 60)[:, None]\n"
+        "GPRegressor(knots=5, random_state=0, progress={}).fit(X, np.sin(9 * X[:, 0]))\n"
+        "assert 'rich' not in sys.modules and 'IPython' not in sys.modules\n"
+    )
+
+    def run(show):
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-c", code.format(show)],
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    silent, asked = run("'auto'"), run("True")
+    assert silent.stdout == "" and silent.stderr == ""
+    assert asked.stdout == ""
+    (line,) = asked.stderr.splitlines()  # a fit in one step
+    assert line.startswith("knotwise 0 s | fitted | 5 knots | log evidence ")
+
+
+@pytest.mark.parametrize("show, tty, kind", [
+    ("auto", True, Terminal), ("auto", False, type(None)), (True, True, Terminal), (True, False, Log),
+    (False, True, type(None)), (False, False, type(None)),
+])  # fmt: skip
+def test_the_screen_follows_from_the_setting_and_the_stream(show, tty, kind, monkeypatch):
+    use_stream(monkeypatch, Tty() if tty else io.StringIO())
+    assert type(screen_for(show)) is kind
+
+
+def test_a_dumb_terminal_no_stream_and_a_worker_are_left_alone(monkeypatch, terminal):
+    monkeypatch.setattr(screen, "_is_worker", lambda: True)
+    assert screen_for("auto") is None
+    monkeypatch.undo()
+    use_stream(monkeypatch, Tty(), term="dumb")
+    assert screen_for("auto") is None
+    use_stream(monkeypatch, None)
+    assert screen_for(True) is None
+
+
+def test_a_process_of_a_pool_knows_that_it_is_a_worker():
+    code = (
+        "from multiprocessing import get_context\n"
+        "from knotwise.screen import _is_worker\n"
+        "if __name__ == '__main__':\n"
+        "    with get_context('spawn').Pool(1) as pool: print(_is_worker(), pool.apply(_is_worker))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+class Display:
+    """What IPython gives back for a display: it can be changed."""
+
+    def __init__(self):
+        self.texts = []
+
+    def update(self, bundle, raw):
+        assert raw
+        self.texts.append(bundle["text/plain"])
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """A process that a Jupyter kernel seems to run."""
+    handle = Display()
+
+    def display(bundle, raw, display_id):
+        assert display_id
+        handle.update(bundle, raw)
+        return handle
+
+    ipython, where = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    where.display = display
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", where)
+    return handle
+
+
+def test_a_notebook_has_one_display_that_is_changed_and_emptied(notebook, monkeypatch, data):
+    assert isinstance(screen_for("auto"), Notebook)
+    monkeypatch.setattr(progress_module, "DELAY", 0.0)
+    slow_evaluations(monkeypatch, 0.01)
+    GPRegressor(knots=4, random_state=0).fit(*data)
+    assert "log evidence" in "".join(notebook.texts) and notebook.texts[-1] == ""
+
+
+def test_ipython_in_a_terminal_is_no_notebook(monkeypatch, terminal):
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = lambda: types.SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    assert isinstance(screen_for("auto"), Terminal)
+    ipython.get_ipython = lambda: None  # imported by a script
+    assert isinstance(screen_for("auto"), Terminal)
+
+
+# -- the callback -----------------------------------------------------------------------------------
+
+
+def events_of(gp, *data):
+    events = []
+    gp = clone(gp).set_params(callback=events.append).fit(*data)
+    return gp, events
+
+
+@pytest.mark.parametrize("knots", ["auto", OneAtATime(max_knots=8)], ids=["auto", "oat"])
+def test_the_callback_gets_every_step_in_the_users_units(knots, data):
+    gp, events = events_of(GPRegressor(knots=knots, random_state=0), *data)
+    *steps, last = events
+    assert len(steps) == len(gp.trace_) > 3
+    for event, step in zip(steps, gp.trace_, strict=True):
+        expected = (step.action, step.n_knots, step.share, step.residual_information, step.note)
+        found = (event.action, event.n_knots, event.share, event.residual_information, event.note)
+        assert repr(found) == repr(expected)  # NaN is not equal to itself
+        if step.action != "signal":  # there it is a gain, and no evidence
+            assert event.log_evidence == step.evidence
+    assert (last.action, last.n_knots, last.log_evidence) == ("fitted", gp.n_knots_, gp.log_evidence_)
+    assert last.note == gp.stop_reason_
+    assert np.all(np.diff([event.seconds for event in events]) >= 0)
+
+
+def test_events_do_not_depend_on_threads(data):
+    one, two = (
+        [repr(e).split("seconds")[0] for e in events_of(GPRegressor(random_state=0, n_jobs=n, block_size=50), *data)[1]]
+        for n in (1, 2)
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize("settings", [{"knots": 4}, {"approximation": "full"}, {"knots": [[0.1, 0.2], [0.9, 0.7]]}])
+def test_fits_in_one_step_tell_their_end(settings, data):
+    gp, events = events_of(GPRegressor(**settings, random_state=0), *data)
+    assert [(e.action, e.n_knots, e.n_rows) for e in events] == [("fitted", gp.n_knots_, 120)]
+
+
+def test_a_step_on_some_of_the_rows_says_on_how_many():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(5200, 1))
+    _, events = events_of(GPRegressor(random_state=0), X, np.sin(9 * X[:, 0]) + 0.3 * rng.normal(size=5200))
+    assert {event.n_rows for event in events} == {5000, 5200}
+    assert events[-1].n_rows == 5200
+
+
+def test_events_of_several_classes_name_the_class(data):
+    X, y = data
+    labels = np.array(["a", "b", "c"])[np.digitize(y, [-15, 20])]
+    _, events = events_of(GPClassifier(knots=4, random_state=0), X, labels)
+    assert [event.label for event in events] == ["class 'a'", "class 'b'", "class 'c'"]
+    _, (event,) = events_of(GPClassifier(knots=4, random_state=0), X, labels == "a")
+    assert event.label == ""
+
+
+def test_an_event_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        FitEvent("add", 3, 10, -1.0).n_knots = 4
+
+
+def test_what_a_callback_raises_ends_the_fit_and_arrives(data):
+    class EnoughError(Exception):
+        pass
+
+    steps = []
+
+    def stop(event):
+        steps.append(event)
+        if len(steps) == 3:
+            raise EnoughError("three steps")
+
+    gp = GPRegressor(random_state=0, callback=stop)
+    with pytest.raises(EnoughError, match="three steps"):
+        gp.fit(*data)
+    assert len(steps) == 3
+    assert not hasattr(gp, "knots_")
+
+
+def test_a_callback_and_a_line_change_no_bit(terminal, data):
+    plain = GPRegressor(random_state=0, progress=False).fit(*data)
+    gp, _ = events_of(GPRegressor(random_state=0, progress=True), *data)
+    assert np.array_equal(gp.knots_, plain.knots_) and gp.log_evidence_ == plain.log_evidence_
+
+
+# -- settings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings, message", [
+    ({"progress": "yes"}, "`progress` is 'yes'"), ({"progress": 1}, "`progress` is 1"),
+    ({"progress": None}, "`progress` is None"), ({"callback": "print"}, "`callback` is 'print'"),
+])  # fmt: skip
+def test_wrong_settings_are_refused(settings, message, data):
+    with pytest.raises(InvalidInputError, match=message):
+        GPRegressor(**settings).fit(*data)
+
+
+@pytest.mark.parametrize("estimator", [GPRegressor, GPClassifier])
+def test_settings_are_parameters_that_survive_a_clone(estimator, tmp_path):
+    gp = estimator(progress=False, callback=print, checkpoint=tmp_path)
+    twin = clone(gp)
+    assert (twin.progress, twin.callback, twin.checkpoint) == (False, print, tmp_path)
+    assert "progress=False" in repr(gp)
+    assert repr(estimator()) == f"{estimator.__name__}()"
+
+
+def test_a_fitted_model_can_be_pickled_whatever_was_shown_and_kept(terminal, tmp_path, data):
+    gp = GPRegressor(random_state=0, progress=True, callback=print_nothing, checkpoint=tmp_path).fit(*data)
+    twin = pickle.loads(pickle.dumps(gp))
+    assert np.array_equal(twin.predict(data[0]), gp.predict(data[0]))
+
+
+def print_nothing(event):
+    """A callback that can be pickled."""
