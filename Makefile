@@ -5,6 +5,9 @@ PYTHON ?=
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.knotwise-installed
 
+# the tests share the cores, up to eight processes
+PYTEST = $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
+
 # pytest exits with 5 when a selection holds no test
 OR_NONE = || [ $$? -eq 5 ]
 
@@ -38,11 +41,11 @@ $(STAMP): pyproject.toml
 
 test: setup ## run the tests, without the slow ones
 	@echo "test"
-	@$(BIN)/python -m pytest -q -m "not slow"
+	@$(PYTEST) -m "not slow"
 
 test-slow: setup ## run the slow tests
 	@echo "test-slow"
-	@$(BIN)/python -m pytest -q -m slow $(OR_NONE)
+	@$(PYTEST) -m slow $(OR_NONE)
 
 doctest: setup ## run the examples in the docstrings
 	@echo "doctest"

@@ -573,7 +573,7 @@ def test_a_fit_that_was_killed_goes_on_in_another_process(counter, tmp_path):
 @pytest.mark.parametrize("case", ["auto", "oat-bayesopt", "poisson"])
 def test_a_fit_killed_at_ten_random_moments_ends_with_the_same_bits(case, tmp_path):
     made, evaluations = killed_again_and_again(case, 10, tmp_path, np.random.default_rng(6))
-    assert made < evaluations
+    assert made <= evaluations  # a kill before the first step is kept leaves all of them to do
 
 
 @pytest.mark.slow

@@ -12,10 +12,12 @@ from knotwise import likelihoods as lik
 from knotwise import means
 from knotwise.errors import InvalidInputError
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
+from knotwise.evidence.laplace import SparseSearch
+from knotwise.evidence.projection import Projector
 from knotwise.evidence.scores import drop_losses, rank_one_gains, row_scores
 from knotwise.kernels import Matern32
 from knotwise.nugget import NoNugget, Nugget
-from knotwise.numerics.blocks import Threads
+from knotwise.numerics.blocks import Serial, Threads
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 from knotwise.posterior import FullPosterior, SparsePosterior
 from knotwise.testing import assert_adjoint
@@ -247,8 +249,26 @@ def test_blocks_and_threads_do_not_change_a_weighted_evidence(likelihood, nugget
     assert problem.sparse(block_size=7, keep_bytes=0, executor=Threads(2)).value == blocks.value
 
 
+def search(problem, start=None):
+    blocks = {"executor": Serial(), "block_size": 7, "keep_bytes": 0}
+    return SparseSearch(Projector(problem.model, problem.rows, problem.Z, jitter=problem.jitter, **blocks), start)
+
+
+def test_a_newton_step_with_whole_weights_is_that_of_repeated_rows(whole):
+    problem = case("poisson", 0.15, 0.5)
+    steps = []
+    for one in (search(problem.weighted(whole)), search(problem.repeated(whole))):
+        one.evaluate(0.0, true_curvature=True)
+        one.accept()
+        one.aim()
+        steps.append([*one.evaluate(0.5, true_curvature=True), *one.target])
+    assert_allclose(*steps, rtol=1e-11)
+
+
 def test_a_weighted_mode_is_a_start_for_its_neighbours(fractions):
     problem = case("poisson", 0.15, 0.5).weighted(fractions)
+    cold = problem.sparse()
+    assert_allclose(search(problem, cold.start).gamma, cold.state.gamma, rtol=1e-6)
     for evidence in (Case.sparse, Case.full):
         cold = evidence(problem)
         assert_allclose(evidence(problem, start=cold.start).value, cold.value, rtol=1e-12)

@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold, cross_validate
 import knotwise
 from knotwise import GPClassifier, GPRegressor
 from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.estimators.assemble import assemble
 from knotwise.estimators.observations import Observations
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import EvidenceGain, Fixed, GreedyVariance, OneAtATime, Simultaneous
@@ -126,6 +127,43 @@ def test_weights_turn_the_fit_to_the_rows_that_have_them(rng):
         assert_allclose(fit(X, y, weights, **options).predict(X).mean(), 2 * share - 1, atol=0.03)
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "student_t"])
+@pytest.mark.parametrize("standardize", ["columns", "common", False])
+def test_scales_starts_and_bounds_are_those_of_repeated_rows(likelihood, standardize, data, monkeypatch):
+    monkeypatch.setattr(Observations, "merged", lambda self: self)
+    X, y, weights = data
+    y = np.round(np.exp(y)) if likelihood == "poisson" else y
+    rows, kept = np.repeat(np.arange(len(X)), weights), np.flatnonzero(weights)
+    noise = 0.1 + X[:, 0] ** 2 if likelihood == "gaussian" else None
+    options = GPRegressor(likelihood=likelihood, standardize=standardize, mean="linear")
+
+    def put_together(numbers, **more):
+        known = None if noise is None else noise[numbers]
+        problem, scaling, _ = assemble(options, Observations(X[numbers], y[numbers], known, **more), None)
+        table = problem.table
+        numbers = [problem.model.mean.offset, *problem.model.mean.basis(np.ones((1, 2)))[0], *scaling.x_centre]
+        numbers += [*scaling.x_scale, scaling.y_centre, scaling.y_scale, *problem.typical_points.ravel()]
+        return np.r_[numbers, table.values, table.lower, table.upper]
+
+    found = put_together(kept, weights=weights[kept].astype(float))
+    assert_allclose(found, put_together(rows), rtol=1e-10, atol=1e-12)
+
+
+def test_copies_of_targets_do_not_hide_the_noise(data):
+    """Ten copies that agree could seem to have none: a start from there would not come back."""
+    X, y, _ = data
+    found = fit(X, y, np.full(len(X), 10.0), knots=12).likelihood_.noise_variance
+    assert_allclose(found, fit(X, y, knots=12).likelihood_.noise_variance, rtol=0.2)
+
+
+@pytest.mark.parametrize("options", [{"knots": 6}, {"approximation": "full", "optimizer": None}])
+def test_huge_and_tiny_weights_give_finite_predictions(options, data):
+    X, y, _ = data
+    weights = 10.0 ** np.linspace(-300, 6, len(X))
+    mean, std = fit(X, y, weights, **options).predict(X, return_std=True)
+    assert np.isfinite(mean).all() and (std > 0).all()
+
+
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([0.0, 0.5, 1.0])), min_size=1))
 def test_merging_keeps_the_weight_of_every_distinct_row(rows):
     X, y, weights = np.array(rows, float).T
@@ -187,7 +225,7 @@ def test_a_model_of_weighted_rows_comes_back_from_its_file(data, tmp_path, rng):
         assert [step.n_rows for step in again.trace_] == [step.n_rows for step in gp.trace_]
 
 
-class Interruption(Exception):
+class StopError(Exception):
     pass
 
 
@@ -196,11 +234,11 @@ def test_fits_with_other_weights_have_other_checkpoints(estimator, data, tmp_pat
     X, y, weights = data
 
     def interrupt(event):
-        raise Interruption
+        raise StopError
 
     def folders(weights):
         gp = estimator(random_state=0, checkpoint=tmp_path, callback=interrupt)
-        with pytest.raises(Interruption):
+        with pytest.raises(StopError):
             gp.fit(X, y if estimator is GPRegressor else y > 0, sample_weight=weights)
         return len(list(tmp_path.iterdir()))
 

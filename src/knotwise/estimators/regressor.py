@@ -147,9 +147,11 @@ class GPRegressor(RegressorMixin, LatentGP):
         """Fit parameters and knots to the data.
 
         `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
-        without it. So their size matters: weights that sum to 1 tell as much as one row. `exposure` is the weight
-        of each count (area, time, population), `trials` the number of trials of a binomial row, `noise_variance` the
-        known noise of each row of Gaussian data.
+        without it. So their size matters: weights that sum to 1 tell as much as one row. And copies of a row agree
+        exactly, as repeated measurements do not: for means of several measurements give `noise_variance`.
+
+        `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
+        row, `noise_variance` the known noise of each row of Gaussian data.
         """
         X, y = check_data(self, X, y)
         likelihood = likelihood_from(self.likelihood)

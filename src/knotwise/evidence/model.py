@@ -59,6 +59,11 @@ class Rows:
         total = float(self.weights.sum())
         return int(total) if total.is_integer() else total
 
+    @property
+    def once(self) -> Rows:
+        """The same rows without weights."""
+        return replace(self, weights=None)
+
     def weigh(self, terms: np.ndarray) -> np.ndarray:
         """Terms of the rows, [n], each as often as its row counts."""
         return terms if self.weights is None else self.weights * terms

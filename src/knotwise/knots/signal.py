@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.errors import KnotwiseError
 from knotwise.knots.initial import kmeans
 from knotwise.knots.problem import Problem
-from knotwise.knots.start import starting_theta
+from knotwise.knots.start import rows_at_random, starting_theta
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
@@ -64,7 +64,7 @@ def _gain(
     """Fit some rows, exactly or through a few knots, and compare with the model without inputs."""
     subset = replace(
         problem,
-        rows=problem.rows[rows],
+        rows=problem.rows[rows] if n_knots else problem.rows[rows].once,
         model=problem.model.with_power(1.0),
         optimizer=LBFGS(max_iterations=40, value_tolerance=1e-6, gradient_tolerance=1e-2),
         full=n_knots == 0,
@@ -99,7 +99,7 @@ def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:
 
 
 def _random_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    return np.sort(rng.choice(len(problem.rows), min(REFINE_ROWS, len(problem.rows)), replace=False))
+    return rows_at_random(problem.rows, REFINE_ROWS, rng)
 
 
 def _neighbouring_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Where parameters start: an exact GP on a few random rows finds the region, cheaply.
 
 With few knots the evidence has a degenerate optimum (everything is noise), so the start decides. An exact GP
-on a subset has no such trap, and two starts of its own tell short from long length-scales.
+on a subset has no such trap, and two starts of its own tell short from long length-scales. Rows of the subset count
+once each: copies of a target would tell it that there is no noise.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from knotwise.errors import KnotwiseError
+from knotwise.evidence import Rows
 from knotwise.knots.problem import Problem
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["starting_theta"]
+__all__ = ["rows_at_random", "starting_theta"]
 
 SUBSET_ROWS = 150
 MIN_ROWS = 10
@@ -27,10 +29,10 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     open_ = ~problem.given & problem.free
     if problem.optimizer is None or not open_.any() or len(problem.rows) < MIN_ROWS:
         return start
-    chosen = np.sort(rng.choice(len(problem.rows), min(SUBSET_ROWS, len(problem.rows)), replace=False))
+    chosen = rows_at_random(problem.rows, SUBSET_ROWS, rng)
     subset = replace(
         problem,
-        rows=problem.rows[chosen],
+        rows=problem.rows[chosen].once,
         optimizer=LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2),
         full=True,
         n_restarts=0,
@@ -47,3 +49,10 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
         if stage.result.value > best_value:
             best, best_value = stage.theta, stage.result.value
     return np.where(open_, best, start)
+
+
+def rows_at_random(rows: Rows, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of some of the rows, in order; the more often a row counts, the likelier it is among them."""
+    shares = None if rows.weights is None else rows.weights / rows.weights.sum()
+    possible = len(rows) if shares is None else np.count_nonzero(shares)  # a tiny share can underflow
+    return np.sort(rng.choice(len(rows), min(n_rows, possible), replace=False, p=shares))
