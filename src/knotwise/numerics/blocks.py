@@ -32,7 +32,6 @@ __all__ = [
 
 BLOCK_BYTES = 1_640_000  # a block's [n, K] array stays within a core's second-level cache
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 512, 8192
-MANY_BLOCKS = 16  # from here on it does not matter that the last block is short
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -124,17 +123,17 @@ def single_threaded_blas() -> Any:
 
 
 def rows_per_block(n_knots: int, n_rows: int) -> int:
-    """Choose how many rows a block has: so that its arrays stay in cache, and that few blocks are of equal size.
+    """Choose how many rows a block has: its arrays stay in cache, and blocks are of nearly equal size.
 
-    Multiples of 64: two threads on blocks of 1025 rows are a seventh slower than on blocks of 1024. Few blocks are an
-    even number of them, for two threads to share.
+    Multiples of 64: two threads on blocks of 1025 rows are a seventh slower than on blocks of 1024. An even number of
+    blocks, for two threads to share.
     """
-    rows = max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(n_knots, 1))))
-    n_blocks = max(-(-n_rows // rows), 2 if n_rows >= 2 * MIN_BLOCK_ROWS else 1)
-    if 1 < n_blocks < MANY_BLOCKS:
-        n_blocks += n_blocks % 2
-        rows = -(-n_rows // n_blocks) + 63
-    return rows // 64 * 64
+    most = max(MIN_BLOCK_ROWS, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(n_knots, 1)) // 64 * 64))
+    n_blocks = max(-(-n_rows // most), 2 if n_rows >= 2 * MIN_BLOCK_ROWS else 1)
+    if n_blocks == 1:
+        return most
+    n_blocks += n_blocks % 2
+    return -(-n_rows // (64 * n_blocks)) * 64
 
 
 def block_slices(n_rows: int, block_size: int) -> list[slice]:
