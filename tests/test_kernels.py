@@ -513,3 +513,12 @@ def test_a_base_class_says_what_a_kernel_must_define(rng):
     for method in (lambda k: k(X), lambda k: k.diag(X), lambda k: k.bounds(DataScale(np.ones(2)))):
         with pytest.raises(NotImplementedError, match="Kernel must define"):
             method(Kernel())
+
+
+def test_values_and_gradients_do_not_depend_on_the_order_of_memory_but_values_are_column_major(kernel, rng):
+    X, Z, K_bar = rng.normal(size=(9, 2)), rng.normal(size=(4, 2)), rng.normal(size=(9, 4))
+    value, pullback = kernel.bind(None, 2).value_and_pullback(X, Z)
+    assert value.flags.f_contiguous  # row-major blocks would be a fifth slower
+    by_order = [pullback(K_bar.copy(order), with_X=True) for order in "CF"]
+    for part in ("theta", "Z", "X"):
+        assert_allclose(getattr(by_order[0], part), getattr(by_order[1], part), rtol=1e-12, atol=1e-13)

@@ -92,7 +92,7 @@ def test_half_the_inverse_without_a_product_and_its_mirror_are_the_whole(n, rng)
     a = rng.normal(size=n)
     half = half_inverse_without(cholesky(A), a)
     assert_allclose((half + half.T + np.outer(a, a)) @ A, np.eye(n), atol=1e-9)
-    assert_array_equal(half, np.triu(half))
+    assert_array_equal(half, np.tril(half))
 
 
 @pytest.mark.parametrize("extra_rows", [0, 1, 3])
@@ -112,6 +112,14 @@ def test_products_with_transposed_triangles_are_the_plain_products_also_in_place
     assert np.shares_memory(returned, wider)
     assert_allclose(wider[:, :n], V @ T.T, rtol=1e-12, atol=1e-12 * n)
     assert np.isnan(wider[:, n:]).all()
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_products_with_triangles_go_along_the_columns_in_memory(n, rng):
+    T, V = np.tril(rng.normal(size=(n, n))), rng.normal(size=(7, n))
+    for order in "CF":
+        assert times_lower(V.copy(order), T).flags.f_contiguous
+        assert times_lower_transposed(V.copy(order), T).flags.f_contiguous
 
 
 @pytest.mark.parametrize(

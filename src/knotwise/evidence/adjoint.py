@@ -10,7 +10,7 @@ import numpy as np
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.projection import Projection, Projector
 from knotwise.evidence.sites import Sites
-from knotwise.numerics.linalg import scale_rows, times_lower, times_lower_transposed, weighted_gram
+from knotwise.numerics.linalg import times_lower, times_lower_transposed, weighted_gram
 from knotwise.numerics.scratch import scratch
 
 __all__ = ["Gradient", "Mode", "likelihood_gradient", "sparse_gradient"]
@@ -77,12 +77,11 @@ def sparse_gradient(projector: Projector, mode: Mode, jitter: Jitter) -> Gradien
     # [-w G | a | t] times these rows is a (gamma + delta)' + t gamma' - w V B^-1: rank-one terms ride along
     tail = [gamma + delta, gamma] if mode.has_third else [gamma]
     right = np.vstack([T, *tail])[:, :K]
-    stride = -(-len(right) // 8) * 8  # rows that start at a cache line
 
     def sums(i: int, block: Rows, seen: Projection) -> GradientSums:
         sites = mode.sites(i, block, seen)
         V, c, a, w, power = seen.V, seen.c, sites.a, sites.w, model.power
-        left = scratch("left", (len(V), stride))[:, : len(right)]
+        left = scratch("left", (len(V), len(right)))
         G = times_lower_transposed(V, T, out=left[:, : len(T)])  # LB^-1 V
         quad = np.einsum("nk,nk->n", G, G)  # (S9)
         W_bar = _precision_adjoint(model, sites, c, quad)
@@ -101,7 +100,7 @@ def sparse_gradient(projector: Projector, mode: Mode, jitter: Jitter) -> Gradien
         c_bar = block.weigh(e - 0.5 * w)
         Vk = V[:, :K]
         V_bar = times_lower(left, right, out=scratch("V_bar", (len(V), K)))  # [n, K]  (S11)
-        V_bar -= scale_rows(Vk, 2.0 * c_bar, out=scratch("gram", (len(V), K)))
+        V_bar -= np.multiply(Vk, (2.0 * c_bar)[:, None], out=scratch("scaled", Vk.shape))
         kernel = seen.pullback(times_lower(V_bar, L_inverse, out=scratch("Kfu_bar", (len(V), K))))  # (S13)
         return GradientSums(
             kernel.theta + model.kernel.diag_pullback(block.X, c_bar),

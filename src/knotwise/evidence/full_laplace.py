@@ -81,7 +81,7 @@ def full_laplace_evidence(
     P_bar -= R
     theta_bar = assemble_gradient(
         model,
-        pullback(P_bar).theta,
+        pullback(P_bar.T).theta,  # symmetric, and in the order of memory that the kernel has
         likelihood_gradient(model, rows, f, W_bar, P @ t),
         float(np.sum(rows.per_copy(P_bar.diagonal()))) + copies.nugget_bar,
         float((a + t).sum()),

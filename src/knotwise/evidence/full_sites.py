@@ -28,7 +28,7 @@ def prior_covariance(model: Model, rows: Rows) -> tuple[np.ndarray, Pullback]:
     A row that counts more than once is the mean of its copies, over which the nugget averages out (L23).
     """
     value, pullback = model.kernel.value_and_pullback(rows.X, rows.X)
-    P = value.copy()
+    P = value.copy(order="K")
     if model.nugget.variance:
         P.flat[:: len(P) + 1] += rows.per_copy(model.nugget.variance)
     if rows.basis.shape[1]:

@@ -72,12 +72,13 @@ class Projector:
             return self.kept[i]
         block, kernel = self.blocks[i], self.model.kernel
         Kfu, pullback = kernel.value_and_pullback(block.X, self.Z)
-        V = times_lower_transposed(Kfu, self.L_inverse)  # [n, K]  (S2)
+        K = len(self.Z)
+        V = np.empty((len(block), K + block.basis.shape[1]), order="F")
+        Vk = times_lower_transposed(Kfu, self.L_inverse, out=V[:, :K])  # [n, K]  (S2)
+        V[:, K:] = block.basis  # (S16): c stays the kernel's
         c = kernel.diag(block.X)
-        c -= np.einsum("nk,nk->n", V, V)  # [n]  (S3)
+        c -= np.einsum("nk,nk->n", Vk, Vk)  # [n]  (S3)
         np.maximum(c, 0.0, out=c)  # rounding can push c below 0 when a knot sits on a datum
-        if block.basis.shape[1]:
-            V = np.hstack([V, block.basis])  # (S16): c stays the kernel's
         done = Projection(V, c, pullback)
         if self.keep:
             self.kept[i] = done

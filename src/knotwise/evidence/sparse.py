@@ -2,7 +2,7 @@
 
 The posterior mode and the value come from passes over row blocks (one for Gaussian data, one per Newton
 iteration otherwise), the gradient from one or two more. Equations (S..) are those of
-docs/derivations/sparse-gaussian.md; arrays of a block are row-major, so `V` in this package is the [n, K]
+docs/derivations/sparse-gaussian.md; arrays of a block have a row per datum, so `V` in this package is the [n, K]
 transpose of the derivation's.
 """
 

@@ -33,7 +33,7 @@ class Constant(ConstantDiagonal):
                 np.array([variance * K_bar.sum()]), np.zeros_like(Z), np.zeros_like(X) if with_X else None
             )
 
-        return np.full((len(X), len(Z)), variance), pullback
+        return np.full((len(X), len(Z)), variance, order="F"), pullback
 
     def start(self, scale):
         return self.with_values(variance=scale.variance if self.variance is None else self.variance)
@@ -68,7 +68,7 @@ class Linear(WithVariance):
                 (K_bar @ Z) * variance if with_X else None,
             )
 
-        return (X * variance) @ Z.T, pullback
+        return (Z @ (X * variance).T).T, pullback
 
     def diag(self, X):
         return (X * X * self.value("variance")).sum(1)

@@ -65,7 +65,7 @@ class Stationary(ConstantDiagonal):
         centre = Z.sum(0) / len(Z)  # distances of data far from the origin would cancel
         D = X.shape[1]
         Zs = (Z - centre) / ell
-        F = np.empty((len(X), 2 * D + 1))  # the rows' features [x, x^2, 1]                          (S15)
+        F = np.empty((len(X), 2 * D + 1), order="F")  # the rows' features [x, x^2, 1]               (S15)
         Xs = F[:, :D]
         np.subtract(X, centre, out=Xs)
         Xs /= ell
@@ -77,7 +77,7 @@ class Stationary(ConstantDiagonal):
             slope, factor = self.slope(r2, K)
             factor *= 2.0
             H = np.multiply(slope, K_bar, out=scratch("H", slope.shape))
-            T = (F.T @ H).T  # [K, 2 D + 1]
+            T = H.T @ F  # [K, 2 D + 1]
             variance_bar = T[:, -1].sum() if slope is K else np.vdot(K_bar, K)
             T *= factor
             HX, HX2, Hs = T[:, :D], T[:, D:-1], T[:, -1:]
@@ -109,11 +109,11 @@ class Stationary(ConstantDiagonal):
     def _squared_distances(self, F: np.ndarray, Zs: np.ndarray) -> np.ndarray:
         D = Zs.shape[1]
         if self.distances_by_product:
-            r2 = F @ distance_features(Zs).T
+            r2 = (distance_features(Zs) @ F.T).T
             return np.maximum(r2, 0.0, out=r2)  # rounding can push it below 0 at coincident points
-        r2 = np.zeros((len(F), len(Zs)))
+        r2 = np.zeros((len(F), len(Zs)), order="F")
         for d in range(D):
-            difference = np.subtract.outer(F[:, d], Zs[:, d])
+            difference = np.subtract.outer(Zs[:, d], F[:, d]).T
             difference *= difference
             r2 += difference
         return r2
@@ -162,7 +162,7 @@ class SquaredExponential(Stationary):
         return K, -0.5
 
     def _values(self, F, Zs):  # -r2 / 2 is one product, worked on in place; nothing else needs r2
-        K = F @ (-0.5 * distance_features(Zs)).T
+        K = (-0.5 * distance_features(Zs) @ F.T).T
         np.exp(K, out=K)
         K *= self.value("variance")
         return K, K

@@ -17,9 +17,9 @@ _own = threading.local()
 
 
 def scratch(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """An uninitialised array, the same memory at each call with this name in this thread."""
+    """An uninitialised array in column-major order, the same memory at each call with this name in this thread."""
     size = math.prod(shape)
     memory = _own.__dict__.get(name)
     if memory is None or memory.size < size:
         memory = _own.__dict__[name] = np.empty(size)
-    return memory[:size].reshape(shape)
+    return memory[:size].reshape(shape, order="F")
