@@ -127,7 +127,7 @@ def dense_laplace(model, rows, P, c):
     W, alpha, nugget = -d.second, model.power, model.nugget.variance
     sign, log_det = np.linalg.slogdet(np.eye(len(y)) + W[:, None] * P)
     assert sign > 0
-    Wn = W / (1 + W * nugget)
+    Wn = np.maximum(W / (1 + W * nugget), 0.0)  # a site of negative precision pays nothing
     penalty = 0.5 * np.sum(Wn * c) if alpha == 0 else (1 - alpha) / (2 * alpha) * np.log1p(alpha * Wn * c).sum()
     return DenseLaplace(f, d.first, W, float(psi(a) - 0.5 * log_det - penalty), P)
 
@@ -467,6 +467,70 @@ def test_without_log_concavity_the_search_ends_at_a_stationary_point(name, power
         assert_allclose(evidence.start, d.first, atol=1e-6 * max(1.0, np.abs(d.first).max()))
         # a maximum: the Hessian P^-1 + W has the signs of I + P W
         assert np.linalg.slogdet(np.eye(50) - P * d.second)[0] > 0
+
+
+TWO_ROWS = Rows(np.zeros((2, 1)), np.array([-1.0, 1.0]), None, np.empty((2, 0)))
+#: knots, power and nugget of two opposed observations at one place, by what bends upwards between them
+SADDLES = {
+    "both, through a knot": (0.0, 0.0, 0.0),
+    "both, through a knot, with nugget": (0.0, 0.0, 0.01),
+    "each row by itself": (50.0, 1.0, 0.0),
+    "a bit of both": (0.8, 0.5, 0.02),
+    "the exact GP": (None, 1.0, 0.01),
+}
+
+
+@pytest.mark.parametrize("knot, power, nugget", SADDLES.values(), ids=SADDLES)
+def test_the_search_leaves_a_saddle_for_a_mode(knot, power, nugget):
+    """Between two opposed outliers the gradient is 0 at the start; the posterior has its modes at one or the other."""
+    model = Model(
+        SquaredExponential(4.0, 1.0), lik.StudentT(0.05, 4.0), means.Constant(0.0), power, Nugget(nugget or 1e-9)
+    )
+    kernel, X = model.kernel, TWO_ROWS.X
+    if knot is None:
+        found, P = full_evidence(model, TWO_ROWS), kernel(X, X)
+    else:
+        Z = np.array([[knot]])
+        found = sparse_evidence(model, TWO_ROWS, Z, jitter=Jitter(1e-10, Z))
+        Q = kernel(X, Z) @ kernel(Z, X) / (kernel(Z, Z) * (1 + 1e-10))
+        P = Q + power * np.diag(np.diag(kernel(X, X) - Q))
+    P = P + model.nugget.variance * np.eye(2)
+    f = P @ found.start
+    d = model.likelihood.derivatives(TWO_ROWS.y, f)
+    assert found.converged
+    assert_allclose(found.start, d.first, atol=1e-6)
+    assert np.abs(f).max() > 0.5  # not between the two
+    root = np.linalg.cholesky(P)
+    assert np.linalg.eigvalsh(np.eye(2) - root.T @ np.diag(d.second) @ root).min() > 0
+    assert np.isfinite(found.value) and np.isfinite(found.gradient).all()
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_observations_far_from_the_prior_mean_are_reached_in_few_steps(power, monkeypatch):
+    """Ten thousand scales away the Fisher information would take steps of a ten-thousandth of a scale."""
+    accepted = recorded_search(monkeypatch, laplace, "SparseSearch")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    model = Model(SquaredExponential(1.0, 5.0), lik.StudentT(1e-4, 4.0), means.Constant(0.0), power, Nugget(1e-8))
+    rows = Rows(X, 1.0 + X[:, 0], None, np.empty((30, 0)))
+    assert sparse_evidence(model, rows, X[:12], jitter=Jitter(1e-10, X[:3])).converged
+    assert len(accepted) < 60
+
+
+def test_outliers_do_not_pay_for_a_function_that_no_knot_sees():
+    """With VFE a site of negative precision would earn what others pay, without bound in the prior variance."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    rows = Rows(X, rng.normal(size=60), None, np.empty((60, 0)))
+    likelihood = lik.StudentT(0.01, 3.0)
+    assert (likelihood.derivatives(rows.y, np.zeros(60)).second > 0).sum() > 30  # else the test shows nothing
+
+    def value(variance):
+        model = Model(SquaredExponential(variance, 0.1), likelihood, means.Constant(0.0), 0.0, NoNugget())
+        return sparse_evidence(model, rows, X[:2] + 50.0, jitter=Jitter(1e-6, X[:3]), gradient=False).value
+
+    values = [value(variance) for variance in (1e-3, 1.0, 1e3, 1e6)]
+    assert np.all(np.diff(values) <= 0)
 
 
 # -- golden numbers -------------------------------------------------------------------------------------------

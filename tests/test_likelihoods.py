@@ -415,6 +415,17 @@ def test_exposure_is_a_shift_of_f(likelihood, rng):
     assert_allclose([a.first, a.second, a.third], [b.first, b.second, b.third], rtol=1e-10)
 
 
+@pytest.mark.parametrize("df", [1.0, 4.0, 200.0])
+def test_steps_of_student_t_go_to_the_top_of_a_parabola_below_the_log_density(df):
+    likelihood, y, f = StudentT(0.5, df), 0.7, np.linspace(-8.0, 8.0, 81)
+    at, to = (grid.ravel() for grid in np.meshgrid(f, f))
+    step = to - at
+    parabola = likelihood.log_density(y, at) + likelihood.derivatives(y, at).first * step
+    parabola -= 0.5 * likelihood.step_curvature(y, at) * step**2
+    assert np.all(parabola <= likelihood.log_density(y, to) + 1e-12)
+    assert_allclose(at + likelihood.derivatives(y, at).first / likelihood.step_curvature(y, at), y, atol=1e-12)
+
+
 @pytest.mark.parametrize("likelihood", [StudentT(0.5, 3.0), Beta(3.0), Beta(300.0)], ids=repr)
 def test_fisher_is_the_expected_curvature(likelihood):
     u = np.linspace(-6.0, 6.0, 4001)

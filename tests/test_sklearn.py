@@ -1,5 +1,8 @@
 """scikit-learn's contract: its own checks without an exception, and what users build from estimators."""
 
+import re
+from inspect import signature
+
 import numpy as np
 import pytest
 import sklearn
@@ -26,6 +29,7 @@ OTHERS = [
     GPRegressor(likelihood="poisson"),
     GPRegressor(approximation="fic"),
     GPRegressor(approximation="full"),
+    GPRegressor(likelihood="student_t", standardize=False),
     GPRegressor(knots=5),
     GPRegressor(knots=Fixed("kmeans", n_knots=20)),
     GPClassifier(),
@@ -93,6 +97,15 @@ def poisson(**options):
 def test_estimators_are_a_regressor_and_a_classifier():
     assert is_regressor(GPRegressor()) and not is_classifier(GPRegressor())
     assert is_classifier(GPClassifier()) and not is_regressor(GPClassifier())
+
+
+def test_both_estimators_have_the_same_parameters_but_for_likelihood_and_link():
+    """The lists stand in both classes, since scikit-learn, editors and type checkers read them there."""
+    regressor, classifier = (list(signature(cls).parameters.values()) for cls in (GPRegressor, GPClassifier))
+    assert (regressor.pop(1).name, classifier.pop(1).name) == ("likelihood", "link")
+    assert regressor == classifier  # names, order, defaults and types
+    described = re.findall(r"^    (\w+) : ", GPRegressor.__doc__, re.MULTILINE)
+    assert described[: len(regressor) + 1] == list(signature(GPRegressor).parameters)
 
 
 def test_a_clone_of_a_fitted_model_is_unfitted_and_fits_the_same(data):

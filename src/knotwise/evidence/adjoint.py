@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.projection import Projection, Projector
-from knotwise.evidence.sites import Sites
+from knotwise.evidence.sites import Sites, paying, unpaid
 from knotwise.numerics.linalg import times_lower, times_lower_transposed, weighted_gram
 from knotwise.numerics.scratch import scratch
 
@@ -96,7 +96,7 @@ def sparse_gradient(projector: Projector, mode: Mode, jitter: Jitter) -> Gradien
             left[:, -1], t = block.weigh(moved), moved
             slope = (power * c + model.nugget.variance) * t + V_delta
         reach = 0.5 * a * a + t * a + 0.5 * w * w * quad
-        e = power * reach  # (S10): not negative for Gaussian data, so a symmetric product serves
+        e = power * reach + unpaid(model, sites)  # (S10): not negative for Gaussian data, one symmetric product
         c_bar = block.weigh(e - 0.5 * w)
         Vk = V[:, :K]
         V_bar = times_lower(left, right, out=scratch("V_bar", (len(V), K)))  # [n, K]  (S11)
@@ -108,7 +108,7 @@ def sparse_gradient(projector: Projector, mode: Mode, jitter: Jitter) -> Gradien
             likelihood_gradient(model, block, sites.f, W_bar, slope),
             _nugget_gradient(model, block, sites, reach, c),
             block.total(a + t),
-            weighted_gram(Vk, block.weigh(e)) if power > 0 else 0.0,
+            weighted_gram(Vk, block.weigh(e)) if np.any(e) else 0.0,
         )
 
     total = projector.sum(sums)
@@ -152,15 +152,15 @@ def _precision_adjoint(model: Model, sites: Sites, c: np.ndarray, quad: np.ndarr
     h, nugget, power = sites.h, model.nugget.variance, model.power
     W_bar = -0.5 * ((power * c + nugget) * h + h * h * quad)
     if power < 1:
-        W_bar -= 0.5 * (1.0 - power) * c * h / (1.0 + sites.W * nugget)
+        W_bar -= 0.5 * (1.0 - power) * c * h / (1.0 + sites.W * nugget) * (sites.W > 0)
     return W_bar
 
 
 def _nugget_gradient(model: Model, block: Rows, sites: Sites, reach: np.ndarray, c: np.ndarray) -> float:
     if not model.nugget.size:
         return 0.0
-    Wn = sites.W / (1.0 + sites.W * model.nugget.variance)
-    return block.total(reach - 0.5 * sites.w + 0.5 * (1.0 - model.power) * c * sites.w * Wn)
+    paid = c * sites.w * paying(model, sites.W)
+    return block.total(reach - 0.5 * sites.w + 0.5 * (1.0 - model.power) * paid)
 
 
 def _moved_curvature(mode: Mode, model: Model, i: int, block: Rows, seen: Projection) -> np.ndarray:

@@ -6,8 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence.adjoint import assemble_gradient, likelihood_gradient
-from knotwise.evidence.full_sites import FullState, Precision, RootPrecision, SignedPrecision, prior_covariance
+from knotwise.evidence.full_sites import (
+    FullState,
+    Precision,
+    RootPrecision,
+    SignedPrecision,
+    prior_covariance,
+    rising_direction,
+)
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.newton import search_mode
 
@@ -32,7 +40,7 @@ class FullSearch:
         y, f, size = self.rows.y, self.model.mean.offset + self.tried_latent, self.rows.sizes
         likelihood = self.model.likelihood
         self.tried_derivatives = likelihood.derivatives(y, f, size)
-        W = -self.tried_derivatives.second if true_curvature else likelihood.fisher(y, f, size)
+        W = -self.tried_derivatives.second if true_curvature else likelihood.step_curvature(y, f, size)
         self.tried_W = self.rows.weigh(W)
         log_density = self.rows.total(likelihood.log_density(y, f, size))
         self.tried_psi = log_density - 0.5 * float(self.tried_a @ self.tried_latent)
@@ -43,6 +51,7 @@ class FullSearch:
         self.derivatives, self.W = self.tried_derivatives, self.tried_W
         self.slack = self.rows.weigh(self.derivatives.first) - self.a
         self.step_a = self.step_latent = np.zeros(len(self.a))
+        self._precision: Precision | None = None
         self.accepted = True
 
     def aim(self) -> None:
@@ -50,10 +59,22 @@ class FullSearch:
         self.step_a = self.slack - self.precision().apply(self.P @ self.slack)
         self.step_latent = self.P @ self.step_a
 
+    def aim_off_saddle(self) -> bool:
+        try:
+            self.precision()
+        except NotPositiveDefiniteError:
+            self.step_a, self.step_latent = rising_direction(self.P, self.W)
+            return True
+        return False
+
     def precision(self) -> Precision:
         """R at the current point."""
-        positive = self.log_concave or bool((self.W >= 0).all())
-        return RootPrecision.of(self.P, np.maximum(self.W, 0.0)) if positive else SignedPrecision.of(self.P, self.W)
+        if self._precision is None:
+            positive = self.log_concave or bool((self.W >= 0).all())
+            self._precision = (
+                RootPrecision.of(self.P, np.maximum(self.W, 0.0)) if positive else SignedPrecision.of(self.P, self.W)
+            )
+        return self._precision
 
 
 def full_laplace_evidence(

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg import eigh, solve_triangular
 
 from knotwise.evidence.model import Model, Rows
 from knotwise.kernels.base import Pullback
@@ -19,7 +20,7 @@ from knotwise.numerics.linalg import (
     times_lower_transposed,
 )
 
-__all__ = ["FullState", "Precision", "RootPrecision", "SignedPrecision", "prior_covariance"]
+__all__ = ["FullState", "Precision", "RootPrecision", "SignedPrecision", "prior_covariance", "rising_direction"]
 
 
 def prior_covariance(model: Model, rows: Rows) -> tuple[np.ndarray, Pullback]:
@@ -112,11 +113,9 @@ class SignedPrecision:
 
     @staticmethod
     def of(P: np.ndarray, W: np.ndarray) -> SignedPrecision:
-        A = cholesky(P + FIRST_JITTER * float(P.diagonal().mean()) * np.eye(len(P)))
+        A = _root(P)
         WA = W[:, None] * A
-        B = A.T @ WA
-        B.flat[:: len(B) + 1] += 1.0
-        LB = cholesky(B)
+        LB = cholesky(_identity_plus(A.T @ WA))
         half = times_lower_transposed(WA, invert_lower(LB))  # W A LB^-T
         R = -(half @ half.T)
         R.flat[:: len(R) + 1] += W
@@ -133,6 +132,22 @@ class SignedPrecision:
 
     def explained_jointly(self, cross: np.ndarray) -> np.ndarray:
         return cross @ self.R @ cross.T
+
+
+def rising_direction(P: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A direction in which the log posterior bends upwards most, as a = P^-1 f and as f; f' P^-1 f is 1."""
+    A = _root(P)
+    u = eigh(_identity_plus(A.T @ (W[:, None] * A)), subset_by_index=[0, 0])[1][:, 0]
+    return solve_triangular(A, u, lower=True, trans=1), A @ u
+
+
+def _root(P: np.ndarray) -> np.ndarray:
+    return cholesky(P + FIRST_JITTER * float(P.diagonal().mean()) * np.eye(len(P)))
+
+
+def _identity_plus(B: np.ndarray) -> np.ndarray:
+    B.flat[:: len(B) + 1] += 1.0
+    return B
 
 
 @dataclass(frozen=True)

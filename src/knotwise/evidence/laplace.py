@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg import eigh
 
-from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
+from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.newton import search_mode
 from knotwise.evidence.projection import Projection, Projector
@@ -111,13 +112,28 @@ class SparseSearch:
         self.factor()
         self.target = self.T.T @ (self.T @ self.sums.projected)
 
+    def aim_off_saddle(self) -> bool:
+        # in eta, with the best xi for it, psi bends as -B                                              (L7)
+        try:
+            self.factor()
+        except NotPositiveDefiniteError:
+            B = self._B()
+            self.target = self.gamma  # some rows may bend by themselves, and know where to go
+            if np.isfinite(B).all():
+                self.target = self.gamma + eigh(B, subset_by_index=[0, 0])[1][:, 0]
+            return True
+        return False
+
     def factor(self) -> None:
         """Factorise B at the current point."""
+        self.LB = cholesky(self._B())
+        self.T = invert_lower(self.LB)
+
+    def _B(self) -> np.ndarray:
         assert self.sums is not None
         B = self.sums.gram.copy()
         B.flat[:: len(B) + 1] += 1.0
-        self.LB = cholesky(B)
-        self.T = invert_lower(self.LB)
+        return B
 
     def _pass(self, i: int, block: Rows, seen: Projection, step: float, true_curvature: bool) -> NewtonSums:
         model, likelihood = self.model, self.model.likelihood
@@ -133,15 +149,19 @@ class SparseSearch:
         latent = lam * a + V @ self.gamma_tried
         f = m + latent
         d = likelihood.derivatives(block.y, f, block.sizes)
-        W = -d.second if true_curvature else likelihood.fisher(block.y, f, block.sizes)
+        W = -d.second if true_curvature else likelihood.step_curvature(block.y, f, block.sizes)
         h = damping(model, W, c)
-        if true_curvature and not likelihood.log_concave:
-            h = np.where(h > 0, h, np.nan)  # the prior is wider than this curvature allows: not a mode
         w = W * h
         hb = h * (W * latent + d.first)
+        gram = weighted_gram(V, block.weigh(w))
+        if true_curvature and not likelihood.log_concave:
+            bent = ~((h > 0) & (h < np.inf))
+            if bent.any():  # psi bends upwards in the own part xi of these rows: no mode, and a way off   (L7)
+                w, hb = np.where(bent, 0.0, w), np.where(bent, a + 1.0 / np.sqrt(lam), hb)
+                gram[:] = np.nan
         self.tried[i] = RowState(a, f, d.first - a, hb, w, W, d.third)
         return NewtonSums(
-            weighted_gram(V, block.weigh(w)),
+            gram,
             block.weigh(hb) @ V,
             block.total(likelihood.log_density(block.y, f, block.sizes)),
             float(block.weigh(lam * a) @ a),
@@ -157,10 +177,7 @@ def laplace_mode(projector: Projector, start: np.ndarray | None) -> LaplaceMode:
     """
     search, converged = search_mode(lambda first: SparseSearch(projector, first), start)
     assert search.sums is not None
-    try:
-        search.factor()
-    except NotPositiveDefiniteError:
-        raise KnotwiseError("Newton's method ended at a saddle of the posterior, not at a mode.") from None
+    search.factor()
     psi = search.sums.log_density - 0.5 * (search.sums.prior + search.gamma @ search.gamma)
     value = psi - 0.5 * (log_det(search.LB) + search.sums.trace)
     rows = [row for row in search.now if row is not None]

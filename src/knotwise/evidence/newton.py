@@ -19,6 +19,8 @@ QUADRATIC = 1e-9
 LINEAR = 1e-14
 #: decrement below which the true curvature is tried, where it may be negative
 CLOSE = 0.1
+#: saddles that one search may leave
+MAX_SADDLES = 20
 
 
 class ModeSearch(Protocol):
@@ -44,6 +46,10 @@ class ModeSearch(Protocol):
         """Set the target of the next step from the curvature at the current point."""
         ...
 
+    def aim_off_saddle(self) -> bool:
+        """Where the current point is no maximum, set the target along a direction in which psi bends upwards."""
+        ...
+
 
 Search = TypeVar("Search", bound="ModeSearch")
 
@@ -66,12 +72,29 @@ def search_mode(begin: Callable[[np.ndarray | None], Search], start: np.ndarray 
 def find_mode(search: ModeSearch) -> bool:
     """Climb to the mode; return whether it was reached. psi never falls by more than rounding.
 
-    Where the likelihood is not log-concave, steps take a positive curvature (the Fisher information) until they
-    are close, then the true one; the point where the search ends is always left with the true curvature.
+    Where the likelihood is not log-concave, steps take a positive curvature until they are close, then the true one;
+    the point where the search ends is always left with the true curvature. Steps of positive curvature may end at a
+    saddle, which the search leaves along a direction that rises.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a trial may be far off: psi tells
         search.converged = _climb(search)
+        if not search.log_concave and search.accepted:
+            _leave_saddles(search)
         return search.converged
+
+
+def _leave_saddles(search: ModeSearch) -> None:
+    """Climb on from each saddle, along a direction in which psi bends upwards."""
+    for _ in range(MAX_SADDLES):
+        if not search.aim_off_saddle():
+            return
+        psi, _ = search.evaluate(0.0, true_curvature=False)
+        steps = (2.0**-halvings for halvings in range(MAX_HALVINGS))
+        if not any(search.evaluate(step, true_curvature=False)[0] > psi + 1e-12 * abs(psi) for step in steps):
+            break
+        search.accept()
+        search.converged = _climb(search)
+    raise KnotwiseError("Newton's method ended at a saddle of the posterior, not at a mode.")
 
 
 def _climb(search: ModeSearch) -> bool:

@@ -12,6 +12,7 @@ from knotwise.evidence.gaussian import GaussianMode, gaussian_mode, is_conjugate
 from knotwise.evidence.laplace import LaplaceMode, laplace_mode
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.projection import KEEP_BYTES, Projection, Projector
+from knotwise.evidence.sites import unpaid
 from knotwise.numerics.blocks import Executor, Serial
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.weighted import weighted_quantile
@@ -52,7 +53,8 @@ class RowScores:
     @property
     def residual_information(self) -> float:
         """Nats per row that the data could still say about what the knots leave open."""
-        return float(0.5 * np.average(self.W / (1.0 + self.W * self.nugget) * self.c, weights=self.weights))
+        precision = np.maximum(self.W / (1.0 + self.W * self.nugget), 0.0)
+        return float(0.5 * np.average(precision * self.c, weights=self.weights))
 
     @property
     def _shares(self) -> np.ndarray:
@@ -119,7 +121,7 @@ def _along(projector: Projector, mode: Mode, direction: Callable[[Rows, Projecti
         sites = mode.sites(i, block, seen)
         w, a = sites.w, sites.a
         nu = direction(block, seen)
-        c_bar = -0.5 * w
+        c_bar = unpaid(model, sites) - 0.5 * w
         if model.power > 0:
             G = times_lower_transposed(seen.V, mode.T)
             c_bar = c_bar + 0.5 * model.power * (a * a + w * w * np.einsum("nk,nk->n", G, G))

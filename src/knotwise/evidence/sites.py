@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.evidence.model import Model, Rows
 
-__all__ = ["Sites", "damping", "trace_term"]
+__all__ = ["Sites", "damping", "paying", "trace_term", "unpaid"]
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,22 @@ def damping(model: Model, W: np.ndarray | float, c: np.ndarray) -> np.ndarray:
 
 
 def trace_term(model: Model, block: Rows, W: np.ndarray | float, c: np.ndarray) -> float:
-    """Sum of what the residual variance costs: -log h, and twice the penalty of a power below one (S7)."""
-    nugget, power = model.nugget.variance, model.power
-    if nugget == 0.0:  # both are multiples of log1p(alpha W c); the limit alpha -> 0 is W c
-        Wc = W * c
-        return block.total(np.log1p(power * Wc) / power if power > 0 else Wc)
-    Wn = W / (1.0 + W * nugget)
-    cost = block.total(np.log1p(W * (power * c + nugget)))
+    """Sum of what the residual variance costs: -log h, and twice the penalty of a power below one (S7, L9)."""
+    power = model.power
+    cost = block.total(np.log1p(W * (power * c + model.nugget.variance)))
     if power == 1.0:
         return cost
-    return cost + (1.0 - power) * block.total(np.log1p(power * Wn * c) / power if power > 0 else Wn * c)
+    paid = paying(model, W) * c
+    return cost + (1.0 - power) * block.total(np.log1p(power * paid) / power if power > 0 else paid)
+
+
+def paying(model: Model, W: np.ndarray | float) -> np.ndarray | float:
+    """Precision with which a site pays for residual variance: its own without the nugget, and none below 0 (L9)."""
+    return np.maximum(W / (1.0 + W * model.nugget.variance), 0.0)
+
+
+def unpaid(model: Model, sites: Sites) -> np.ndarray | float:
+    """What the sites that do not pay would add to the adjoint of c, if they did (L12)."""
+    if model.power == 1.0 or model.likelihood.log_concave:
+        return 0.0
+    return 0.5 * (1.0 - model.power) * np.minimum(sites.w, 0.0)

@@ -42,7 +42,7 @@ class Likelihood(Part):
 
     #: the name of the option of `fit` and `predict` that carries `size`, or None
     size_name: ClassVar[str | None] = None
-    #: whether -d2 log p / df2 is never negative; where it may be, Newton's steps take `fisher` instead
+    #: whether -d2 log p / df2 is never negative; where it may be, Newton's steps take `step_curvature` instead
     log_concave: ClassVar[bool] = True
     #: whether y is a noisy copy of f on the same scale, so that targets are centred and scaled inside
     scales_targets: ClassVar[bool] = False
@@ -64,8 +64,12 @@ class Likelihood(Part):
         raise NotImplementedError(f"{type(self).__name__} must define `derivatives`.")
 
     def fisher(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """A positive curvature for Newton's steps; the expected one where -d2 log p / df2 may be negative."""
+        """The curvature -d2 log p / df2, and where it may be negative the expected one."""
         return -self.derivatives(y, f, size).second
+
+    def step_curvature(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+        """A positive curvature for Newton's steps far from the mode, where the true one may be negative."""
+        return self.fisher(y, f, size)
 
     def parameter_derivatives(
         self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0

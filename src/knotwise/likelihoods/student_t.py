@@ -54,6 +54,11 @@ class StudentT(Likelihood):
         s, nu, r, _ = self._residuals(y, f)
         return np.full_like(r, (nu + 1) / ((nu + 3) * s**2))
 
+    def step_curvature(self, y, f, size=1.0):
+        # of the parabola below log p that touches it at f: far from y the Fisher information takes endless small steps
+        s, nu, _, A = self._residuals(y, f)
+        return (nu + 1) / A / s**2
+
     def parameter_derivatives(self, y, f, size=1.0):
         s, nu, r, A = self._residuals(y, f)
         x, share = nu / 2, r**2 / A
