@@ -11,7 +11,6 @@ from sklearn.exceptions import NotFittedError
 import knotwise
 from knotwise import GPClassifier, GPRegressor
 from knotwise.errors import FitWarning, UnknownOptionError
-from knotwise.estimators.neighbours import _neighbours, neighbour_test
 from knotwise.kernels import Linear, Matern32, SquaredExponential
 from knotwise.knots import Fixed
 from knotwise.likelihoods import Gaussian
@@ -62,67 +61,6 @@ def test_too_few_knots_are_found_in_counts_and_labels(likelihood):
     assert enough.finding("neighbours").level == "ok"
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("mean", ["constant", "linear"])
-def test_the_moments_of_the_neighbour_test_are_those_of_dense_matrices(power, mean):
-    """The statistic is a' A a / 2 with covariance R of a; here from the inverse of the n x n covariance."""
-    rng = np.random.default_rng(3)
-    X, Z = rng.normal(size=(50, 2)), rng.normal(size=(6, 2))
-    y = np.sin(2 * X[:, 0]) + rng.normal(size=50)
-    gp = GPRegressor(
-        Matern32(1.3, 0.9), Gaussian(0.4), power, knots=Z, mean=mean, optimizer=None, standardize=False, jitter=1e-8
-    ).fit(X, y)
-    problem, model = gp._fit.training, gp._fit.model
-    Kuu = model.kernel(Z, Z) + 1e-8 * 1.3 * np.eye(6)
-    Q = model.kernel(X, Z) @ np.linalg.solve(Kuu, model.kernel(Z, X))
-    residual = model.kernel.diag(X) - Q.diagonal()
-    basis = model.mean.basis(X)
-    R = np.linalg.inv(Q + basis @ basis.T + np.diag(power * residual + 0.4))
-    a = R @ (y - model.mean.offset)
-    rows, first, second = _neighbours(X)
-    A = np.zeros((50, 50))
-    A[rows[first], rows[second]] = A[rows[second], rows[first]] = 1.0
-    scores = problem.scores(gp._fit.selection.theta, gp._fit.selection.Z, gp._fit.selection.jitter)
-    test = neighbour_test(problem, gp._fit.posterior, scores)
-    excess = 0.5 * (a @ A @ a - np.trace(A @ R))
-    assert test.n_pairs == A.sum() / 2
-    assert_allclose(test.z, excess / np.sqrt(0.5 * np.trace(A @ R @ A @ R)), rtol=1e-5)
-    root = np.sqrt(R.diagonal())
-    assert_allclose(test.correlation, excess / (0.5 * root @ A @ root), rtol=1e-5)
-
-
-def test_each_row_is_paired_with_its_nearest_ones_once():
-    X = np.arange(40.0)[:, None]
-    rows, first, second = _neighbours(X)
-    pairs = {(rows[i], rows[j]) for i, j in zip(first, second, strict=True)}
-    assert len(pairs) == len(first)
-    assert {(i, i + 1) for i in range(39)} <= pairs and {(i, i + 2) for i in range(38)} <= pairs
-    assert all(i < j <= i + 4 for i, j in pairs)
-
-
-def test_rows_at_one_place_are_neighbours_and_not_their_own():
-    _, first, second = _neighbours(np.repeat(np.arange(8.0), 8)[:, None])
-    assert (first != second).all() and len(first) >= 64
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("likelihood", "options"),
-    [("gaussian", {}), ("gaussian", {"approximation": "fic"}), ("gaussian", {"knots": 20}), ("poisson", {})],
-    ids=str,
-)
-def test_false_alarms_are_as_rare_as_they_say(likelihood, options):
-    """Forty sets of data that a GP describes: the p-value is below 0.05 in about two, and at most four."""
-    alarms = 0
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        X = rng.uniform(size=(200, 2))
-        f = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
-        y = f + 0.3 * rng.normal(size=200) if likelihood == "gaussian" else rng.poisson(np.exp(1 + f)).astype(float)
-        alarms += fit(X, y, likelihood=likelihood, **options).diagnose().neighbours.p < 0.05
-    assert alarms <= 4
-
-
 # -- places ---------------------------------------------------------------------------------------
 
 
@@ -139,6 +77,19 @@ def test_inflated_places_are_where_knots_are_missing():
     assert found.finding("places").level == "problem"
     whole = fit(X, y, knots=np.vstack([covered, np.linspace(8, 9, 8)[:, None]]), standardize=False, **held).diagnose()
     assert whole.n_inflated == 0 and whole.inflated == ()
+
+
+def test_inflated_rows_count_as_often_as_they_are_there():
+    rng = np.random.default_rng(4)
+    X = np.linspace(0, 5, 60)[:, None]
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
+    held = {"kernel": SquaredExponential(1.0, 0.5), "likelihood": Gaussian(0.01), "optimizer": None}
+    held |= {"standardize": False, "knots": X[:30]}
+    counts = np.where(X[:, 0] > 4, 3, 1)
+    weighted = GPRegressor(**held).fit(X, y, sample_weight=counts).diagnose()
+    once, repeated = fit(X, y, **held).diagnose(), fit(np.repeat(X, counts, 0), np.repeat(y, counts), **held).diagnose()
+    assert weighted.n_inflated == repeated.n_inflated > once.n_inflated
+    assert f"{weighted.n_inflated} of {counts.sum()} rows" in weighted.finding("places").text
 
 
 def test_places_are_in_the_users_units_by_the_names_of_columns():
@@ -215,14 +166,15 @@ def test_noise_alone_is_no_alarm():
 
 def test_the_exact_gp_has_nothing_to_say_about_knots(wiggles):
     found = fit(*wiggles, approximation="full").diagnose()
-    assert found.ok and found.condition is None and found.neighbours is None
-    assert found.finding("knots").text == "the exact GP has no knots"
+    assert found.ok and found.condition is None and found.unexplained_share is None and found.n_inflated is None
+    assert {found.finding(name).text for name in ("knots", "places")} == {"the exact GP has no knots"}
 
 
+@pytest.mark.parametrize("approximation", ["vfe", "full"])
 @pytest.mark.parametrize("n_rows", [1, 2, 5])
-def test_a_few_rows_are_diagnosed_too(n_rows):
+def test_a_few_rows_are_diagnosed_too(n_rows, approximation):
     rng = np.random.default_rng(9)
-    found = fit(rng.uniform(size=(n_rows, 2)), rng.normal(size=n_rows)).diagnose()
+    found = fit(rng.uniform(size=(n_rows, 2)), rng.normal(size=n_rows), approximation=approximation).diagnose()
     assert found.neighbours is None and found.finding("neighbours").level == "unknown"
 
 

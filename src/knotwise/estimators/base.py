@@ -165,7 +165,8 @@ class LatentGP(BaseEstimator):
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
 
         Convergence, parameters at bounds, jitter and condition of Kuu, what the knots leave unexplained and where, and
-        a test of too few knots from the residuals of neighbouring rows. A model from a file tells what it can.
+        from the residuals of neighbouring rows a test of what knots or kernel miss. A model from a file tells what it
+        can.
         """
         from knotwise.estimators.diagnose import diagnose
 

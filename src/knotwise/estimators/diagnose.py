@@ -12,6 +12,7 @@ from knotwise.estimators.findings import Finding, Place
 from knotwise.estimators.neighbours import NeighbourTest, neighbour_test
 from knotwise.evidence.scores import RowScores
 from knotwise.numerics.blocks import single_threaded_blas
+from knotwise.numerics.weighted import counted
 from knotwise.posterior import SparsePosterior
 
 __all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
@@ -24,7 +25,8 @@ N_PLACES = 5
 class Diagnosis:
     """What can be said about a fit; a printed one shows the findings with advice, `to_dict` is for machines.
 
-    What needs the training data is None for a model from a file, and what needs knots for the exact GP.
+    What needs the training data is None for a model from a file (that of the exact GP holds them), and what needs knots
+    for the exact GP. Rows count as often as their weights say.
     """
 
     model: str
@@ -35,7 +37,7 @@ class Diagnosis:
     condition: float | None
     unexplained_share: float | None
     residual_information: float | None
-    n_inflated: int | None
+    n_inflated: int | float | None
     inflated: tuple[Place, ...]
     neighbours: NeighbourTest | None
     findings: tuple[Finding, ...] = field(repr=False)
@@ -81,12 +83,14 @@ def diagnose(estimator: Any) -> Diagnosis:
     scores = condition = neighbours = None
     places: tuple[Place, ...] = ()
     n_inflated = None
-    if isinstance(fit.posterior, SparsePosterior):
-        with single_threaded_blas():
+    with single_threaded_blas():
+        if not isinstance(fit.posterior, SparsePosterior):
+            neighbours = neighbour_test(fit.posterior, fit.posterior.state.rows)
+        else:
             condition = _condition(fit.posterior)
             if fit.training is not None:
                 scores = fit.training.scores(fit.selection.theta, fit.selection.Z, fit.selection.jitter)
-                neighbours = neighbour_test(fit.training, fit.posterior, scores)
+                neighbours = neighbour_test(fit.posterior, fit.training.rows, scores)
                 n_inflated, places = _inflated(estimator, scores)
     result = estimator.optimize_result_
     at_bound = tuple(estimator.parameters_.at_bound())
@@ -95,7 +99,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         findings.bounds(estimator.parameters_, at_bound),
         findings.numerics(estimator.jitter_, condition),
         findings.knots(estimator, scores),
-        findings.places(estimator, n_inflated, places, scores),
+        findings.places(estimator, n_inflated, places),
         findings.neighbours(estimator, neighbours),
     )
     return Diagnosis(
@@ -124,15 +128,15 @@ def _condition(posterior: SparsePosterior) -> float:
     return float((singular[0] / singular[-1]) ** 2)
 
 
-def _inflated(estimator: Any, scores: RowScores) -> tuple[int, tuple[Place, ...]]:
+def _inflated(estimator: Any, scores: RowScores) -> tuple[int | float, tuple[Place, ...]]:
     """How many rows have inflated uncertainty, and the worst of them that are not neighbours."""
     share = scores.c / np.maximum(scores.v, np.finfo(float).tiny)
     relevant = scores.W / (1.0 + scores.W * scores.nugget) * scores.c > RELEVANT
-    inflated = np.flatnonzero((share > findings.INFLATED) & relevant)
+    inflated = (share > findings.INFLATED) & relevant
     X, kernel, scaling = estimator._fit.training.rows.X, estimator._fit.model.kernel, estimator._fit.scaling
     names = getattr(estimator, "feature_names_in_", [f"column {i}" for i in range(X.shape[1])])
     numbers = estimator._fit.row_numbers
-    left = inflated
+    left = np.flatnonzero(inflated)
     places: list[Place] = []
     while len(left) and len(places) < N_PLACES:
         row = left[np.argmax(share[left])]
@@ -141,7 +145,7 @@ def _inflated(estimator: Any, scores: RowScores) -> tuple[int, tuple[Place, ...]
         places.append(Place(number, dict(zip(map(str, names), inputs, strict=True)), float(share[row])))
         prior = np.sqrt(kernel.diag(X[left]) * kernel.diag(X[row : row + 1]))
         left = left[np.abs(kernel(X[left], X[row : row + 1])[:, 0]) < 0.5 * prior]
-    return len(inflated), tuple(places)
+    return counted(inflated, scores.weights), tuple(places)
 
 
 def _plain(value: Any) -> Any:

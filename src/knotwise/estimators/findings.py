@@ -126,9 +126,9 @@ def knots(estimator: Any, scores: RowScores | None) -> Finding:
     return Finding("knots", "ok", text)
 
 
-def places(estimator: Any, n_inflated: int | None, worst: Sequence[Place], scores: RowScores | None) -> Finding:
+def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place]) -> Finding:
     """Where the knots leave most open."""
-    if n_inflated is None or scores is None:
+    if n_inflated is None:
         return _untold(estimator, "places", "where uncertainty is inflated")
     if not n_inflated:
         return Finding("places", "ok", "uncertainty is inflated nowhere")
@@ -137,35 +137,45 @@ def places(estimator: Any, n_inflated: int | None, worst: Sequence[Place], score
         f"{place.share:.0%})"
         for place in worst
     )
+    n_rows = estimator._fit.n_rows
     return Finding(
         "places",
-        "problem" if n_inflated > 0.1 * len(scores.c) else "note",
-        f"at {n_inflated} of {len(scores.c)} rows more than {INFLATED:.0%} of the latent variance is there only for "
-        f"want of knots, around {where}",
+        "problem" if n_inflated > 0.1 * n_rows else "note",
+        f"at {round(n_inflated, 2)} of {round(n_rows, 2)} rows more than {INFLATED:.0%} of the latent variance is "
+        f"there only for want of knots, around {where}",
         f"Knots are missing there. {_more_knots(estimator)}",
     )
 
 
 def neighbours(estimator: Any, test: NeighbourTest | None) -> Finding:
     """Whether residuals of neighbours agree more than the model says."""
+    exact = not isinstance(estimator._fit.posterior, SparsePosterior)
     if test is None:
-        few = estimator._fit.training is not None and isinstance(estimator._fit.posterior, SparsePosterior)
-        if few:
-            return Finding("neighbours", "unknown", "too few rows to compare neighbouring residuals")
+        if exact or estimator._fit.training is not None:
+            return Finding("neighbours", "unknown", "too few different rows to compare neighbouring residuals")
         return _untold(estimator, "neighbours", "whether neighbouring residuals agree")
     text = (
         f"residuals of neighbours have an excess correlation of {test.correlation:.3f} "
         f"(z = {test.z:.1f}, p = {test.p:.2g}, {test.n_pairs} pairs)"
     )
-    if test.p < ALARM and test.correlation > VISIBLE:
+    if not (test.p < ALARM and test.correlation > VISIBLE):
+        return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
+    if exact:
         return Finding(
             "neighbours",
             "problem",
-            f"too few knots, or too smooth a kernel: {text}",
-            f"{_more_knots(estimator)} If that does not help, try a rougher kernel (`Matern32()`); if nothing does, "
-            "the noise itself is dependent.",
+            f"the kernel as fitted is too smooth, or does not see a column that matters: {text}",
+            f"{_learn_more(estimator)}Try a rougher kernel (`Matern32()`), a length-scale for each column "
+            "(`ard=True`), a kernel of all columns, or another start (values in the kernel, or `n_restarts=2`); if "
+            "nothing helps, the noise itself is dependent.",
         )
-    return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
+    return Finding(
+        "neighbours",
+        "problem",
+        f"too few knots, or too smooth a kernel: {text}",
+        f"{_more_knots(estimator)} If that does not help, try a rougher kernel (`Matern32()`); if nothing does, "
+        "the noise itself is dependent.",
+    )
 
 
 def _untold(estimator: Any, name: str, what: str) -> Finding:
@@ -181,6 +191,15 @@ def _more_knots(estimator: Any) -> str:
     if _is_auto(estimator):
         return f"Ask for more: `knots=Auto(max_knots=..., share=0.05)`{exact}."
     return f"Use more of them, or `knots='auto'`{exact}."
+
+
+def _learn_more(estimator: Any) -> str:
+    """Advice where the kernel was held, and so could not be what the data ask for."""
+    if estimator.optimizer is None:
+        return "Let the parameters be learned: they were held by `optimizer=None`. "
+    table = estimator.parameters_
+    held = [n for n, fixed in zip(table.names, table.fixed, strict=True) if fixed and "lengthscale" in n]
+    return f"Let {', '.join(held)} be learned: `fixed` holds it. " if held else ""
 
 
 def _is_auto(estimator: Any) -> bool:

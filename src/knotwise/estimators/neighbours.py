@@ -1,4 +1,4 @@
-"""A test of too few knots: do residuals of neighbouring rows agree more than the model says?"""
+"""A test of what a model misses: do residuals of neighbouring rows agree more than the model says?"""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.estimators.residuals import Residuals, exact_residuals, residuals_through_knots
+from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
-from knotwise.evidence.sites import damping
-from knotwise.knots.problem import Problem
-from knotwise.numerics.linalg import times_lower_transposed
-from knotwise.posterior import SparsePosterior
+from knotwise.posterior import FullPosterior, SparsePosterior
 
-__all__ = ["NeighbourTest", "neighbour_test"]
+__all__ = ["NeighbourTest", "Neighbours", "neighbour_test"]
 
 N_NEIGHBOURS = 4
-MAX_ANCHORS = 5000  # rows whose neighbours are looked up, so that the test stays cheap for any number of rows
 LEAST_ROWS = 30
+MAX_PLACES, MAX_PLACES_EXACT = 5000, 1000  # whose neighbours are looked up: the test is cheap for any number of rows
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,9 @@ class NeighbourTest:
     """How much residuals of neighbours agree beyond what the model expects.
 
     `correlation` is the excess correlation, `z` the same in standard deviations under the model, `p` the chance of
-    a larger one if the knots and the kernel miss nothing.
+    a larger one if the knots and the kernel miss nothing. A row that counts more than once has the sum of the residuals
+    of its copies, and its pairs count as often. Where residuals are larger than the model says, the correlation is
+    relative to their own size.
     """
 
     correlation: float
@@ -34,69 +35,120 @@ class NeighbourTest:
     n_pairs: int
 
 
-def neighbour_test(problem: Problem, posterior: SparsePosterior, scores: RowScores) -> NeighbourTest | None:
+def neighbour_test(
+    posterior: SparsePosterior | FullPosterior, rows: Rows, scores: RowScores | None = None
+) -> NeighbourTest | None:
     """Compare the residuals of each row and its nearest neighbours; None where the rows are too few.
 
-    The residuals are a = R (z - m), with z the sites' pseudo-observations and R the inverse of their covariance under
-    the model (S6, L5): for Gaussian data the weighted residual, for counts the observed minus the expected. Under the
-    model their covariance is R itself, so the sum of a_i a_j over pairs has mean tr(A R) / 2 and variance
-    tr(A R A R) / 2, A the graph of neighbours. Costs O(n K^2) for n <= 25,000 rows. Distances are those of the
-    standardised inputs.
+    The sum of products of residuals over pairs is compared with its mean and variance under the model: `Residuals`.
+    Distances are those of the standardised inputs. Costs O(n K^2) for n <= 25,000 rows, with knots, whose `scores` it
+    needs; O(n N^2) for n <= 5,000 rows of the exact GP.
     """
+    exact = isinstance(posterior, FullPosterior)
+    # whether rows at one place are copies, and so one row, depends on their values where these are counts or labels
+    together = not posterior.state.model.likelihood.discrete
+    found = Neighbours.find(rows.X, MAX_PLACES_EXACT if exact else MAX_PLACES, together=together)
+    if found is None:
+        return None
+    residuals: Residuals
+    if isinstance(posterior, FullPosterior):
+        residuals = exact_residuals(posterior.state, found.rows)
+    else:
+        assert scores is not None
+        residuals = residuals_through_knots(posterior, rows, scores, found.rows)
+    return _compare(residuals, found, np.ones(len(found.rows)) if rows.weights is None else rows.weights[found.rows])
+
+
+def _compare(residuals: Residuals, found: Neighbours, counts: np.ndarray) -> NeighbourTest | None:
     from scipy.special import ndtr
 
-    pairs = _neighbours(problem.rows.X)
-    if pairs is None:
+    def over_pairs(x: np.ndarray) -> float:
+        return 0.5 * float(x @ found.sums(x))
+
+    mean, variance = residuals.moments(found.sums)
+    expected = over_pairs(np.sqrt(np.maximum(residuals.variance, 0.0)))
+    if not (variance > 0 and expected > 0):
         return None
-    rows, first, second = pairs
-    a, w, H = _residuals(problem, posterior, scores, rows)
-    A = _graph(first, second, len(rows))
-    AH = A @ H
-    mean = -np.einsum("pk,pk->", H[first], H[second])
-    # tr(A R A R) with R = diag(w) - H H', term by term: no [n, n] matrix is formed
-    variance = (w[first] * w[second]).sum() - w @ np.einsum("nk,nk->n", AH, AH) + 0.5 * ((H.T @ AH) ** 2).sum()
-    spread = np.sqrt(np.maximum(w - np.einsum("nk,nk->n", H, H), 0.0))
-    size = float((spread[first] * spread[second]).sum())
-    if not (variance > 0 and size > 0):
-        return None
-    excess = float((a[first] * a[second]).sum() - mean)
+    excess = over_pairs(residuals.a) - mean
     z = excess / float(np.sqrt(variance))
-    return NeighbourTest(excess / size, z, float(ndtr(-z)), len(first))
+    size = max(expected, over_pairs(np.abs(residuals.a)))
+    return NeighbourTest(excess / size, z, float(ndtr(-z)), round(over_pairs(counts)))
 
 
-def _neighbours(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The rows in pairs, and the pairs as positions among them; each pair once."""
+@dataclass(frozen=True)
+class Neighbours:
+    """Which rows are neighbours: those of neighbouring places and, if `together`, the others at their own place.
+
+    `rows` are the numbers of the rows that have neighbours, `place` [n, P] is 1 where a row is at a place, `near`
+    [P, P] 1 for neighbouring places; both are sparse. Copies of a row are one row here, and so not neighbours: they
+    agree, whatever the model.
+    """
+
+    rows: np.ndarray
+    place: Any
+    near: Any
+    together: bool
+
+    def sums(self, x: np.ndarray) -> np.ndarray:
+        """The sum of x, [n] or [n, ...], over the neighbours of each row: A x, A the graph of neighbours."""
+        at_place = self.place.T @ x
+        if not self.together:
+            return self.place @ (self.near @ at_place)
+        return self.place @ (self.near @ at_place + at_place) - x
+
+    @staticmethod
+    def find(X: np.ndarray, max_places: int, *, together: bool) -> Neighbours | None:
+        """The nearest neighbours of each place, or of so many drawn at random; None where rows are too few."""
+        if len(X) < LEAST_ROWS:
+            return None
+        rng = np.random.default_rng(0)
+        place, first = _places(X)
+        anchors = np.arange(len(first))
+        if len(first) > max_places:
+            anchors = rng.choice(len(first), max_places, replace=False)
+        pairs = _nearest(X[first], anchors)
+        used = np.unique(np.concatenate([anchors, pairs.ravel()]))
+        number = np.full(len(first), -1)  # of a place among those that are used
+        number[used] = np.arange(len(used))
+        rows = np.flatnonzero(number[place] >= 0)
+        most = (N_NEIGHBOURS + 1) * max_places
+        if len(rows) > most:  # many rows at some places
+            rows = np.sort(rng.choice(rows, most, replace=False))
+        at_place, near = _indicator(number[place[rows]], len(used)), _graph(number[pairs], len(used))
+        return Neighbours(rows, at_place, near, together)
+
+
+def _places(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The place of each row, a number from 0, and the first row of each place; equal rows are at one place."""
+    order = np.lexsort(X.T)
+    new = np.concatenate([[True], (X[order[1:]] != X[order[:-1]]).any(1)])
+    place = np.empty(len(X), int)
+    place[order] = np.cumsum(new) - 1
+    return place, order[new]
+
+
+def _nearest(places: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+    """Each anchor with its nearest other places, [pairs, 2]; each pair once."""
     from scipy.spatial import KDTree
 
-    if len(X) < LEAST_ROWS:
-        return None
-    anchors = np.arange(len(X))
-    if len(X) > MAX_ANCHORS:
-        anchors = np.random.default_rng(0).choice(len(X), MAX_ANCHORS, replace=False)
-    _, near = KDTree(X).query(X[anchors], k=N_NEIGHBOURS + 1)
-    pairs = np.column_stack([np.repeat(anchors, N_NEIGHBOURS + 1), near.ravel()])
-    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
-    rows, positions = np.unique(pairs, return_inverse=True)
-    first, second = positions.reshape(-1, 2).T
-    return rows, first, second
+    k = min(N_NEIGHBOURS + 1, len(places))  # the nearest is the place itself
+    _, near = KDTree(places).query(places[anchors], k=np.arange(1, k + 1))
+    pairs = np.column_stack([np.repeat(anchors, k), near.ravel()])
+    return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
 
 
-def _residuals(
-    problem: Problem, posterior: SparsePosterior, scores: RowScores, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The vector a of some rows, and their covariance diag(w) - H H'."""
-    state = posterior.state
-    _, V = posterior._features(problem.rows.X[rows])
-    w = scores.W[rows] * damping(state.model, scores.W[rows], scores.c[rows])
-    H = w[:, None] * times_lower_transposed(V, state.T)
-    if scores.start is not None:  # a at the mode of non-Gaussian data
-        return scores.start[rows], w, H
-    return w * (problem.rows.y[rows] - state.model.mean.offset - V @ state.gamma), w, H
+def _indicator(place: np.ndarray, n_places: int) -> Any:
+    """The matrix that is 1 where a row is at a place."""
+    from scipy.sparse import csr_array
+
+    n = len(place)
+    return csr_array((np.ones(n), place, np.arange(n + 1)), shape=(n, n_places))
 
 
-def _graph(first: np.ndarray, second: np.ndarray, n: int) -> Any:
-    """The symmetric matrix that is 1 for neighbours."""
+def _graph(pairs: np.ndarray, n: int) -> Any:
+    """The symmetric matrix that is 1 for pairs."""
     from scipy.sparse import coo_array
 
+    first, second = pairs.T
     ones = np.ones(2 * len(first))
     return coo_array((ones, (np.r_[first, second], np.r_[second, first])), shape=(n, n)).tocsr()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from knotwise.paper.judging import Finding
 from knotwise.paper.results import Results, Row
 from knotwise.paper.statements import STATEMENTS
 
@@ -15,7 +16,8 @@ __all__ = ["Claim", "judge_claims"]
 class Claim:
     """What the paper says and where, and what the rows of a setting say to it.
 
-    `verdict` is "holds", "holds in part", "does not hold here" or "not run"; `evidence` a sentence with the numbers.
+    `verdict` is "holds", "holds in part", "does not hold here", "not computed" where the rows lack a number that the
+    claim needs, or "not run"; `evidence` a sentence with the numbers.
     """
 
     text: str
@@ -32,6 +34,12 @@ def judge_claims(rows: Iterable[Row]) -> list[Claim]:
     for statement in STATEMENTS:
         for setting in statement.settings:
             finding = statement.judge(results, setting)
-            evidence = f"{finding.words}." if finding.n else "No rows."
-            claims.append(Claim(statement.text, statement.where, setting, finding.verdict, evidence))
+            claims.append(Claim(statement.text, statement.where, setting, finding.verdict, _evidence(finding)))
     return claims
+
+
+def _evidence(finding: Finding) -> str:
+    lack = f"{finding.lacking} comparisons lack a number: rows of an older run, to be run again"
+    if finding.n:
+        return f"{finding.words}{f'; {lack}' if finding.lacking else ''}."
+    return f"{lack[0].upper()}{lack[1:]}." if finding.lacking else "No rows."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from knotwise.paper.results import Results, Row, Value, metric, spread
 
-__all__ = ["Finding", "Judge", "each", "lower", "similar", "times", "together"]
+__all__ = ["Finding", "Judge", "each", "known", "lower", "similar", "times", "together"]
 
 SECONDS = metric("seconds")
 
@@ -18,17 +18,21 @@ ENOUGH = 0.8
 
 @dataclass(frozen=True)
 class Finding:
-    """How many of some comparisons are true, how many should be, and the numbers in words."""
+    """How many of some comparisons are true, how many should be, and the numbers in words.
+
+    `lacking` counts comparisons that could not be made for want of a number: rows of an older file may have fewer.
+    """
 
     true: int
     n: int
     words: str
     enough: float = ENOUGH
+    lacking: int = 0
 
     @property
     def verdict(self) -> str:
         if not self.n:
-            return "not run"
+            return "not computed" if self.lacking else "not run"
         share = self.true / self.n
         if share >= self.enough - 1e-9:
             return "holds"
@@ -43,16 +47,12 @@ def lower(experiment: str, ours: Sequence[str], theirs: Sequence[str], value: Va
     """Each of some methods is below each of others, on the same data."""
 
     def judge(results: Results, setting: str) -> Finding:
-        pairs = [
-            (value(a), value(b))
-            for one in ours
-            for other in theirs
-            for a, b in results.pairs(experiment, setting, one, other)
-        ]
-        known = [(a, b) for a, b in pairs if a is not None and b is not None]
-        true = sum(a < b for a, b in known)
+        rows = [pair for names in product(ours, theirs) for pair in results.pairs(experiment, setting, *names)]
+        pairs = known(rows, value)
+        true, n = sum(a < b for a, b in pairs), len(pairs)
         shown = [_listed(results, experiment, setting, names, value, style) for names in (ours, theirs)]
-        return Finding(true, len(known), f"{shown[0]} against {shown[1]}; lower in {true} of {len(known)} pairs")
+        words = f"{shown[0]} against {shown[1]}; lower in {true} of {n} pairs"
+        return Finding(true, n, words, lacking=len(rows) - n)
 
     return judge
 
@@ -63,29 +63,30 @@ def times(
     """The number of some methods is so many times that of others; nearer to that than to 1 on a log scale is enough."""
 
     def judge(results: Results, setting: str) -> Finding:
-        words, every = [], []
+        words, every, lacking = [], [], 0
         for many, few in product(larger, smaller):
-            ratios = [
-                a / b
-                for one, other in results.pairs(experiment, setting, many, few)
-                if (a := value(one)) is not None and (b := value(other))
-            ]
+            rows = results.pairs(experiment, setting, many, few)
+            pairs = known(rows, value)
+            ratios = [a / b for a, b in pairs if b]
             words.append(f"{many} over {few} {spread(ratios, '.2g')}")
             every += ratios
+            lacking += len(rows) - len(pairs)
         true = sum(ratio >= factor**0.5 for ratio in every)
-        return Finding(true, len(every), f"{', '.join(words)}; the paper has {factor:g}")
+        return Finding(true, len(every), f"{', '.join(words)}; the paper has {factor:g}", lacking=lacking)
 
     return judge
 
 
-def each(experiment: str, methods: Sequence[str], true: Callable[[Row], bool], value: Value, style: str) -> Judge:
-    """Something is true of every fit of some methods."""
+def each(
+    experiment: str, methods: Sequence[str], true: Callable[[Row], bool | None], value: Value, style: str
+) -> Judge:
+    """Something is true of every fit of some methods; None where a row cannot tell."""
 
     def judge(results: Results, setting: str) -> Finding:
-        rows = [row for method in methods for row in results.of(experiment, setting, method)]
-        n_true = sum(true(row) for row in rows)
+        told = [true(row) for method in methods for row in results.of(experiment, setting, method)]
+        n_true, n = told.count(True), len(told) - told.count(None)
         shown = _listed(results, experiment, setting, methods, value, style)
-        return Finding(n_true, len(rows), f"{shown}; true in {n_true} of {len(rows)} fits")
+        return Finding(n_true, n, f"{shown}; true in {n_true} of {n} fits", lacking=told.count(None))
 
     return judge
 
@@ -94,15 +95,13 @@ def similar(experiment: str, methods: Sequence[str], to: str, value: Value, with
     """The number of each of some methods is that of another, within a factor."""
 
     def judge(results: Results, setting: str) -> Finding:
-        ratios = [
-            a / b
-            for method in methods
-            for one, other in results.pairs(experiment, setting, method, to)
-            if (a := value(one)) is not None and (b := value(other))
-        ]
-        true = sum(1 / within <= ratio <= within for ratio in ratios)
-        near = f"within a factor of {within:g} in {true} of {len(ratios)} pairs"
-        return Finding(true, len(ratios), f"{', '.join(methods)} over {to} {spread(ratios, '.2f')}; {near}")
+        rows = [pair for method in methods for pair in results.pairs(experiment, setting, method, to)]
+        pairs = known(rows, value)
+        ratios = [a / b for a, b in pairs if b]
+        true, n = sum(1 / within <= ratio <= within for ratio in ratios), len(ratios)
+        near = f"within a factor of {within:g} in {true} of {n} pairs"
+        words = f"{', '.join(methods)} over {to} {spread(ratios, '.2f')}; {near}"
+        return Finding(true, n, words, lacking=len(rows) - len(pairs))
 
     return judge
 
@@ -112,12 +111,22 @@ def together(*judges: Judge) -> Judge:
 
     def judge(results: Results, setting: str) -> Finding:
         found = [judge(results, setting) for judge in judges]
-        known = [finding for finding in found if finding.n]
+        words = "; ".join(finding.words for finding in found if finding.n)
         return Finding(
-            sum(f.true for f in known), sum(f.n for f in known), "; ".join(finding.words for finding in known)
+            sum(finding.true for finding in found),
+            sum(finding.n for finding in found),
+            words,
+            enough=max(finding.enough for finding in found),
+            lacking=sum(finding.lacking for finding in found),
         )
 
     return judge
+
+
+def known(pairs: Iterable[tuple[Row, Row]], value: Value) -> list[tuple[float, float]]:
+    """The number of both rows of each pair, where both have it."""
+    both = ((value(one), value(other)) for one, other in pairs)
+    return [(a, b) for a, b in both if a is not None and b is not None]
 
 
 def _listed(results: Results, experiment: str, setting: str, methods: Sequence[str], value: Value, style: str) -> str:

@@ -30,7 +30,7 @@ knotwise reproduce all           # goes on where it stopped
 knotwise reproduce all --quick   # one seed of everything"""
 
 #: from best to worst
-VERDICTS = ("holds", "holds in part", "does not hold here", "not run")
+VERDICTS = ("holds", "holds in part", "does not hold here", "not computed", "not run")
 
 #: nothing is loaded, not even by mistake
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"

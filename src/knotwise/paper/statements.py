@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.paper.data import DOMAIN, PUBLISHED, SETTINGS
-from knotwise.paper.judging import Finding, Judge, each, lower, similar, times, together
+from knotwise.paper.judging import Finding, Judge, each, known, lower, similar, times, together
 from knotwise.paper.results import Results, Row, metric, spread
 
 __all__ = ["STATEMENTS", "Statement"]
@@ -47,7 +47,13 @@ def widest_gap(row: Row) -> float:
 
 def near_share(row: Row) -> float | None:
     """The share of knots within a tenth of a length-scale of another."""
-    return row["metrics"]["near_knots"] / row["n_knots"] if row["n_knots"] else None
+    near = NEAR(row)
+    return near / row["n_knots"] if near is not None and row["n_knots"] else None
+
+
+def has_near_knots(row: Row) -> bool | None:
+    near = NEAR(row)
+    return None if near is None else near > 0
 
 
 def central_share(row: Row) -> float:
@@ -63,7 +69,9 @@ def sixth_knot(name: str, words: str, smallest: float = -np.inf, largest: float 
 
     def judge(results: Results, setting: str) -> Finding:
         values = results.values("motivation", setting, "FIC 5", metric(name))
-        return Finding(sum(smallest <= v <= largest for v in values), len(values), f"{spread(values, '.3g')} {words}")
+        true, n = sum(smallest <= v <= largest for v in values), len(values)
+        lacking = len(results.of("motivation", setting, "FIC 5")) - n
+        return Finding(true, n, f"{spread(values, '.3g')} {words}", lacking=lacking)
 
     return judge
 
@@ -88,13 +96,10 @@ def no_better(experiment: str) -> Judge:
     """OAT-BO's AUKL is not below that of OAT-RS, in at least half of the fits."""
 
     def judge(results: Results, setting: str) -> Finding:
-        pairs = [
-            (a, b)
-            for one, other in results.pairs(experiment, setting, "OAT-BO 25", "OAT-RS 25")
-            if (a := AUKL(one)) is not None and (b := AUKL(other)) is not None
-        ]
-        true = sum(a >= b for a, b in pairs)
-        return Finding(true, len(pairs), f"{experiment}: no lower AUKL in {true} of {len(pairs)}", enough=0.5)
+        rows = results.pairs(experiment, setting, "OAT-BO 25", "OAT-RS 25")
+        pairs = known(rows, AUKL)
+        true, n = sum(a >= b for a, b in pairs), len(pairs)
+        return Finding(true, n, f"{experiment}: no lower AUKL in {true} of {n}", enough=0.5, lacking=len(rows) - n)
 
     return judge
 
@@ -144,7 +149,7 @@ STATEMENTS = (
         each(
             "gaussian",
             GAUSSIAN_OATS + GAUSSIAN_SIMULTANEOUS,
-            lambda row: row["metrics"]["near_knots"] > 0,
+            has_near_knots,
             NEAR,
             "g",
         ),

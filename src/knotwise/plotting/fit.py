@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.plotting.columns import column_index, describe_others, place_of, points_along
-from knotwise.plotting.curve import curve_of, kind_of, response_name
+from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, shorten
 from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, size_of, view_of
@@ -81,10 +81,7 @@ def plot_fit(
         _draw_classes(ax, view, x, line)
         _draw_knots(ax, [model.knots_[:, column] for model in gp.models_], CYCLE)
     else:
-        curve = curve_of(view, line, size, level=level, kind=kind)
-        band_name = curve.band_name if label is None else None
-        ax.fill_between(x, curve.low, curve.high, color=color, alpha=0.2, linewidth=0, zorder=2, label=band_name)
-        ax.plot(x, curve.centre, color=color, linewidth=2.0, zorder=3, label=label or curve.name)
+        _draw_curve(ax, x, curve_of(view, line, size, level=level, kind=kind), color, label)
         _draw_knots(ax, [view.knots[:, column]], (color,), label=None if label else counted(len(view.knots), "knot"))
     ax.set(xlabel=shorten(view.names[column], 48), ylabel=response_name(view, y, size, kind))
     ax.set_title(describe_others(place, view.names, [column], medians=at is None), loc="left")
@@ -128,6 +125,13 @@ def _draw_data(
         label = "data, moved to the curve"
     few = len(x) <= 300
     ax.scatter(x, y, s=16 if few else 9, color=GREY, alpha=0.7 if few else 0.45, linewidths=0, zorder=1, label=label)
+
+
+def _draw_curve(ax: Axes, x: np.ndarray, curve: Curve, color: str, label: str | None) -> None:
+    """Draw centre and band; with a label of its own, that of one among several models, the band goes unnamed."""
+    band_name = curve.band_name if label is None else None
+    ax.fill_between(x, curve.low, curve.high, color=color, alpha=0.2, linewidth=0, zorder=2, label=band_name)
+    ax.plot(x, curve.centre, color=color, linewidth=2.0, zorder=3, label=label or curve.name)
 
 
 def _draw_classes(ax: Axes, view: View, x: np.ndarray, line: np.ndarray) -> None:

@@ -80,10 +80,7 @@ def plot_map(
         raise InvalidInputError(f"A map shows one of the classes {view.classes}: say which with `label`.")
     pair = _two_columns(view, features)
     resolution = check_count(resolution, "resolution", least=2)
-    rows = None if X is None else checked_rows(view, X)
-    if rows is None and y is not None:
-        raise InvalidInputError("`y` has no place on the map without its rows: give X as well.")
-    targets = None if rows is None or y is None else checked_targets(y, len(rows), numeric=view.classes is None)
+    rows, targets = _rows_and_targets(view, X, y)
     place = place_of(rows, at, view.names, pair)
     box = _extent(extent, rows, view, pair)
     points = _grid(box, place, pair, resolution)
@@ -97,10 +94,19 @@ def plot_map(
     if knots:
         draw_knots(ax, view.knots[:, pair], ordered=view.ordered)
     ax.set(xlim=box[:2], ylim=box[2:], aspect=aspect)
-    ax.set(xlabel=shorten(view.names[pair[0]], 36), ylabel=shorten(view.names[pair[1]], 36))
     about = [describe_others(place, view.names, pair, medians=at is None), describe_knots(view) if knots else ""]
-    ax.set_title("\n".join(filter(None, about)), loc="left", fontsize=10, pad=22 if ax.get_legend() else 6)
+    _write_names(ax, [view.names[i] for i in pair], "\n".join(filter(None, about)))
     return ax
+
+
+def _rows_and_targets(view: View, X: Any, y: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The rows that set the extent, and their targets, if they are given."""
+    if X is None:
+        if y is not None:
+            raise InvalidInputError("`y` has no place on the map without its rows: give X as well.")
+        return None, None
+    rows = checked_rows(view, X)
+    return rows, None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
 
 
 def _two_columns(view: View, features: Sequence[int | str] | None) -> list[int]:
@@ -173,6 +179,12 @@ def _draw_surface(
     # inside the axes' own space: as high as the map, whatever its aspect, and no other axes shrink for it
     ax.figure.colorbar(image, cax=ax.inset_axes((1.03, 0.0, 0.045, 1.0)), label=surface.label)
     return image
+
+
+def _write_names(ax: Axes, columns: Sequence[str], title: str) -> None:
+    """Name the two columns, and put the title above the legend if the rows have one."""
+    ax.set(xlabel=shorten(columns[0], 36), ylabel=shorten(columns[1], 36))
+    ax.set_title(title, loc="left", fontsize=10, pad=22 if ax.get_legend() else 6)
 
 
 def _aspect(aspect: str | float | None, view: View, box: tuple[float, ...]) -> Any:
