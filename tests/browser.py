@@ -30,7 +30,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )
-PATIENCE = 60.0  # seconds for one answer, on a machine that is busy with other things
+PATIENCE = 300.0  # seconds for one answer, on a machine that is busy with other things
 
 #: becomes the browser, with the pipe's ends under the numbers that it expects
 RENUMBER = """import os, sys
@@ -83,8 +83,10 @@ def open_page(path, *, width=390, height=844, dark=False, full_height=False):
         pipe.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         pipe.call("Emulation.setEmulatedMedia", features=[scheme])
-        pipe.call("Page.navigate", url=Path(path).resolve().as_uri())
-        pipe.wait_for("Page.loadEventFired")
+        pipe.call("Page.setLifecycleEventsEnabled", enabled=True)
+        # by the number of this load: the empty page before it may tell of its own end only now
+        loader = pipe.call("Page.navigate", url=Path(path).resolve().as_uri())["loaderId"]
+        pipe.wait_for("Page.lifecycleEvent", name="load", loaderId=loader)
         result = pipe.call("Runtime.evaluate", expression=LOOK, awaitPromise=True, returnByValue=True)
         shot = pipe.call("Page.captureScreenshot", captureBeyondViewport=full_height)["data"]
     return Seen(result["result"]["value"], pipe.complaints(), pipe.requests(), base64.b64decode(shot))
@@ -107,9 +109,14 @@ class _Pipe:
         assert "error" not in answer, f"{method}: {answer['error']}"
         return answer["result"]
 
-    def wait_for(self, method):
-        if not any(event["method"] == method for event in self.events):
-            self._until(lambda message: message.get("method") == method)
+    def wait_for(self, method, **parameters):
+        """Wait for an event with these parameters, unless it has come before."""
+
+        def wanted(message):
+            return message.get("method") == method and parameters.items() <= message["params"].items()
+
+        if not any(map(wanted, self.events)):
+            self._until(wanted)
 
     def _until(self, wanted):
         deadline = time.monotonic() + PATIENCE
@@ -164,9 +171,9 @@ def _chromium():
         try:
             yield pipe
             pipe.session = None
-            with suppress(AssertionError, OSError):
+            with suppress(AssertionError, OSError, subprocess.TimeoutExpired):  # it is killed below
                 pipe.call("Browser.close")
-            process.wait(PATIENCE)
+                process.wait(PATIENCE)
         finally:
             if process.poll() is None:
                 process.kill()

@@ -1,10 +1,12 @@
 """What the tests share: a generator, every kind of kernel, and small data on which everything can be checked."""
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from knotwise import kernels as k
 from knotwise import means
@@ -12,6 +14,13 @@ from knotwise.evidence import Jitter, Model, Rows
 from knotwise.likelihoods import Gaussian
 from knotwise.numerics.blocks import single_threaded_blas
 from reliability import write_page
+
+# Everyday draws are always the same, and a busy machine is no failure. For a search, with draws that are new each time:
+# `python -m pytest --hypothesis-profile search`, perhaps with `--hypothesis-seed`.
+HURRY = [HealthCheck.too_slow]
+settings.register_profile("everyday", derandomize=True, deadline=None, database=None, suppress_health_check=HURRY)
+settings.register_profile("search", max_examples=2000, deadline=None, suppress_health_check=HURRY)
+settings.load_profile("everyday")
 
 # for data with two columns, of unit size
 KERNELS = {
@@ -52,6 +61,14 @@ class Toy:
 def one_blas_thread():
     """As in a fit; on matrices as small as these, further threads only wait for each other."""
     with single_threaded_blas():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk():
+    """What tests write is read on the same machine; that it reaches the disk takes long on a busy one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

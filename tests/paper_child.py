@@ -1,4 +1,4 @@
-"""Run a tiny experiment in two worker processes, as a program of its own: the tests kill it and start it again."""
+"""Run a tiny experiment, as a program of its own with worker processes: the tests kill it and go on themselves."""
 
 import sys
 from pathlib import Path
@@ -26,7 +26,7 @@ METHODS = (
     Method("Fixed 9", "fixed", "uniform", 9, 9),
 )
 # at the top, so that the workers, which import this file, know it too
-EXPERIMENTS["tiny"] = Experiment("tiny", "tiny", "nowhere", tiny, {PUBLISHED: METHODS, KNOTWISE: METHODS})
+TINY = EXPERIMENTS["tiny"] = Experiment("tiny", "tiny", "nowhere", tiny, {PUBLISHED: METHODS, KNOTWISE: METHODS})
 
 
 class Silent:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -63,7 +64,8 @@ CASES = {
 CITED = re.compile(r"mark\.failure\((\d+)\)")
 
 
-def citations() -> set[tuple[int, str, str]]:
+@cache
+def citations() -> frozenset[tuple[int, str, str]]:
     """Which tests cite which cases, from the source: (case, file, name of the test)."""
     found = set()
     for path in sorted(TESTS.glob("test_*.py")):
@@ -77,7 +79,7 @@ def citations() -> set[tuple[int, str, str]]:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 marks = for_all + " ".join(map(ast.unparse, node.decorator_list))
                 found |= {(int(case), path.name, node.name) for case in CITED.findall(marks)}
-    return found
+    return frozenset(found)
 
 
 def table(outcomes: dict[tuple[int, str, str], Counter]) -> str:

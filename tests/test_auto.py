@@ -83,13 +83,9 @@ def check_against_the_exact_gp(data, seeds):
 
 @pytest.mark.parametrize("data", [boston, banana])
 def test_automatic_knots_are_the_exact_gp(data):
-    for fit in check_against_the_exact_gp(data, range(3)):
-        # no knot that was kept could be dropped for less than the tolerance
-        assert fit.losses().min() >= Auto().tolerance
-
-
-def test_automatic_knots_are_the_exact_gp_on_hickory():
-    check_against_the_exact_gp(hickory, [0])
+    (fit,) = check_against_the_exact_gp(data, [0])
+    # no knot that was kept could be dropped for less than the tolerance
+    assert fit.losses().min() >= Auto().tolerance
 
 
 @pytest.mark.slow
@@ -146,7 +142,7 @@ def test_a_limit_that_is_too_low_is_said():
     assert gp.trace_.stop_reason == gp.stop_reason_
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_noise_alone_needs_few_knots(d, seed):
     rng = np.random.default_rng(seed)
@@ -178,7 +174,7 @@ def test_a_weak_signal_is_found_in_many_rows(seed):
     assert "no signal" not in gp.stop_reason_
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+@pytest.mark.parametrize("likelihood", ["gaussian", pytest.param("poisson", marks=pytest.mark.slow)])
 def test_the_same_seed_gives_the_same_knots_for_any_number_of_threads(likelihood):
     rng = np.random.default_rng(0)
     X, f = draw(rng, 6000, 2, 0.4)  # more rows than knots are chosen on

@@ -1,6 +1,7 @@
 """The benchmarks: the bare transcription against the engine, and each script at a tiny size."""
 
 import importlib
+import time
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,10 @@ def test_a_fit_in_a_child_reports_its_memory():
 
 
 def test_imports_are_timed_without_the_start_of_the_interpreter():
-    assert 0.05 <= script("imports").seconds_of("time.sleep(0.05)") < 1.0
+    start = time.perf_counter()
+    nothing = script("imports").seconds_of("pass")
+    assert nothing < 0.5 * (time.perf_counter() - start)
+    assert script("imports").seconds_of("time.sleep(0.05)") >= 0.05
 
 
 def test_data_of_several_blocks_are_a_sine_of_standard_normal_inputs_with_noise():

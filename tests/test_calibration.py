@@ -79,10 +79,10 @@ def test_randomised_probability_transforms_of_counts_are_uniform(likelihood):
     for seed in range(2 * N_SEEDS):
         X, _, y = simulate(likelihood, seed)
         gp = fitted(likelihood, X, y, "vfe")
-        X, y = X[N_TRAIN:], y[N_TRAIN:]
+        X, y = X[N_TRAIN:][:10], y[N_TRAIN:][:10]
         latent = gp.predict_latent(X)
         above, below = (predictive_cdf(likelihood, at, latent.mean, latent.variance, 1.0) for at in (y, y - 1))
-        pooled.append((below + rng.random(len(y)) * (above - below))[:10])
+        pooled.append(below + rng.random(len(y)) * (above - below))
     assert stats.kstest(np.concatenate(pooled), "uniform").pvalue > 0.01
 
 

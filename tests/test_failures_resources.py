@@ -21,7 +21,7 @@ WHOLE = 8 * N_ROWS * N_KNOTS / 2**20  # MB of one N x K matrix, 763
 
 # what `prepare` makes is in memory before; only `work` is measured
 PEAK = """
-import json, resource
+import json, pathlib, resource
 import numpy as np
 from knotwise import GPRegressor
 from knotwise.knots import Fixed
@@ -29,6 +29,9 @@ from knotwise.optimize import LBFGS
 import scipy.optimize, scipy.spatial, sklearn.metrics
 
 def peak():
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():  # `ru_maxrss` starts with the size of the process that started this one
+        return int(status.read_text().split("VmHWM:")[1].split()[0]) / 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if not {mac} else 2**20)
 
 rng = np.random.default_rng(25)
@@ -87,20 +90,20 @@ def test_fitting_a_million_rows_streams_blocks(approximation):
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_predicting_one_row_does_not_depend_on_the_rows_of_the_fit(likelihood):
     """Case 27: predict redoes O(N) work; ten times the rows leave the same state and take the same time."""
-    sizes, seconds = [], []
+    fits = []
     for n in (10_000, 100_000):
         rng = np.random.default_rng(27)
         X = rng.uniform(size=(n, 2))
-        y = np.round(3 + 2 * np.sin(6 * X[:, 0]))
         gp = GPRegressor(
             SquaredExponential(1.0, 0.5), likelihood, knots=Fixed("random", 20), optimizer=None, random_state=0
-        ).fit(X, y)
-        sizes.append(len(pickle.dumps(gp._fit.posterior)))
-        taken = []
-        for _ in range(200):
-            start = time.perf_counter()
-            gp.predict(X[:1], return_std=True)
-            taken.append(time.perf_counter() - start)
-        seconds.append(min(taken))
+        )
+        fits.append(gp.fit(X, np.round(3 + 2 * np.sin(6 * X[:, 0]))))
+    sizes = [len(pickle.dumps(gp._fit.posterior)) for gp in fits]
     assert abs(sizes[1] - sizes[0]) < 100, "what predictions need holds no rows"
+    seconds = [np.inf, np.inf]
+    for _ in range(200):  # in turn, and of the processor: other work on the machine meets both, and counts little
+        for i, gp in enumerate(fits):
+            start = time.thread_time()
+            gp.predict(X[:1], return_std=True)
+            seconds[i] = min(seconds[i], time.thread_time() - start)
     assert seconds[1] < 3 * seconds[0], "work on all rows would take ten times as long"

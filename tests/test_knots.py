@@ -334,3 +334,15 @@ def test_a_selector_that_repeats_a_knot_is_found_out():
 
     with pytest.raises(AssertionError, match="two knots are equal"):
         check_selector(Doubled("kmeans", n_knots=5))
+
+
+@pytest.mark.parametrize("settings", [{"approximation": "full"}, {"knots": 20}], ids=["exact", "knots"])
+def test_labels_repeated_at_a_place_keep_their_signal(settings):
+    """Equal rows with equal labels are one row that counts more than once; each once, labels would be half and half."""
+    X = np.repeat(np.linspace(0, 1, 40), 8)[:, None]
+    p = 1 / (1 + np.exp(-np.sin(6 * X[:, 0])))
+    for seed in range(3):
+        y = (np.random.default_rng(seed).random(320) < p).astype(float)
+        found = GPRegressor(likelihood="bernoulli", random_state=seed, **settings).fit(X, y)
+        best = GPRegressor(SquaredExponential(1.0, 1.0), likelihood="bernoulli", approximation="full").fit(X, y)
+        assert found.log_evidence_ > best.log_evidence_ - 0.5

@@ -131,6 +131,14 @@ def test_no_free_parameter_is_one_evaluation(optimizer):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=ids)
+def test_parameters_that_their_bounds_hold_stay_there(optimizer):
+    held = np.array([[1.0, 1.0], [-2.0, -2.0]])
+    result = optimizer.maximize(bowl([3.0, 4.0], [1.0, 2.0]), np.zeros(2), held)
+    assert_array_equal(result.parameters, held[:, 0])
+    assert result.converged and result.gradient_norm == 0 and result.value == 7.0 - 0.5 * (2.0**2 + 2 * 6.0**2)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=ids)
 def test_the_start_is_not_changed(optimizer):
     start = np.array([2.0, 2.0])
     optimizer.maximize(bowl([0.3, -1.2], [1.0, 3.0]), start, np.tile(WIDE, (2, 1)))

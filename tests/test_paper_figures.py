@@ -1,6 +1,7 @@
 """The paper's figures, against the rows they are drawn from: what stands in a row is what stands in its panel."""
 
 import struct
+from functools import cache
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,8 +16,17 @@ from paper_rows import GAUSSIAN, make_rows
 ROWS = make_rows()
 
 
-def draw(name, setting, rows=ROWS):
-    """A figure by its name, its panels in order, and the rows it was drawn from."""
+def draw(name, setting, rows=None):
+    """A figure by its name, and the rows it was drawn from; those of `ROWS` are drawn once."""
+    return _drawn(name, setting) if rows is None else _draw(name, setting, rows)
+
+
+@cache
+def _drawn(name, setting):
+    return _draw(name, setting, ROWS)
+
+
+def _draw(name, setting, rows):
     subject = next(subject for subject in SUBJECTS if subject.name == name)
     shown = pictured(rows, subject.experiment, setting)
     with look():

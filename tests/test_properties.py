@@ -1,9 +1,9 @@
-"""Properties of fits to data of many shapes, scales and types, drawn by hypothesis; the draws are always the same."""
+"""Properties of fits to data of many shapes, scales and types, drawn by hypothesis."""
 
 import warnings
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -12,10 +12,9 @@ from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.optimize import LBFGS
 
-bounded = settings(
-    derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25
-)
-fewer = settings(bounded, max_examples=12)
+# fits are dear: 25 and 12 draws each day
+bounded = settings(max_examples=settings.default.max_examples // 4)
+fewer = settings(max_examples=settings.default.max_examples // 8)
 
 KERNELS = {"smooth": SquaredExponential, "once": Matern32, "rough": Matern12}
 

@@ -1,6 +1,6 @@
 """Predictions on the response scale: densities, moments, distribution functions and intervals against quadrature."""
 
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -55,13 +55,16 @@ CONDITIONAL_LAWS = {  # as functions of f, from SciPy
 }
 
 
+gauss_legendre = cache(np.polynomial.legendre.leggauss)
+
+
 def integrate(function, breaks):
     """Integrate over the pieces between the breaks, by rules of two orders that must agree."""
     breaks = np.unique(breaks)
     middle, half = (breaks[1:] + breaks[:-1]) / 2, (breaks[1:] - breaks[:-1]) / 2
     coarse, fine = (
         float((half[:, None] * weights * function(middle[:, None] + half[:, None] * nodes)).sum())
-        for nodes, weights in map(np.polynomial.legendre.leggauss, (48, 64))
+        for nodes, weights in map(gauss_legendre, (48, 64))
     )
     assert_allclose(coarse, fine, rtol=1e-10, atol=1e-12)
     return fine

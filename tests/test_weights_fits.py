@@ -19,6 +19,7 @@ from knotwise.estimators.observations import Observations
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import EvidenceGain, Fixed, GreedyVariance, OneAtATime, Simultaneous
 from knotwise.likelihoods import Gaussian, Poisson
+from knotwise.optimize import LBFGS
 
 SELECTIONS = {
     "auto": {},
@@ -78,7 +79,7 @@ def test_the_same_for_other_data(likelihood, size, data, rng):
     y = {"poisson": np.round(np.exp(y)), "binomial": np.floor(sizes.get(size, 1) * 0.5), "gamma": np.exp(y)}.get(
         likelihood, y
     )
-    options = {"likelihood": likelihood, "knots": 5}
+    options = {"likelihood": likelihood, "knots": 5, "optimizer": LBFGS(max_iterations=15)}
     rows = np.repeat(np.arange(len(X)), weights)
     one = fit(X, y, weights, **options, **sizes)
     assert_same_fit(one, fit(X[rows], y[rows], **options, **{key: v[rows] for key, v in sizes.items()}), X)

@@ -143,6 +143,6 @@ def test_a_closed_pipe_is_no_error(folder, here):
     )
     assert process.stdout.readline() == b"prediction,lower,upper\n"
     process.stdout.close()
-    assert process.wait(60) == 0
+    assert process.wait(600) == 0
     assert process.stderr.read() == b""
     process.stderr.close()

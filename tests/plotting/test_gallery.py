@@ -22,7 +22,7 @@ def test_a_script_draws_its_picture(script, tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

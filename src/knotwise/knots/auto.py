@@ -11,28 +11,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError
-from knotwise.evidence.scores import RowScores
+from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.knots.copies import said_of_copies
 from knotwise.knots.initial import count_distinct, kmeans
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.proposals import check_at_least
-from knotwise.knots.signal import WEAK_KNOTS, find_signal
+from knotwise.knots.settle import FIRST_SHARE, first_precisions, grow, refine, settle
+from knotwise.knots.signal import WEAK_KNOTS, find_signal, without_inputs
 from knotwise.knots.start import starting_theta
 from knotwise.knots.trace import KnotTrace
-from knotwise.optimize.base import OptimizeResult
+from knotwise.optimize.base import projected_norm
 from knotwise.optimize.lbfgs import LBFGS
 
 __all__ = ["Auto"]
 
 DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
-BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
-BIG_ENOUGH = {True: 0.03, False: 0.015}  # share at which parameters are settled; less where precisions follow them
-TOO_FEW = 0.12  # share at which parameters are not the exact GP's
 WORST_SHARE = 0.45  # share that one row in a hundred may exceed: standard deviations there are a fifth too wide
-FIRST_SHARE = 0.5  # share at which the few knots start to move
-GROWTH, QUICK_GROWTH = 1.25, 1.6  # of the number of knots between two looks at the share
-SETTLED = 0.05  # change of log parameters below which they are settled
 NO_SIGNAL_KNOTS = 5
 DOUBTFUL_GAIN = 2.3  # nats: ten to one
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
@@ -43,6 +38,12 @@ SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all
 @dataclass
 class Auto:
     """Choose the number and the places of the knots, and the parameters with them.
+
+    The estimator's `optimizer` and `n_restarts` serve wherever parameters are fitted to data: with many knots on rows,
+    then on all rows if those were a subset, or with few knots where there is no signal. L-BFGS with its default
+    settings is stopped earlier there, as is enough; `converged_` says how the last of these optimisations ended. Two
+    jobs keep an L-BFGS of a few steps: the search for signal on some rows, and the moves of knots at fixed parameters.
+    With `optimizer=None` parameters stay as given, and knots are chosen for them.
 
     Parameters
     ----------
@@ -79,9 +80,10 @@ class Auto:
                 return self._without_signal(problem, theta, rng, trace, signal.note)
         if problem.optimizer is None or not signal.weak:  # a weak signal needs all rows, and few knots
             small = _subset(problem, SELECTION_ROWS, rng)
-        theta, big, capped = self._parameters(small, theta, rng, trace)
+        settled = settle(small, theta, self._cap(small, big=True), rng, trace)
         if len(small.rows) < len(problem.rows) and problem.optimizer is not None:
-            theta = self._refine(problem, theta, big, rng, trace)
+            settled = refine(problem, settled, rng, trace)
+        theta = settled.theta
         # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
         few, all_rows = (replace(p, model=p.model.with_power(0.0), n_restarts=0, memory={}) for p in (small, problem))
         Z = self._first_knots(few, theta, trace)
@@ -91,9 +93,14 @@ class Auto:
         kept = self._prune(few, theta, Z, trace)
         if len(kept) < len(Z):
             share = all_rows.scores(theta, kept, all_rows.choose_jitter(theta, kept)).share
-        return self._finish(problem, theta, kept, trace, share=share, capped=capped)
-
-    # -- parameters: many knots on rows -----------------------------------------------------------
+        stage = Stage(theta, kept, None, settled.result, settled.failed_restarts)
+        reason = self._reason(problem, len(kept), share, settled.too_few)
+        if not share < self.share and problem.optimizer is not None:
+            stage, note = self._more_likely(problem, stage, rng, trace)
+            if note:
+                reason += note
+                share = all_rows.scores(stage.theta, stage.Z, all_rows.choose_jitter(stage.theta, stage.Z)).share
+        return self._finish(problem, stage, trace, reason, share)
 
     def _cap(self, problem: Problem, *, big: bool = False) -> int:
         """Largest number of knots: of those that are kept, or of the many on rows that settle the parameters."""
@@ -102,102 +109,10 @@ class Auto:
             return min(n, self.max_knots)
         return max(min(n // 2, BIG_CAP) if big else min(n // 3, DEFAULT_CAP), min(n, SMALLEST_CAP))
 
-    def _parameters(
-        self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace
-    ) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Fit parameters under FIC with knots on rows; repeat while the parameters ask for other knots."""
-        fic = replace(problem, model=problem.model.with_power(1.0), memory={}, n_restarts=0)
-        if problem.optimizer is not None:
-            fic = replace(fic, optimizer=LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2))
-        W = _first_precisions(fic, theta)
-        Z = np.empty((0, 0))
-        enough = BIG_ENOUGH[problem.model.likelihood.conjugate]
-        for round_ in range(4):
-            first = len(Z) if round_ else 10
-            Z, scores, capped = self._grow(
-                fic, theta, W, BIG_SHARES[min(round_, 1)], self._cap(problem, big=True), first=first, quick=True
-            )
-            stage = fic.optimize(theta, Z, rng)
-            if round_ == 0:
-                stage = self._other_mode(fic, stage, rng)
-            scores = fic.scores(stage.theta, Z, fic.choose_jitter(stage.theta, Z))
-            moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
-            theta, W = stage.theta, np.maximum(scores.W, 1e-12)
-            trace.add(
-                "parameters",
-                len(Z),
-                stage.result.value,
-                n_rows=fic.rows.count,
-                share=scores.share,
-                residual_information=scores.residual_information,
-                theta=theta,
-                note=f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale",
-            )
-            # knots that explain enough at the new parameters need not be chosen again for them
-            if problem.optimizer is None or capped or scores.share < enough or (round_ and moved < SETTLED):
-                break
-        return theta, Z, capped and scores.share > TOO_FEW
-
-    @staticmethod
-    def _other_mode(problem: Problem, stage: Stage, rng: np.random.Generator) -> Stage:
-        """Start again where a nugget has vanished: on the log scale it cannot come back by itself."""
-        nugget = np.array([name == "nugget" for name in problem.table.names]) & problem.free
-        if not nugget.any() or (stage.theta[nugget] > problem.table.theta[nugget] - np.log(10)).all():
-            return stage
-        other = problem.optimize(np.where(nugget, problem.table.theta, stage.theta), stage.Z, rng)
-        return other if other.result.value > stage.result.value else stage
-
-    def _refine(
-        self, problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, trace: KnotTrace
-    ) -> np.ndarray:
-        """A few steps on all rows, from parameters that a subset has found."""
-        fic = replace(
-            problem,
-            model=problem.model.with_power(1.0),
-            memory={},
-            n_restarts=0,
-            optimizer=LBFGS(max_iterations=8, value_tolerance=1e-7, gradient_tolerance=1.0),
-        )
-        stage = fic.optimize(theta, Z, rng)
-        trace.add(
-            "refine", len(Z), stage.result.value, theta=stage.theta, note=f"parameters on all {fic.rows.count} rows"
-        )
-        return stage.theta
-
-    def _grow(
-        self,
-        problem: Problem,
-        theta: np.ndarray,
-        W: np.ndarray,
-        share: float,
-        cap: int,
-        *,
-        first: int = 10,
-        quick: bool = False,
-    ) -> tuple[np.ndarray, RowScores, bool]:
-        """Knots on rows by pivoted Cholesky on W c, until the unexplained share is small or the cap is reached.
-
-        `quick` takes larger steps while most is unexplained, where a few knots too many do no harm.
-        """
-        X = problem.rows.X
-        pivots = Pivots(problem.model.with_theta(theta).kernel, X, W)
-        n = min(first, cap)
-        while True:
-            rows = pivots.extend(n)
-            Z = X[rows]
-            scores = problem.scores(theta, Z, problem.choose_jitter(theta, Z))
-            if scores.share < share or len(rows) < n:
-                return Z, scores, False
-            if n >= cap:
-                return Z, scores, cap < len(X)  # a knot on every row: what is left is the jitter
-            growth = QUICK_GROWTH if quick and scores.share > FIRST_SHARE else GROWTH
-            n = min(max(int(n * growth), n + 1), cap)
-
     # -- knots: few, and moved --------------------------------------------------------------------
 
     def _first_knots(self, problem: Problem, theta: np.ndarray, trace: KnotTrace) -> np.ndarray:
-        W = _first_precisions(problem, theta)
-        Z, scores, _ = self._grow(problem, theta, W, FIRST_SHARE, self._cap(problem))
+        Z, scores, _ = grow(problem, theta, first_precisions(problem, theta), FIRST_SHARE, self._cap(problem))
         trace.add(
             "start", len(Z), scores.value, n_rows=problem.rows.count, share=scores.share, note="knots on rows, few"
         )
@@ -276,7 +191,7 @@ class Auto:
     def _every_row(self, problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Selection:
         Z = np.unique(problem.rows.X, axis=0)[: self.max_knots]
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
-        reason = f"{len(Z)} knots on the rows, which are few"
+        reason = f"{len(Z)} knots on the rows, which are few{said_of_copies(problem, stage.theta)}"
         trace.add("every row", len(Z), stage.result.value, theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
         return Selection(stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts, trace)
@@ -284,51 +199,72 @@ class Auto:
     def _without_signal(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace, note: str
     ) -> Selection:
-        """A few knots, and the better of two fits: from the start, and from where the search for signal ended.
-
-        A doubtful signal, which chance could have made, is kept if some more knots hold it and make the data ten
-        times as likely.
+        """A handful of knots; or a few more, where they hold a doubtful signal, which chance could have made, and make
+        the data ten times as likely.
         """
-        X, y, cap = problem.rows.X, problem.rows.y, self._cap(problem)
-        plain = replace(problem, n_restarts=0, memory={})
-        Z = kmeans(X, y, min(NO_SIGNAL_KNOTS, cap), rng)
-        best = max((plain.optimize(start, Z, rng) for start in (problem.table.theta, theta)), key=_value)
-        doubtful = plain.optimize(theta, kmeans(X, y, min(WEAK_KNOTS, cap), rng), rng)
-        found = "no signal found"
+        best, found = self._handful(problem, theta, rng), "no signal found"
+        Z = kmeans(problem.rows.X, problem.rows.y, min(WEAK_KNOTS, self._cap(problem)), rng)
+        doubtful = replace(problem, memory={}).optimize(theta, Z, rng)
         if _value(doubtful) > _value(best) + DOUBTFUL_GAIN:
             best, found = doubtful, "a doubtful signal"
-        return self._finish(problem, best.theta, best.Z, trace, reason=f"{found}: {note}; {len(best.Z)} knots kept")
+        return self._finish(problem, best, trace, f"{found}: {note}; {len(best.Z)} knots kept")
+
+    def _handful(self, problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> Stage:
+        """A handful of knots, and the better of two fits of the parameters: from the start, and from theta."""
+        Z = kmeans(problem.rows.X, problem.rows.y, min(NO_SIGNAL_KNOTS, self._cap(problem)), rng)
+        plain = replace(problem, memory={})
+        return max((plain.optimize(start, Z, rng) for start in (problem.table.theta, theta)), key=_value)
+
+    def _more_likely(
+        self, problem: Problem, stage: Stage, rng: np.random.Generator, trace: KnotTrace
+    ) -> tuple[Stage, str]:
+        """Knots that are too few, at the parameters of many; or a better fit, where one without inputs would be better.
+
+        Without noise, all that too few knots leave open contradicts the data, at a cost without limit. Parameters that
+        are fitted to these knots call it noise. Returns a note for the reason too, empty where nothing changes.
+        """
+        theta, Z, plain = stage.theta, stage.Z, replace(problem, memory={})
+        value = plain.evaluate(theta, Z, problem.choose_jitter(theta, Z), gradient=False).value
+        try:
+            if value >= _value(without_inputs(replace(plain, n_restarts=0), theta, Z[:1], rng)):
+                return stage, ""
+            best = max(plain.optimize(theta, Z, rng), self._handful(problem, theta, rng), key=_value)
+        except KnotwiseError:  # nothing else can be fitted
+            return stage, ""
+        why = f"at the parameters of many, {len(Z)} knots make the data less likely than no inputs do"
+        trace.add("refit", len(best.Z), _value(best), theta=best.theta, note=why)
+        return best, f"; {why}, so parameters were fitted to {len(best.Z)} knots"
+
+    def _reason(self, problem: Problem, n_knots: int, share: float, too_few: bool) -> str:
+        """Why so many knots, in words."""
+        reason = f"{n_knots} knots leave a share of {share:.3f} of the posterior variance unexplained"
+        enough, cap = share < self.share, self._cap(problem)
+        short = too_few or (n_knots >= cap and not enough)
+        if share >= self.share:
+            reason += f", above the {self.share:g} wanted" + ("" if short else ", but no row brings more than rounding")
+        if short:
+            reason += f"; the limit of {cap} knots was reached and more are needed: raise `max_knots`"
+            reason += ", or use approximation='full'" if len(problem.rows) <= 2500 else ""
+        return reason
 
     def _finish(
-        self,
-        problem: Problem,
-        theta: np.ndarray,
-        Z: np.ndarray,
-        trace: KnotTrace,
-        *,
-        share: float = np.nan,
-        capped: bool = False,
-        reason: str | None = None,
+        self, problem: Problem, stage: Stage, trace: KnotTrace, reason: str, share: float = np.nan
     ) -> Selection:
+        """The selection, with the evidence of all rows; whether it converged is what the last optimisation said."""
+        theta, Z, free = stage.theta, stage.Z, problem.free
         jitter = problem.choose_jitter(theta, Z)
         evidence = problem.evaluate(theta, Z, jitter)
         assert evidence.gradient is not None
-        short = reason is None and (capped or (len(Z) >= self._cap(problem) and not share < self.share))
-        if reason is None:
-            reason = f"{len(Z)} knots leave a share of {share:.3f} of the posterior variance unexplained"
-            if share >= self.share:
-                reason += f", above the {self.share:g} wanted"
-                reason += "" if short else ", but no row brings more than rounding"
-        if short:
-            reason += (
-                f"; the limit of {self._cap(problem)} knots was reached and more are needed: raise `max_knots`"
-                + (", or use approximation='full'" if len(problem.rows) <= 2500 else "")
-            )
-        trace.stop_reason = reason
+        trace.stop_reason = reason = reason + said_of_copies(problem, theta)
         trace.add("final", len(Z), evidence.value, share=share, theta=theta, note="all rows")
-        norm = float(np.abs(evidence.gradient[problem.free]).max(initial=0.0))
-        result = OptimizeResult(evidence.value, theta, len(trace), norm, True, reason, np.array([evidence.value]))
-        return Selection(theta, Z, jitter, result, reason, trace=trace)
+        norm = projected_norm(theta[free], evidence.gradient[free], problem.table.theta_bounds[free])
+        result = replace(
+            stage.result,
+            value=evidence.value,
+            parameters=theta,
+            gradient_norm=np.nan if problem.optimizer is None else norm,
+        )
+        return Selection(theta, Z, jitter, result, reason, stage.failed_restarts, trace)
 
 
 def _value(stage: Stage) -> float:
@@ -341,12 +277,3 @@ def _subset(problem: Problem, n_rows: int, rng: np.random.Generator) -> Problem:
         return problem
     chosen = np.sort(rng.choice(len(problem.rows), n_rows, replace=False))
     return replace(problem, rows=problem.rows[chosen], memory={})
-
-
-def _first_precisions(problem: Problem, theta: np.ndarray) -> np.ndarray:
-    """Site precisions before any posterior is known: those at the prior mean."""
-    model, rows = problem.model.with_theta(theta), problem.rows
-    if rows.noise_variance is not None:
-        return 1.0 / rows.noise_variance
-    f = np.full(len(rows), model.mean.offset)
-    return np.maximum(model.likelihood.fisher(rows.y, f, rows.sizes), 1e-12)

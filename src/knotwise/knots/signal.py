@@ -8,12 +8,12 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.knots.initial import kmeans
-from knotwise.knots.problem import Problem
-from knotwise.knots.start import rows_at_random, starting_theta
+from knotwise.knots.problem import Problem, Stage
+from knotwise.knots.start import rows_at_random, starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["Signal", "find_signal"]
+__all__ = ["WEAK_KNOTS", "Signal", "find_signal", "without_inputs"]
 
 REFINE_ROWS = 300
 WEAK_KNOTS = 30
@@ -64,7 +64,7 @@ def _gain(
     """Fit some rows, exactly or through a few knots, and compare with the model without inputs."""
     subset = replace(
         problem,
-        rows=problem.rows[rows] if n_knots else problem.rows[rows].once,
+        rows=problem.rows[rows] if n_knots else subset_rows(problem, rows),
         model=problem.model.with_power(1.0),
         optimizer=LBFGS(max_iterations=40, value_tolerance=1e-6, gradient_tolerance=1e-2),
         full=n_knots == 0,
@@ -74,14 +74,19 @@ def _gain(
     X = subset.rows.X
     Z = kmeans(X, subset.rows.y, n_knots, rng) if n_knots else np.empty((0, X.shape[1]))
     stage = subset.optimize(start, Z, rng)
-    table = subset.table
+    return stage.theta, stage.result.value - without_inputs(subset, stage.theta, Z, rng).result.value
+
+
+def without_inputs(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> Stage:
+    """Fit what is left of a model whose function is flat: its mean and its noise."""
+    table, p = problem.table, problem.model.sizes[0]
     variances = np.array([name.split("[")[0].endswith("variance") for name in table.names])
-    variances[subset.model.sizes[0] :] = False  # the kernel's only
-    flat = np.where(variances, table.theta_bounds[:, 0], stage.theta)
+    variances[p:] = False  # the kernel's only
+    flat = np.where(variances, table.theta_bounds[:, 0], theta)
     kernel_held = table.fixed.copy()
-    kernel_held[: subset.model.sizes[0]] = True
-    null = replace(subset, table=replace(table.with_theta(flat), fixed=kernel_held), memory={})
-    return stage.theta, stage.result.value - null.optimize(flat, Z, rng).result.value
+    kernel_held[:p] = True
+    null = replace(problem, table=replace(table.with_theta(flat), fixed=kernel_held), memory={})
+    return null.optimize(flat, Z, rng)
 
 
 def _weaker(problem: Problem) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 With few knots the evidence has a degenerate optimum (everything is noise), so the start decides. An exact GP
 on a subset has no such trap, and two starts of its own tell short from long length-scales. Rows of the subset count
-once each: copies of a target would tell it that there is no noise.
+once each, where copies of a target would tell it that there is no noise; counts and labels repeat themselves anyway.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from knotwise.evidence import Rows
 from knotwise.knots.problem import Problem
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["rows_at_random", "starting_theta"]
+__all__ = ["rows_at_random", "starting_theta", "subset_rows"]
 
 SUBSET_ROWS = 150
 MIN_ROWS = 10
@@ -32,7 +32,7 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     chosen = rows_at_random(problem.rows, SUBSET_ROWS, rng)
     subset = replace(
         problem,
-        rows=problem.rows[chosen].once,
+        rows=subset_rows(problem, chosen),
         optimizer=LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2),
         full=True,
         n_restarts=0,
@@ -49,6 +49,12 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
         if stage.result.value > best_value:
             best, best_value = stage.theta, stage.result.value
     return np.where(open_, best, start)
+
+
+def subset_rows(problem: Problem, chosen: np.ndarray) -> Rows:
+    """Some rows, as an exact GP on them should see them."""
+    rows = problem.rows[chosen]
+    return rows if problem.model.likelihood.discrete else rows.once
 
 
 def rows_at_random(rows: Rows, n_rows: int, rng: np.random.Generator) -> np.ndarray:

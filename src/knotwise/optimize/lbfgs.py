@@ -48,7 +48,7 @@ class LBFGS(OptimizerSettings):
         trials = Trials(objective)
         start = np.clip(start, bounds[:, 0], bounds[:, 1])
         first = trials(start)
-        if first is None or len(start) == 0:
+        if first is None or (bounds[:, 0] == bounds[:, 1]).all():
             return trials.result(bounds, True, "nothing to optimise")
         iterate = first[0]
 
