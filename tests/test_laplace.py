@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPRegressor, means
 from knotwise import likelihoods as lik
-from knotwise.evidence import Jitter, Model, Rows, full_evidence, laplace, newton, sparse_evidence
+from knotwise.evidence import Jitter, Model, Rows, full_evidence, full_laplace, laplace, newton, sparse_evidence
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
@@ -655,3 +655,27 @@ def test_the_full_gp_is_scikit_learns_classifier():
     assert_allclose(latent.variance, variance, rtol=1e-6)
     # theirs approximates the logistic function by a sum of error functions
     assert_allclose(ours.predict(X_new), theirs.predict_proba(X_new)[:, 1], atol=1e-3)
+
+
+def test_the_exact_gp_comes_back_from_a_start_whose_counts_are_beyond_all_digits(monkeypatch):
+    """At f = 64 a step of -1 is what is left of numbers of 1e25; x - R P x has lost it."""
+    problem = case(lik.Poisson(), nugget=Nugget(0.2), n=30)
+    expected = full_evidence(problem.model, problem.rows)
+    start = np.zeros(30)
+    start[3] = 64.0 / (problem.model.kernel.diag(problem.rows.X[3:4])[0] + 0.2)
+    accepted = recorded_search(monkeypatch, full_laplace, "FullSearch")
+    monkeypatch.setattr(lik.Poisson, "log_concave", False)  # so that the search keeps this start
+    found = full_evidence(problem.model, problem.rows, start=start)
+    assert found.converged and accepted[0] < -1e20
+    assert_allclose(found.value, expected.value, rtol=1e-10)
+    assert_allclose(found.gradient, expected.gradient, rtol=1e-6, atol=1e-8)
+
+
+def test_the_exact_gp_of_log_concave_data_starts_where_the_posterior_is_higher(monkeypatch):
+    problem = case(lik.Poisson(), nugget=Nugget(0.2), n=30)
+    accepted = recorded_search(monkeypatch, full_laplace, "FullSearch")
+    full_evidence(problem.model, problem.rows)
+    cold = accepted.copy()
+    accepted.clear()
+    full_evidence(problem.model, problem.rows, start=np.full(30, 9.0))
+    assert accepted == cold

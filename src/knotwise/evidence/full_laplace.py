@@ -28,8 +28,12 @@ class FullSearch:
     def __init__(self, model: Model, rows: Rows, P: np.ndarray, start: np.ndarray | None) -> None:
         self.model, self.rows, self.P = model, rows, P
         self.log_concave = model.likelihood.log_concave
-        self.a = np.zeros(len(rows)) if start is None else start
-        self.latent = P @ self.a
+        self.a = self.latent = np.zeros(len(rows))
+        if start is not None:
+            latent = P @ start
+            # a log-concave posterior has one mode, and the prior mean may be nearer to it
+            if not self.log_concave or self._psi(start, latent) > self._psi(self.a, self.latent):
+                self.a, self.latent = start, latent
         self.step_a = self.step_latent = np.zeros(len(rows))
         self.slack = np.zeros(len(rows))
         self.accepted = self.converged = False
@@ -42,9 +46,12 @@ class FullSearch:
         self.tried_derivatives = likelihood.derivatives(y, f, size)
         W = -self.tried_derivatives.second if true_curvature else likelihood.step_curvature(y, f, size)
         self.tried_W = self.rows.weigh(W)
-        log_density = self.rows.total(likelihood.log_density(y, f, size))
-        self.tried_psi = log_density - 0.5 * float(self.tried_a @ self.tried_latent)
+        self.tried_psi = self._psi(self.tried_a, self.tried_latent)
         return self.tried_psi, float(self.slack @ self.step_latent)
+
+    def _psi(self, a: np.ndarray, latent: np.ndarray) -> float:
+        rows, f = self.rows, self.model.mean.offset + latent
+        return rows.total(self.model.likelihood.log_density(rows.y, f, rows.sizes)) - 0.5 * float(a @ latent)
 
     def accept(self) -> None:
         self.a, self.latent, self.psi = self.tried_a, self.tried_latent, self.tried_psi
@@ -55,8 +62,7 @@ class FullSearch:
         self.accepted = True
 
     def aim(self) -> None:
-        # b - R P b - a, without the cancellation of its large terms                                     (L17)
-        self.step_a = self.slack - self.precision().apply(self.P @ self.slack)
+        self.step_a = self.precision().left_over(self.P, self.slack)  # b - R P b - a                   (L17)
         self.step_latent = self.P @ self.step_a
 
     def aim_off_saddle(self) -> bool:
@@ -71,9 +77,7 @@ class FullSearch:
         """R at the current point."""
         if self._precision is None:
             positive = self.log_concave or bool((self.W >= 0).all())
-            self._precision = (
-                RootPrecision.of(self.P, np.maximum(self.W, 0.0)) if positive else SignedPrecision.of(self.P, self.W)
-            )
+            self._precision = (RootPrecision if positive else SignedPrecision).of(self.P, self.W)
         return self._precision
 
 
@@ -94,7 +98,7 @@ def full_laplace_evidence(
     W_bar = -0.5 * (P.diagonal() - precision.explained(P))  # half the posterior variance of f
     W_bar += copies.W_bar
     moved = -rows.weigh(search.derivatives.third) * W_bar
-    t = moved - precision.apply(P @ moved)
+    t = precision.left_over(P, moved)
     P_bar = np.multiply.outer(a + t, 0.5 * a)
     P_bar += np.multiply.outer(a, 0.5 * t)
     R = precision.matrix()

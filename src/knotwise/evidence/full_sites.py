@@ -23,6 +23,9 @@ from knotwise.numerics.linalg import (
 __all__ = ["FullState", "Precision", "RootPrecision", "SignedPrecision", "prior_covariance", "rising_direction"]
 
 
+LEAST_PRECISION = 1e-200  # one can divide by its root
+
+
 def prior_covariance(model: Model, rows: Rows) -> tuple[np.ndarray, Pullback]:
     """P, the prior covariance of the latent values (with nugget and mean basis), and the kernel's pullback.
 
@@ -49,6 +52,10 @@ class Precision(Protocol):
         """R x."""
         ...
 
+    def left_over(self, P: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """(I + W P)^-1 x = x - R P x."""
+        ...
+
     def matrix(self) -> np.ndarray:
         """R."""
         ...
@@ -71,7 +78,7 @@ class RootPrecision:
 
     @staticmethod
     def of(P: np.ndarray, W: np.ndarray) -> RootPrecision:
-        root = np.sqrt(W)
+        root = np.sqrt(np.maximum(W, LEAST_PRECISION))
         B = P * root[:, None]
         B *= root
         B.flat[:: len(B) + 1] += 1.0
@@ -91,6 +98,12 @@ class RootPrecision:
         if self.scale is None:
             return solve_factored(self.L, x)
         return self.scale * solve_factored(self.L, self.scale * x)
+
+    def left_over(self, P: np.ndarray, x: np.ndarray) -> np.ndarray:
+        if self.scale is None:
+            return x - self.apply(P @ x)
+        # S (L L')^-1 S^-1: x - R P x would lose all digits of a row whose precision is huge          (L17)
+        return self.scale * solve_factored(self.L, x / self.scale)
 
     def matrix(self) -> np.ndarray:
         return self.root.T @ self.root
@@ -123,6 +136,9 @@ class SignedPrecision:
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         return self.R @ x
+
+    def left_over(self, P: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return x - self.R @ (P @ x)
 
     def matrix(self) -> np.ndarray:
         return self.R.copy()

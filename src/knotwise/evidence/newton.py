@@ -57,7 +57,8 @@ Search = TypeVar("Search", bound="ModeSearch")
 def search_mode(begin: Callable[[np.ndarray | None], Search], start: np.ndarray | None) -> tuple[Search, bool]:
     """Search for the mode from `start` and, where that leads nowhere, from the prior mean."""
     for first in [start, None] if start is not None else [None]:
-        search = begin(first)
+        with far_off():
+            search = begin(first)
         try:
             if find_mode(search) or first is None:
                 break
@@ -69,6 +70,11 @@ def search_mode(begin: Callable[[np.ndarray | None], Search], start: np.ndarray 
     return search, search.converged
 
 
+def far_off() -> np.errstate:
+    """Around trials, which may be far off: their psi tells, and no warning is needed."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
 def find_mode(search: ModeSearch) -> bool:
     """Climb to the mode; return whether it was reached. psi never falls by more than rounding.
 
@@ -76,7 +82,7 @@ def find_mode(search: ModeSearch) -> bool:
     the point where the search ends is always left with the true curvature. Steps of positive curvature may end at a
     saddle, which the search leaves along a direction that rises.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a trial may be far off: psi tells
+    with far_off():
         search.converged = _climb(search)
         if not search.log_concave and search.accepted:
             _leave_saddles(search)
