@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from knotwise import GPRegressor, means
 from knotwise import likelihoods as lik
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, full_laplace, laplace, newton, sparse_evidence
+from knotwise.evidence.full_sites import RootPrecision
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
@@ -679,3 +682,16 @@ def test_the_exact_gp_of_log_concave_data_starts_where_the_posterior_is_higher(m
     accepted.clear()
     full_evidence(problem.model, problem.rows, start=np.full(30, 9.0))
     assert accepted == cold
+
+
+def test_what_is_left_over_keeps_its_digits_beside_a_huge_precision():
+    """(I + W P)^-1 x against elimination in exact fractions; as x - R P x its first entry is rounding only."""
+    P = np.array([[2.0, 0.5, 0.25], [0.5, 1.5, 0.75], [0.25, 0.75, 1.0]])
+    W, x = np.array([2.0**84, 1.0, 0.0]), np.array([-(2.0**84), 0.5, 0.25])
+    exact = [[Fraction(value) for value in row] for row in np.column_stack([np.eye(3) + W[:, None] * P, x])]
+    for i, j in product(range(3), range(3)):
+        if i != j:
+            factor = exact[j][i] / exact[i][i]
+            exact[j] = [b - factor * a for a, b in zip(exact[i], exact[j], strict=True)]
+    expected = [float(row[3] / row[i]) for i, row in enumerate(exact)]
+    assert_allclose(RootPrecision.of(P, W).left_over(P, x), expected, rtol=1e-12)
