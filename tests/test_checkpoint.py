@@ -538,10 +538,12 @@ def killed_again_and_again(case, kills, folder, rng):
     while done < kills:
         child = Child(case, folder / "state", folder / "killed.npz")
         child.wait_until_ready()
+        began = time.monotonic()
         if child.killed_after(float(rng.uniform(0.05, 0.6)) * seconds):
             done += 1
         else:
             assert child.result()[0] == expected
+            seconds = time.monotonic() - began  # the machine is quicker than it was
     kept = [step for step in states(folder / "state") if step.stem != "start"]
     found, made = Child(case, folder / "state", folder / "killed.npz").result()
     assert found == expected
