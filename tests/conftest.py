@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 from knotwise import kernels as k
 from knotwise import means
 from knotwise.evidence import Jitter, Model, Rows
 from knotwise.likelihoods import Gaussian
-from knotwise.numerics.blocks import single_threaded_blas
 from reliability import write_page
 
 # Everyday draws are always the same, and a busy machine is no failure. For a search, with draws that are new each time:
@@ -60,7 +60,7 @@ class Toy:
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread():
     """As in a fit; on matrices as small as these, further threads only wait for each other."""
-    with single_threaded_blas():
+    with threadpool_limits(1, user_api="blas"):
         yield
 
 

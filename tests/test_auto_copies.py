@@ -50,11 +50,12 @@ def test_copies_of_noise_are_no_worse_than_noise_and_said_where_they_count_as_me
         assert f"{n} of {n} different rows count more than once" in gp.stop_reason_
         assert gp.stop_reason_ in str(gp.summary())
         assert "duplicated rows" in gp.diagnose().finding("bounds").advice
-        # at these parameters it is what the exact GP says, up to what a jitter costs without noise; how much that is
-        # depends on the rounding of the machine's BLAS (up to 0.37 nats per row were seen)
+        # at these parameters it is what the exact GP says, up to what the jitter costs without noise: VFE charges each
+        # row half of the residual variance that the jitter leaves, over the noise
         held = {"kernel": gp.kernel_, "likelihood": gp.likelihood_, "mean": gp.mean_.offset, "optimizer": None}
         exact = GPRegressor(approximation="full", **held).fit(X, y)
-        assert exact.log_evidence_ - 0.5 * len(y) < gp.log_evidence_ <= exact.log_evidence_ + 1e-6
+        cost = 0.5 * len(y) * gp.jitter_ * gp.kernel_.variance / gp.likelihood_.noise_variance
+        assert exact.log_evidence_ - 2 * cost - 1e-3 < gp.log_evidence_ <= exact.log_evidence_ + 1e-6
 
 
 @pytest.mark.parametrize(("n", "copies", "d", "seed"), [(200, 5, 1, 1), (200, 5, 1, 2), (300, 2, 5, 0)])
@@ -129,12 +130,12 @@ def test_parameters_are_fitted_to_too_few_knots_only_where_no_inputs_would_do_be
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 2))
     smooth = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1])
-    for noise, refitted in [(0.0, True), (0.3, False)]:
+    for noise, limit, refitted in [(0.0, 10, True), (0.0, 15, False), (0.3, 15, False)]:
         y = smooth + noise * rng.normal(size=300)
-        gp = GPRegressor(knots=Auto(max_knots=15), random_state=0).fit(X, y)
+        gp = GPRegressor(knots=Auto(max_knots=limit), random_state=0).fit(X, y)
         actions = [step.action for step in gp.trace_]
-        assert ("refit" in actions) == refitted == ("parameters were fitted to 15 knots" in gp.stop_reason_)
-        assert "limit of 15 knots" in gp.stop_reason_
+        assert ("refit" in actions) == refitted == (f"parameters were fitted to {limit} knots" in gp.stop_reason_)
+        assert f"limit of {limit} knots" in gp.stop_reason_
         last = gp.trace_[len(gp.trace_) - 1]
         chosen = gp._fit.selection
         left = gp._fit.problem.scores(chosen.theta, chosen.Z, chosen.jitter).share

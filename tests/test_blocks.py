@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from knotwise import GPRegressor
 from knotwise.numerics import blocks
 from knotwise.numerics.blocks import (
     Serial,
@@ -153,3 +155,38 @@ def test_blas_has_one_thread_inside_and_what_it_had_outside():
         with executor_for(2):
             assert blas_threads() == {1}
         assert blas_threads() == before
+
+
+def test_blas_has_what_it_had_when_overlapping_users_have_left_in_any_order():
+    for leaves_first in (0, 1):
+        with threadpool_limits(2, user_api="blas"):
+            before = blas_threads()
+            users = [single_threaded_blas(), single_threaded_blas()]
+            for user in users:
+                user.__enter__()
+            users.pop(leaves_first).__exit__(None, None, None)
+            assert blas_threads() == {1}
+            users.pop().__exit__(None, None, None)
+            assert blas_threads() == before
+
+
+@pytest.mark.failure(46)
+def test_fits_and_predictions_in_threads_give_the_same_bits_and_leave_blas_as_it_was():
+    """Case 46: fits and predictions in threads."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(size=(700, 2))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=700)
+
+    def fit_and_predict(likelihood):
+        gp = GPRegressor(knots=10, likelihood=likelihood, random_state=0, progress=False).fit(X, y - y.min() + 1)
+        return np.array([*gp.predict(X, return_std=True), *gp.predict_interval(X).T])
+
+    likelihoods = ["gaussian", "lognormal", "gaussian", "lognormal"]
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        expected = [fit_and_predict(name) for name in likelihoods[:2]]
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(fit_and_predict, likelihoods))
+        assert blas_threads() == before
+    for one, other in zip(found, expected + expected, strict=True):
+        assert_array_equal(one, other)

@@ -113,7 +113,7 @@ def test_places_are_in_the_users_units_by_the_names_of_columns():
     [({"lengthscale": (5.0, 9.0)}, "lower bound, 5"), ({"lengthscale": (0.001, 0.01)}, "upper bound, 0.01")],
 )
 def test_a_parameter_at_a_bound_is_named_with_the_bound(wiggles, bounds, said):
-    found = fit(*wiggles, knots=20, bounds=bounds).diagnose()
+    found = fit(*wiggles, approximation="full", bounds=bounds).diagnose()
     assert "lengthscale" in found.at_bound
     assert f"lengthscale is at its {said}" in found.finding("bounds").text
     assert "bounds=" in found.finding("bounds").advice

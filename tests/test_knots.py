@@ -292,8 +292,9 @@ def test_a_function_that_places_knots_sees_inputs_in_the_units_of_its_answer(rng
         return X[:n_knots]
 
     gp = GPRegressor(knots=Fixed(first, 5), random_state=0).fit(X, wavy(X / 1e3, rng))
+    X = np.sort(X, axis=0)  # as every fit sees its rows
     assert_allclose(gp.knots_, X[:5], rtol=1e-12)
-    assert_allclose(seen["X"], (X - X.mean()) / X.std(), rtol=1e-12)
+    assert_allclose(seen["X"], (X - X.mean()) / X.std(), rtol=1e-12, atol=1e-12)
 
 
 def test_as_many_knots_as_rows_give_the_exact_gp(rng):

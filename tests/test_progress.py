@@ -142,7 +142,7 @@ def test_a_fit_in_a_terminal_shows_its_state_and_leaves_a_clean_line(terminal, m
     gp = GPRegressor(random_state=0).fit(*data)
     written = terminal.getvalue()
     assert re.search(r"knotwise (\d+ min )?\d+ s \| ", written)
-    for word in (" | after parameters", " | after move", " knots", "log evidence", "share 0."):
+    for word in (" | after signal", " | after move", " knots", "log evidence", "share 0."):
         assert word in written
     assert f"{gp.trace_[-1].n_knots} knots" in written
     assert terminal.shown == ""

@@ -36,7 +36,7 @@ def assemble(
     """Make the problem of a fit, in the engine's units, the scaling that leads back, and the numbers of its rows.
 
     `options` is an estimator; every parameter that it leaves open starts at the scale of the data. The rows are those
-    of the data, each once (see `Observations.merged`); their numbers are None where they are the user's.
+    of the data, sorted and each once (see `Observations.merged`).
     """
     power, full = power_from(options.approximation)
     likelihood = likelihood_from(options.likelihood)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -27,7 +30,17 @@ from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_la
 if TYPE_CHECKING:
     from knotwise.estimators.diagnose import Diagnosis
 
-__all__ = ["LatentGP"]
+__all__ = ["LatentGP", "changed_only_by_success"]
+
+E = TypeVar("E", bound=BaseEstimator)
+
+
+@contextmanager
+def changed_only_by_success(estimator: E) -> Iterator[E]:
+    """Yield a copy to fit; the estimator becomes it when the block ends well, and stays as it was when it raises."""
+    new = copy(estimator)
+    yield new
+    estimator.__dict__ = new.__dict__
 
 
 class LatentGP(BaseEstimator):

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.base import changed_only_by_success
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import Summary
@@ -113,6 +114,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
         without it.
         """
+        with changed_only_by_success(self) as new:
+            new._fit_classes(X, y, sample_weight)
+        return self
+
+    def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
         refuse_text(X)
         X_given = X
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
@@ -145,7 +151,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             oversight.finish()
         self.models_ = models
         self._publish()
-        return self
 
     def _publish(self) -> None:
         """Set the public attributes from those of the models."""

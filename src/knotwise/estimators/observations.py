@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["Observations"]
+__all__ = ["Observations", "sorted_order"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Observations:
     """Checked data in the user's units, [N] each but X [N, D]; None where the data say nothing.
 
     `weights` say how often each row counts; `numbers` which row of the user's data it is, or the first of equal ones,
-    and are None where all rows are there, in order.
+    and are None where the rows are the user's.
     """
 
     X: np.ndarray
@@ -37,27 +38,19 @@ class Observations:
         return Observations(self.X[numbers], self.y[numbers], part(self.noise), part(self.size), weights, old)
 
     def merged(self) -> Observations:
-        """The same data with each row once: equal rows add their weights, and rows of weight 0 are gone.
+        """The same data sorted by value, with each row once: equal rows add their weights, rows of weight 0 are gone.
 
-        A fit sees nothing else, so a row of weight 2 and the row twice are the same fit to the bit, whatever is drawn
-        at random. For that, rows are sorted by their values; where each counts once they stay in the user's order.
-        Costs O(N log N).
+        A fit sees nothing else. So the order of the rows never matters, and a row of weight 2 and the row twice are
+        the same fit to the bit, whatever is drawn at random. Costs O(N log N).
         """
         data = self._without_zeros()
+        keys = [*data.X.T, data.y, *(key for key in (data.noise, data.size) if key is not None)]
         weights = np.ones(len(data)) if data.weights is None else data.weights
-        keys = [data.y, *data.X.T, *(key for key in (data.noise, data.size) if key is not None)]
-        if data.weights is None and any(len(np.unique(key)) == len(key) for key in keys):
-            return data  # a column without equal values has none in the rows
-        order = np.lexsort(keys)
-        new = np.zeros(len(order), bool)
-        new[0] = True
-        for key in keys:
-            new[1:] |= key[order[1:]] != key[order[:-1]]
+        order = sorted_order([*keys, weights])
+        new = np.ones(len(order), bool)
+        new[1:] = ~_equal_to_the_next(keys, order)
         weights = np.add.reduceat(weights[order], np.flatnonzero(new))
-        order = order[new]
-        if (weights != 1.0).any():
-            return data.take(order, weights)
-        return data.take(np.sort(order), None) if len(order) < len(data) else replace(data, weights=None)
+        return data.take(order[new], weights if (weights != 1.0).any() else None)
 
     def _without_zeros(self) -> Observations:
         if self.weights is None or (self.weights == 1.0).all():
@@ -66,3 +59,25 @@ class Observations:
         if len(kept) == len(self):
             return self
         return self.take(kept, self.weights[kept])._without_zeros()
+
+
+def sorted_order(keys: Sequence[np.ndarray]) -> np.ndarray:
+    """The order of rows by the first key [N], then the second and so on: that of `np.lexsort(keys[::-1])`.
+
+    Later keys are looked at only where the first ones tie: one sort of the rows in most data.
+    """
+    order = np.argsort(keys[0], kind="stable")
+    ties = _equal_to_the_next(keys[:1], order)
+    tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
+    if len(tied) and len(keys) > 1:
+        rows = order[tied]  # sorted by the first key, so each group of ties keeps its places
+        order[tied] = rows[np.lexsort([key[rows] for key in reversed(keys)])]
+    return order
+
+
+def _equal_to_the_next(keys: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
+    """Whether each row in order has the same keys as the one after it, [N - 1]."""
+    equal = np.ones(len(order) - 1, bool)
+    for key in keys:
+        equal &= key[order[1:]] == key[order[:-1]]
+    return equal

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.estimators.base import LatentGP
+from knotwise.estimators.base import LatentGP, changed_only_by_success
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
 from knotwise.estimators.validation import check_data, check_noise_variance, check_size, check_weights
@@ -153,11 +153,12 @@ class GPRegressor(RegressorMixin, LatentGP):
         `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
         row, `noise_variance` the known noise of each row of Gaussian data.
         """
-        X, y = check_data(self, X, y)
-        likelihood = likelihood_from(self.likelihood)
-        size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
-        noise = self._known_noise(likelihood, noise_variance, len(X))
-        self._fit_latent(Observations(X, y, noise, size, check_weights(sample_weight, len(X))))
+        with changed_only_by_success(self) as new:
+            X, y = check_data(new, X, y)
+            likelihood = likelihood_from(self.likelihood)
+            size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
+            noise = self._known_noise(likelihood, noise_variance, len(X))
+            new._fit_latent(Observations(X, y, noise, size, check_weights(sample_weight, len(X))))
         return self
 
     def __sklearn_tags__(self) -> Any:

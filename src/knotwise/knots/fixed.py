@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.knots.copies import said_of_copies
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem, Selection
-from knotwise.knots.start import starting_theta
+from knotwise.knots.start import starting_theta, with_its_nugget
 
 __all__ = ["Fixed", "select_exact"]
 
@@ -43,5 +43,6 @@ class Fixed:
 def select_exact(problem: Problem, rng: np.random.Generator) -> Selection:
     """Fit the exact GP, which has no knots to select."""
     stage = problem.optimize(starting_theta(problem, rng), np.empty((0, problem.rows.X.shape[1])), rng)
+    stage = with_its_nugget(problem, stage, rng)
     reason = f"exact GP; {stage.result.reason}{said_of_copies(problem, stage.theta)}"
     return Selection(stage.theta, stage.Z, None, stage.result, reason, stage.failed_restarts)

@@ -9,6 +9,7 @@ import numpy as np
 from knotwise.evidence.scores import RowScores
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Stage
+from knotwise.knots.start import with_its_nugget
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import OptimizeResult
 from knotwise.optimize.lbfgs import LBFGS
@@ -54,7 +55,7 @@ def settle(problem: Problem, theta: np.ndarray, cap: int, rng: np.random.Generat
         stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
         failed += stage.failed_restarts
         if round_ == 0:
-            stage = _other_mode(quick, stage, rng)
+            stage = with_its_nugget(quick, stage, rng)
         scores = fic.scores(stage.theta, Z, fic.choose_jitter(stage.theta, Z))
         moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
         theta, W = stage.theta, np.maximum(scores.W, 1e-12)
@@ -83,15 +84,6 @@ def _for_stage(problem: Problem, own: LBFGS) -> Problem:
     asked = problem.optimizer
     default = type(asked) is LBFGS and vars(asked) == vars(LBFGS())
     return replace(problem, optimizer=own) if default else problem
-
-
-def _other_mode(problem: Problem, stage: Stage, rng: np.random.Generator) -> Stage:
-    """Start again where a nugget has vanished: on the log scale it cannot come back by itself."""
-    nugget = np.array([name == "nugget" for name in problem.table.names]) & problem.free
-    if not nugget.any() or (stage.theta[nugget] > problem.table.theta[nugget] - np.log(10)).all():
-        return stage
-    other = problem.optimize(np.where(nugget, problem.table.theta, stage.theta), stage.Z, rng)
-    return other if other.result.value > stage.result.value else stage
 
 
 def _record(trace: KnotTrace, stage: Stage, problem: Problem, scores: RowScores, note: str) -> None:

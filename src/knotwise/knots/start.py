@@ -13,10 +13,10 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
-from knotwise.knots.problem import Problem
+from knotwise.knots.problem import Problem, Stage
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["rows_at_random", "starting_theta", "subset_rows"]
+__all__ = ["rows_at_random", "starting_theta", "subset_rows", "with_its_nugget"]
 
 SUBSET_ROWS = 150
 MIN_ROWS = 10
@@ -49,6 +49,15 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
         if stage.result.value > best_value:
             best, best_value = stage.theta, stage.result.value
     return np.where(open_, best, start)
+
+
+def with_its_nugget(problem: Problem, stage: Stage, rng: np.random.Generator) -> Stage:
+    """The better of two fits where a nugget has vanished, which on the log scale cannot come back by itself."""
+    nugget = np.array([name == "nugget" for name in problem.table.names]) & problem.free
+    if not nugget.any() or (stage.theta[nugget] > problem.table.theta[nugget] - np.log(10)).all():
+        return stage
+    other = problem.optimize(np.where(nugget, problem.table.theta, stage.theta), stage.Z, rng)
+    return other if other.result.value > stage.result.value else stage
 
 
 def subset_rows(problem: Problem, chosen: np.ndarray) -> Rows:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib import import_module
+from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 __all__ = [
     "Executor",
@@ -117,9 +118,48 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def single_threaded_blas() -> Any:
+class _BlasLimit:
+    """BLAS on one thread for as long as anybody asks for it, in whichever thread and order they come and go.
+
+    The limit belongs to the process. Were each caller to put back what it found, the one that leaves last could put
+    back the limit of another, for good; so callers are counted, and the last one puts back what the first one found.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.count = 0
+        self.limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.count == 0:
+                _let_any_thread_set_limits()
+                self.limiter = _controller().limit(limits=1, user_api="blas")
+            self.count += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self.lock:
+            self.count -= 1
+            if self.count == 0:
+                _let_any_thread_set_limits()
+                self.limiter.restore_original_limits()
+                self.limiter = None
+                _let_any_thread_set_limits()
+
+
+def _let_any_thread_set_limits() -> None:
+    """Tell threadpoolctl, which from 3.7 on ignores all threads but the first that set a limit, to forget that one."""
+    forget = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if forget is not None:
+        forget(force=True)
+
+
+_blas_limit = _BlasLimit()
+
+
+def single_threaded_blas() -> AbstractContextManager[None]:
     """Limit BLAS to one thread while the returned context lives: parallel work is over row blocks."""
-    return _controller().limit(limits=1, user_api="blas")
+    return _blas_limit
 
 
 def rows_per_block(n_knots: int, n_rows: int) -> int:
