@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from knotwise.errors import FitWarning, InvalidInputError, unknown_option
+from knotwise.errors import InvalidInputError, unknown_option, warn
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
@@ -152,11 +151,9 @@ def parameter_table(
     outside = ~hold & ((values < lower) | (values > upper)) & (not keep)
     if outside.any():
         which = ", ".join(name for name, out in zip(names, outside, strict=True) if out)
-        warnings.warn(
+        warn(
             f"The start of {which} lies beyond the bounds taken from the data and was moved to them. "
             "Give `bounds` if it is meant, or name it in `fixed`.",
-            FitWarning,
-            stacklevel=6,
         )
         values = np.where(outside, np.clip(values, lower, upper), values)
     return ParameterTable(names, transforms, values, np.minimum(lower, values), np.maximum(upper, values), hold)
