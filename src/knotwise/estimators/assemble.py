@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, warn
+from knotwise.estimators.noise import known_noise
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import kernel_from, likelihood_from, nugget_from, parameter_table, power_from
 from knotwise.estimators.scaling import Scaling
@@ -60,7 +61,7 @@ def assemble(
             nugget_from(options.nugget, likelihood),
         )
     )
-    noise = None if data.noise is None else data.noise / scaling.y_scale**2
+    noise = known_noise(data, scaling.y_scale, variance, full=full)
     level = _constant_start(asked.likelihood, y, 1.0 if size is None else size, weights)
     typical_noise = None if noise is None else float(np.average(noise, weights=weights))
     model = Model(
