@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from knotwise import GPRegressor
-from knotwise.errors import FitWarning
+from knotwise import GPClassifier, GPRegressor
+from knotwise.errors import FitWarning, InvalidInputError
 
 N = 60
 
@@ -60,3 +60,47 @@ def test_noise_above_the_floor_and_the_exact_gp_are_left_alone(wave):
         GPRegressor(random_state=0).fit(*wave, noise_variance=noise_with(2e-8))
         gp = GPRegressor(approximation="full").fit(*wave, noise_variance=noise_with(1e-14))
     assert_allclose(gp.predict(wave[0][7:8]), wave[1][7], atol=1e-6)
+
+
+# -- weights ---------------------------------------------------------------------------------------
+
+
+def weights_with(value, rows=(7,)):
+    weights = np.ones(N)
+    weights[list(rows)] = value
+    return weights
+
+
+@pytest.mark.parametrize("weight", [1.1e9, 1e16, 1e300])
+@pytest.mark.parametrize("options", [{}, {"approximation": "full"}, {"likelihood": "poisson"}], ids=str)
+def test_a_weight_that_no_digits_can_follow_is_refused_with_its_row(options, weight, wave):
+    X, y = wave
+    y = np.round(np.exp(y)) if "likelihood" in options else y
+    with pytest.raises(InvalidInputError, match=r"is .* in row 7 and 1 more row, .* 1e\+09 times.*mean") as caught:
+        GPRegressor(**options).fit(X, y, sample_weight=weights_with(weight, rows=(7, 11)))
+    assert caught.value.rows.tolist() == [7, 11]
+    with pytest.raises(InvalidInputError, match="in row 7, "):
+        GPClassifier().fit(X, y > 1, sample_weight=weights_with(weight))
+
+
+def test_at_the_largest_weight_the_bound_is_still_below_the_evidence(wave):
+    """At 1e10 rounding lifts the bound above the evidence of the exact GP, at 1e12 a thousandfold."""
+    parameters = {"random_state": 0, "approximation": "vfe"}
+    weights = weights_with(1e9)
+    sparse = GPRegressor(**parameters).fit(*wave, sample_weight=weights)
+    exact = GPRegressor(approximation="full").fit(*wave, sample_weight=weights)
+    assert 0 < sparse.log_evidence_ < exact.log_evidence_
+
+
+@pytest.mark.parametrize("tiny", [1e-101, 1e-300, 5e-324])
+@pytest.mark.parametrize("approximation", ["vfe", "full"])
+def test_a_row_of_a_tiny_weight_is_not_there(approximation, tiny, wave):
+    gp = GPRegressor(approximation=approximation, random_state=0)
+    without = gp.fit(*wave, sample_weight=weights_with(0.0)).predict(wave[0], return_std=True)
+    assert_allclose(gp.fit(*wave, sample_weight=weights_with(tiny)).predict(wave[0], return_std=True), without, rtol=0)
+
+
+@pytest.mark.parametrize("tiny", [0.0, 1e-300])
+def test_weights_that_are_all_tiny_leave_nothing_to_fit(tiny, wave):
+    with pytest.raises(InvalidInputError, match="nothing to fit"):
+        GPRegressor().fit(*wave, sample_weight=np.full(N, tiny))

@@ -28,8 +28,8 @@ def known_noise(data: Observations, y_scale: float, variance: float, *, full: bo
     first = low[np.argmin(numbers)]  # rows that were merged are not in the user's order
     more = f" and in {len(low) - 1} more row{'s' if len(low) > 2 else ''}" if len(low) > 1 else ""
     warn(
-        f"The known noise variance is {data.noise[first]:.1g} in row {numbers.min()}{more}, too small for a fit through "
-        f"knots: it was raised to the floor of {floor * y_scale**2:.1g}, {NOISE_FLOOR:.0e} times the variance of y. "
-        "For rows that are known exactly use `approximation='full'`."
+        f"The known noise variance is {data.noise[first]:.1g} in row {numbers.min()}{more}, too small for a fit "
+        f"through knots: it was raised to the floor of {floor * y_scale**2:.1g}, {NOISE_FLOOR:.0e} times the variance "
+        "of y. For rows that are known exactly use `approximation='full'`."
     )
     return np.maximum(noise, floor)

@@ -23,6 +23,11 @@ __all__ = [
     "refuse_text",
 ]
 
+#: copies of one row beyond which rounding lifts the bound of a fit with automatic knots above the exact evidence
+LARGEST_WEIGHT = 1e9
+#: a row that counts less changes no digit of anything, and one over it is still a number
+SMALLEST_WEIGHT = 1e-100
+
 
 def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
     """Inputs as a finite float64 array; numbers stored as objects are converted, text is refused by column."""
@@ -111,8 +116,20 @@ def check_weights(given: Any, n_rows: int) -> np.ndarray | None:
             f"{_and_more(len(bad))}. Drop these rows, or give them a weight of 0.",
             rows=bad,
         )
+    bad = np.flatnonzero(weights > LARGEST_WEIGHT)
+    if len(bad):
+        raise InvalidInputError(
+            f"`sample_weight` is {weights[bad[0]]:g} in row {bad[0]}{_and_more(len(bad))}, but a row can count at most "
+            f"{LARGEST_WEIGHT:.0e} times: more copies that agree exactly would be known to more digits than the "
+            "computer has. Weights say how often a row counts. If only their ratios matter, divide them by their mean; "
+            "if they are precisions, give `noise_variance` instead.",
+            rows=bad,
+        )
+    weights = np.where(weights < SMALLEST_WEIGHT, 0.0, weights)
     if not weights.any():
-        raise InvalidInputError("`sample_weight` is zero in every row, so there is nothing to fit.")
+        raise InvalidInputError(
+            f"`sample_weight` is zero in every row, or below {SMALLEST_WEIGHT:.0e}, so there is nothing to fit."
+        )
     return weights
 
 
@@ -183,4 +200,4 @@ def refuse_non_finite(values: np.ndarray, name: str) -> None:
 
 
 def _and_more(n_bad: int) -> str:
-    return f" and {n_bad - 1} more rows" if n_bad > 1 else ""
+    return f" and {n_bad - 1} more row{'s' if n_bad > 2 else ''}" if n_bad > 1 else ""
