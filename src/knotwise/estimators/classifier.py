@@ -13,16 +13,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import Summary
-from knotwise.estimators.validation import (
-    check_inputs,
-    check_weights,
-    generator_from,
-    refuse_non_finite,
-    refuse_text,
-)
+from knotwise.estimators.validation import check_inputs, check_weights, generator_from
 from knotwise.kernels.base import Kernel
 from knotwise.knots.problem import Selector
 from knotwise.knots.simultaneous import Simultaneous
@@ -113,10 +108,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
         without it.
         """
+        refuse_masked_and_dates(X, "X")
+        refuse_masked_and_dates(y, "y")
         refuse_text(X)
         X_given = X
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
-        refuse_non_finite(X, "X")
+        refuse_non_finite(X, "X", column_names(X_given))
         check_classification_targets(y)
         weights = check_weights(sample_weight, len(X))
         counts = np.ones(len(X), bool) if weights is None else weights > 0
@@ -190,6 +187,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """Log probability of each label y, [n]."""
         proba = self.predict_proba(X)
+        refuse_masked_and_dates(y, "y")
         y = np.asarray(y)
         if y.shape != (len(proba),):
             raise InvalidInputError(f"y must be {len(proba)} labels, one for each row, but has shape {y.shape}.")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option, warn
+from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
@@ -111,6 +112,7 @@ def selector_from(knots: Any, n_features: int) -> Selector:
         )
     if np.ndim(knots) == 0:
         return Simultaneous(check_count(knots, "knots", least=1))
+    refuse_masked_and_dates(knots, "knots")
     Z = checked_knots(knots, n_features, "`knots`")
     return Fixed(Z, n_knots=len(Z))
 
