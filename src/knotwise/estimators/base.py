@@ -21,6 +21,7 @@ from knotwise.estimators.validation import check_count, check_inputs, check_jobs
 from knotwise.evidence import Evidence
 from knotwise.knots.fixed import select_exact
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
+from knotwise.optimize.base import advice_for_early_stop
 from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class LatentGP(BaseEstimator):
             warn(
                 f"The optimiser stopped before it converged ({result.reason}; gradient norm "
                 f"{result.gradient_norm:.1e}{'; at a bound: ' + ', '.join(bound) if bound else ''}). "
-                "The model can be used. To go further, raise `LBFGS(max_iterations=...)`, or try `n_restarts=2`.",
+                f"The model can be used. {advice_for_early_stop(result, self.optimizer)}",
             )
 
     def predict_latent(self, X: Any) -> Latent:

@@ -13,7 +13,7 @@ from knotwise.evidence.scores import RowScores
 from knotwise.knots.auto import Auto
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
-from knotwise.optimize.base import OptimizeResult
+from knotwise.optimize.base import OptimizeResult, advice_for_early_stop
 from knotwise.posterior import SparsePosterior
 
 __all__ = ["INFLATED", "Finding", "Place", "bounds", "convergence", "knots", "neighbours", "numerics", "places"]
@@ -61,7 +61,7 @@ def convergence(estimator: Any, result: OptimizeResult, mode_found: bool) -> Fin
             "convergence",
             "problem",
             f"stopped early: {result.reason}{norm}{skipped}",
-            "Raise `LBFGS(max_iterations=...)`, or try `n_restarts=2`.",
+            advice_for_early_stop(result, estimator.optimizer),
         )
     return Finding("convergence", "ok", f"{result.reason}{norm}{skipped}")
 
