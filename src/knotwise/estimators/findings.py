@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.estimators.neighbours import NeighbourTest
-from knotwise.evidence.scores import RowScores
+from knotwise.evidence.scores import RowScores, largest_widening
 from knotwise.knots.auto import Auto
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
@@ -18,7 +18,7 @@ from knotwise.posterior import SparsePosterior
 
 __all__ = ["INFLATED", "Finding", "Place", "bounds", "convergence", "knots", "neighbours", "numerics", "places"]
 
-INFLATED = 0.45  # unexplained share of a row: its latent standard deviation is then a third too wide
+INFLATED = 0.45  # unexplained share of a row: its latent standard deviation is then up to a third too wide
 LARGE_SHARE, LARGE_RESIDUAL = 0.25, 0.005  # of all rows: unexplained share, and nats per row
 LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
 ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring residuals
@@ -142,7 +142,8 @@ def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place
         "places",
         "problem" if n_inflated > 0.1 * n_rows else "note",
         f"at {round(n_inflated, 2)} of {round(n_rows, 2)} rows more than {INFLATED:.0%} of the latent variance is "
-        f"there only for want of knots, around {where}",
+        f"there only for want of knots, which widens the standard deviation by up to {largest_widening(INFLATED):.0%} "
+        f"and more, around {where}",
         f"Knots are missing there. {_more_knots(estimator)}",
     )
 
