@@ -211,7 +211,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def diagnose(self) -> Diagnosis | list[Diagnosis]:
         """Whether the fit can be trusted, and where not; a list, one for each class, if there are several models."""
         found = [(label, model.diagnose()) for label, model in self._labelled_models()]
-        named = [replace(diagnosis, model=f"class {label!r}: {diagnosis.model}") for label, diagnosis in found]
+        named = [
+            replace(diagnosis, model=f"class {label!r}: {diagnosis.model.removeprefix('GPRegressor: ')}")
+            for label, diagnosis in found
+        ]
         return named[0] if len(named) == 1 else named
 
     def save(self, path: str | os.PathLike[str]) -> None:
