@@ -163,5 +163,5 @@ def test_a_missing_target_is_refused_with_its_row_whatever_its_type(type_):
 @pytest.mark.failure(21)
 def test_a_target_that_is_text_is_refused_with_its_row():
     """Case 21: in y."""
-    with pytest.raises(InvalidInputError, match=r"Input y must be numbers, .* but holds 'four' in row 2"):
+    with pytest.raises(InvalidInputError, match=r"Input y must be numbers, .* but is 'four' in row 2"):
         gaussian().fit(X, put(COUNTS.astype(object), 2, "four"))

@@ -33,7 +33,7 @@ def as_numbers(given: Any, name: str) -> np.ndarray:
         except (TypeError, ValueError):
             where = f" in row {place[0]}" if place else ""
             raise InvalidInputError(
-                f"{_what(name)} must be numbers, one for each row, but holds {value!r:.100}{where}.",
+                f"{_what(name)} must be numbers, one for each row, but is {value!r:.100}{where}.",
                 rows=np.array(place[:1], int),
             ) from None
     return numbers
