@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import log_ndtr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -71,6 +72,26 @@ def test_swapping_the_labels_swaps_the_probabilities(two):
     b = given(knots=X[:9]).fit(X, np.where(y == "wet", "a", "b"))
     assert_allclose(b.predict_proba(X)[:, ::-1], a.predict_proba(X), rtol=1e-9)
     assert_allclose(b.log_evidence_, a.log_evidence_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+@pytest.mark.parametrize("level", [5.0, 20.0, 50.0, 900.0])
+def test_a_nearly_certain_label_leaves_the_other_its_own_digits(two, level, link):
+    """The mirrored problem has the same numbers on the side where nothing is lost: 1 - p is 0 from f = 37 on."""
+    X, y = two
+    far = X + 100.0  # where the prior is all there is: f ~ N(level, 4)
+    options = {"knots": X[:9], "link": link}
+    gp = given(mean=level, **options).fit(X, y)
+    mirrored = given(mean=-level, **options).fit(X, np.where(y == "wet", "a", "b"))
+    assert_allclose(gp.predict_proba(far), mirrored.predict_proba(far)[:, ::-1], rtol=1e-12)
+    for label, swapped in (("dry", "b"), ("wet", "a")):
+        density = gp.log_predictive_density(far, np.full(len(X), label))
+        assert np.isfinite(density).all()
+        assert_allclose(density, mirrored.log_predictive_density(far, np.full(len(X), swapped)), rtol=1e-12)
+    if link == "probit":
+        assert_allclose(gp.log_predictive_density(far, np.full(len(X), "dry")), log_ndtr(-level / 5**0.5), rtol=1e-12)
+    elif level > 30:  # log of the mean of e^-f
+        assert_allclose(gp.log_predictive_density(far, np.full(len(X), "dry")), -level + 4.0 / 2, rtol=1e-12)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [False, True], [-1, 1], [10.0, 20.0], ["b", "a"]])

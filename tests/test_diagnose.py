@@ -215,7 +215,44 @@ def test_a_model_from_a_file_tells_what_it_can(wiggles, tmp_path):
         assert getattr(there, name) == getattr(here, name)
     assert there.unexplained_share is None and there.neighbours is None and there.n_inflated is None
     assert [there.finding(name).level for name in ("knots", "places", "neighbours")] == ["unknown"] * 3
-    assert "from a file without its data" in str(there)
+    text = " ".join(str(there).split())
+    assert text.count("?") == 1 and text.count("from a file without its data") == 1
+    for what in ("the knots leave unexplained", "uncertainty is inflated", "residuals of neighbours agree"):
+        assert what in text.split("?")[1]
+    assert text.endswith("-> Call `diagnose()` before `save`, or fit again.")
+
+
+@pytest.mark.parametrize("knots", ["auto", 7])
+def test_the_page_of_the_exact_gp_has_no_word_of_knots(wiggles, knots, tmp_path):
+    gp = fit(*wiggles, approximation="full", knots=knots, optimizer=LBFGS(max_iterations=5))
+    gp.save(tmp_path / "exact.knotwise")
+    for found in (gp.diagnose(), knotwise.load(tmp_path / "exact.knotwise").diagnose()):
+        assert "knot" not in str(found) and "Kuu" not in str(found)
+        assert [finding.name for finding in found.findings] == [
+            "convergence", "bounds", "numerics", "knots", "places", "neighbours"
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("n_columns", [3, 26])
+def test_places_in_many_columns_are_told_by_their_rows_alone(n_columns):
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(80, n_columns))
+    held = {"kernel": SquaredExponential(1.0, 0.5), "likelihood": Gaussian(0.01), "optimizer": None}
+    found = fit(X, X[:, 0], knots=X[:5], **held).diagnose()
+    text = found.finding("places").text
+    assert len(found.inflated) == 5 and "over 35% too wide" in text
+    for place in found.inflated:
+        assert_allclose(list(place.inputs.values()), X[place.row], rtol=1e-12)
+        assert f"row {place.row} (" in text
+    assert text.count("column") == (5 * n_columns if n_columns == 3 else 0)
+
+
+def test_continued_lines_stand_below_the_text_that_they_continue(wiggles):
+    lines = str(fit(*wiggles, knots=5).diagnose()).splitlines()[1:]
+    first = lines[0].index("the ")
+    for line in lines:
+        start = len(line) - len(line.lstrip())
+        assert start in (2, first, first + 3)  # a finding, its text or its advice, the advice continued
 
 
 def test_a_classifier_has_one_diagnosis_or_one_for_each_class():
@@ -223,7 +260,7 @@ def test_a_classifier_has_one_diagnosis_or_one_for_each_class():
     X = rng.normal(size=(90, 2))
     options = {"kernel": SquaredExponential(4.0, 0.8), "knots": 9, "optimizer": None, "random_state": 0}
     two = GPClassifier(**options).fit(X, np.where(X[:, 0] > 0, "wet", "dry")).diagnose()
-    assert two.model.startswith("class 'wet': ")
+    assert two.model == "class 'wet': 9 knots, 90 rows"
     three = GPClassifier(**options).fit(X, np.digitize(X[:, 0], [-0.5, 0.5])).diagnose()
     assert [found.model.split(":")[0] for found in three] == ["class 0", "class 1", "class 2"]
 

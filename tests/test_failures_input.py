@@ -34,7 +34,7 @@ def test_a_value_that_is_not_finite_is_refused_with_its_row(place, value, data):
 def test_infinities_of_both_signs_are_refused_with_their_rows(data):
     """Case 33: their sum is NaN, and that is no excuse."""
     X, y, _ = data
-    with pytest.raises(InvalidInputError, match="infinity in row 3 and 1 more") as caught:
+    with pytest.raises(InvalidInputError, match="infinity in row 3, column 0, and 1 more row") as caught:
         fit(put(put(X, 9, -np.inf, column=0), 3, np.inf, column=0), y)
     assert_array_equal(caught.value.rows, [3, 9])
 

@@ -509,7 +509,7 @@ COUNT_LIKELIHOODS = [Poisson(), NegativeBinomial(0.4), Binomial()]
 @pytest.mark.parametrize(
     "likelihood, y, size, complaint",
     [
-        (Bernoulli(), [0, 1, 2, -1], 1.0, r"0 or 1, but is 2 in row 2 and 1 more rows.*GPClassifier"),
+        (Bernoulli(), [0, 1, 2, -1], 1.0, r"0 or 1, but is 2 in row 2 and 1 more row.*GPClassifier"),
         (Bernoulli(), [0, 0.5], 1.0, r"is 0\.5 in row 1\. "),
         (Bernoulli(), [np.nan, 0], 1.0, r"is nan in row 0"),
         *((likelihood, [3, 2, -4], 5.0, r"0 or more, but is -4 in row 2\. ") for likelihood in COUNT_LIKELIHOODS),

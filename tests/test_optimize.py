@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from knotwise.errors import InvalidInputError, NotPositiveDefiniteError, UnknownOptionError
 from knotwise.optimize import LBFGS, Adadelta
-from knotwise.optimize.base import optimizer_from, projected_norm
+from knotwise.optimize.base import advice_for_early_stop, optimizer_from, projected_norm
 
 OPTIMIZERS = [LBFGS(), Adadelta(max_iterations=20_000, value_tolerance=1e-12, eta=10.0)]
 WIDE = np.array([[-100.0, 100.0]])
@@ -122,6 +122,30 @@ def test_running_out_of_iterations_is_not_convergence(optimizer):
     result = optimizer.maximize(rosenbrock, np.array([-1.2, 1.0]), np.tile(WIDE, (2, 1)))
     assert not result.converged and result.reason
     assert result.value == result.history.max()
+
+
+def cliff_behind_every_step(x):
+    """A slope whose gradient promises too much, so that each line search takes several evaluations."""
+    return -(abs(x[0]) ** 1.02), -1e3 * np.sign(x)
+
+
+@pytest.mark.parametrize(
+    ("objective", "start", "limit"),
+    [(bowl([0.3, -1.2], [1.0, 30.0]), [2.0, 2.0], "2 iterations"), (cliff_behind_every_step, [7.3], "6 evaluations")],
+)
+def test_the_limit_that_was_reached_is_named_with_the_argument_to_raise(objective, start, limit):
+    result = LBFGS(max_iterations=2).maximize(objective, np.array(start), np.tile(WIDE, (len(start), 1)))
+    assert not result.converged and result.reason.startswith(f"reached the limit of {limit}")
+    assert (result.evaluations > 6) == limit.endswith("evaluations")
+    for optimizer in ("lbfgs", LBFGS(), "adadelta"):
+        name = "Adadelta" if optimizer == "adadelta" else "LBFGS"
+        assert f"raise `{name}(max_iterations=...)`" in advice_for_early_stop(result, optimizer)
+
+
+def test_an_optimiser_that_finds_no_better_point_is_not_told_to_go_on():
+    misled = LBFGS().maximize(lambda x: (-(x[0] ** 2), 2 * x), np.array([1.0]), WIDE)
+    assert not misled.converged and "no better point" in misled.reason
+    assert "max_iterations" not in advice_for_early_stop(misled, "lbfgs")
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=ids)

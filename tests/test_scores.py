@@ -9,15 +9,15 @@ from scipy import stats
 
 from knotwise import GPRegressor, metrics
 from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
-from knotwise.evidence.scores import drop_losses, rank_one_gains, row_scores
+from knotwise.evidence.scores import drop_losses, largest_widening, rank_one_gains, row_scores
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots.pivots import Pivots
-from knotwise.likelihoods import Poisson
-from knotwise.means import Constant
+from knotwise.likelihoods import Gaussian, Poisson
+from knotwise.means import Constant, Zero
 from knotwise.nugget import Nugget
 from knotwise.numerics.blocks import executor_for
 from knotwise.posterior import SparsePosterior
-from knotwise.testing import dense_sparse_evidence, dense_sparse_posterior
+from knotwise.testing import dense_full_posterior, dense_sparse_evidence, dense_sparse_posterior
 
 
 def evidence(model, rows, Z, jitter):
@@ -231,3 +231,30 @@ def test_the_divergence_is_about_0_58_times_the_square_of_the_share(likelihood):
             aukl, square = divergence_and_square(moved)
             assert aukl < square
     assert seen >= 4
+
+
+# -- what a share means for standard deviations ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(1.0, 0.3), Matern32(1.0, 0.6)], ids=["smooth", "rough"])
+@pytest.mark.parametrize("noise", [0.01, 0.3])
+def test_standard_deviations_are_too_wide_by_no_more_than_their_share_says(kernel, noise, rng):
+    """Against the exact GP, whose posterior variance is at least v - c; for a smooth kernel hardly more."""
+    X = rng.uniform(size=(300, 1))
+    model = Model(kernel, Gaussian(), Zero(), 0.0)
+    rows = Rows(X, np.sin(20 * X[:, 0]), noise * np.ones(300), np.empty((300, 0)))
+    Z = np.linspace(0.0, 0.6, 6)[:, None]  # the end is left open
+    scores = row_scores(model, rows, Z, jitter=Jitter(1e-10, X[:5]))
+    _, exact = dense_full_posterior(model, rows, X)
+    too_wide = np.sqrt(scores.v / exact.diagonal()) - 1
+    limit = np.array([largest_widening(share) for share in scores.c / scores.v])
+    assert limit.max() > 0.35  # there are such rows
+    assert (too_wide <= limit + 1e-6).all()
+    if isinstance(kernel, SquaredExponential):
+        assert ((limit > 0.1) & (too_wide > 0.8 * limit)).any()
+
+
+def test_a_share_of_045_is_a_third_too_wide_in_code_and_words():
+    assert_allclose(largest_widening(0.45), 1 / 0.55**0.5 - 1, rtol=1e-15)
+    assert_allclose(largest_widening(0.45), 0.35, atol=2e-3)
+    assert largest_widening(0.0) == 0.0

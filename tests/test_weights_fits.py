@@ -306,7 +306,7 @@ def test_weights_are_routed_to_fit_and_score(data):
     ("weights", "said"),
     [
         (np.r_[1.0, -2.0, np.ones(198)], "not negative, but is -2 in row 1"),
-        (np.r_[1.0, 1.0, np.nan, np.nan, np.ones(196)], "but is nan in row 2 and 1 more rows"),
+        (np.r_[1.0, 1.0, np.nan, np.nan, np.ones(196)], "but is nan in row 2 and 1 more row"),
         (np.r_[np.inf, np.ones(199)], "but is inf in row 0"),
         (np.ones(199), r"each of the 200 rows, but has shape \(199,\)"),
         (np.ones((200, 1)), r"has shape \(200, 1\)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,9 +18,13 @@ __all__ = [
     "UnknownOptionError",
     "nearest",
     "unknown_option",
+    "warn",
 ]
 
 MOST_NAMED = 40  # options that an error lists; a table can have thousands of columns
+
+#: packages through which a user's call reaches a warning; joblib runs the fits of scikit-learn's searches
+PASSED_THROUGH = {"knotwise", "sklearn", "joblib"}
 
 
 class KnotwiseError(Exception):
@@ -56,6 +62,21 @@ class NoTrainingDataError(KnotwiseError, RuntimeError):
 
 class FitWarning(UserWarning):
     """A fit that ended, but about which the user should know something."""
+
+
+def warn(message: str) -> None:
+    """Issue a `FitWarning` that points at the user's line: the nearest one outside of knotwise and scikit-learn.
+
+    Where there is none, as in a thread that the library has started, it points at the outermost line.
+    """
+    frame, stacklevel = sys._getframe(1), 2
+    while frame.f_back is not None and _package(frame.f_globals) in PASSED_THROUGH:
+        frame, stacklevel = frame.f_back, stacklevel + 1
+    warnings.warn(message, FitWarning, stacklevel=stacklevel)
+
+
+def _package(module: dict[str, Any]) -> str:
+    return str(module.get("__name__")).partition(".")[0]
 
 
 def nearest(given: object, options: Iterable[str]) -> str | None:

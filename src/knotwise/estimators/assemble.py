@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.errors import InvalidInputError, warn
+from knotwise.estimators.noise import known_noise
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import kernel_from, likelihood_from, nugget_from, parameter_table, power_from
 from knotwise.estimators.scaling import Scaling
@@ -61,7 +61,7 @@ def assemble(
             nugget_from(options.nugget, likelihood),
         )
     )
-    noise = None if data.noise is None else data.noise / scaling.y_scale**2
+    noise = known_noise(data, scaling.y_scale, variance, full=full)
     level = _constant_start(asked.likelihood, y, 1.0 if size is None else size, weights)
     typical_noise = None if noise is None else float(np.average(noise, weights=weights))
     model = Model(
@@ -135,11 +135,9 @@ def _warn_if_empty(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | 
     median = weighted_quantile(y, 0.5, weights)
     n_rows, n_different = counted(np.isfinite(y), weights), counted(y != median, weights)
     if n_different < FEW_EVENTS and n_rows > FEW_EVENTS:
-        warnings.warn(
+        warn(
             f"All but {n_different} of the {n_rows} targets are {median:g}: the data carry little information, "
             "so predictions rest on the prior. The mean is held at the overall level.",
-            FitWarning,
-            stacklevel=6,
         )
         return False
     return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -14,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.observations import Observations
@@ -25,6 +24,7 @@ from knotwise.estimators.validation import check_count, check_inputs, check_jobs
 from knotwise.evidence import Evidence
 from knotwise.knots.fixed import select_exact
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
+from knotwise.optimize.base import advice_for_early_stop
 from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:
@@ -100,20 +100,16 @@ class LatentGP(BaseEstimator):
         """Warn once, with what can be done."""
         result = self._fit.selection.result
         if not self._fit.final.converged:
-            warnings.warn(
+            warn(
                 "Newton's method did not reach the mode of the latent function, so predictions are not to be trusted. "
                 "Start from other parameters, or from `mean='constant'`.",
-                FitWarning,
-                stacklevel=4,
             )
         elif not self.converged_:
             bound = self.parameters_.at_bound()
-            warnings.warn(
+            warn(
                 f"The optimiser stopped before it converged ({result.reason}; gradient norm "
                 f"{result.gradient_norm:.1e}{'; at a bound: ' + ', '.join(bound) if bound else ''}). "
-                "The model can be used. To go further, raise `LBFGS(max_iterations=...)`, or try `n_restarts=2`.",
-                FitWarning,
-                stacklevel=4,
+                f"The model can be used. {advice_for_early_stop(result, self.optimizer)}",
             )
 
     def predict_latent(self, X: Any) -> Latent:

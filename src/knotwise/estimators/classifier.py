@@ -14,16 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import changed_only_by_success
+from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import Summary
-from knotwise.estimators.validation import (
-    check_inputs,
-    check_weights,
-    generator_from,
-    refuse_non_finite,
-    refuse_text,
-)
+from knotwise.estimators.validation import check_inputs, check_weights, generator_from
 from knotwise.kernels.base import Kernel
 from knotwise.knots.problem import Selector
 from knotwise.knots.simultaneous import Simultaneous
@@ -119,10 +114,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
+        refuse_masked_and_dates(X, "X")
+        refuse_masked_and_dates(y, "y")
         refuse_text(X)
         X_given = X
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
-        refuse_non_finite(X, "X")
+        refuse_non_finite(X, "X", column_names(X_given))
         check_classification_targets(y)
         weights = check_weights(sample_weight, len(X))
         counts = np.ones(len(X), bool) if weights is None else weights > 0
@@ -171,10 +168,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class, [n, classes]; those of several models are scaled to sum to one."""
-        p = np.column_stack([model.predict(rows) for model, rows in self._rows_for_models(X)])
-        if p.shape[1] == 1:
-            return np.hstack([1 - p, p])
-        return p / p.sum(1, keepdims=True)
+        latents = self._latents_of_labels(X)
+        if len(latents) == 1:  # by symmetry, each class by itself: 1 - p has no digits where p is almost 1
+            latents = [Latent(-latents[0].mean, latents[0].variance), *latents]
+        likelihood = self.models_[0].likelihood_
+        p = np.column_stack([likelihood.response_moments(f.mean, f.variance)[0] for f in latents])
+        return p if len(self.models_) == 1 else p / p.sum(1, keepdims=True)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
@@ -194,20 +193,21 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """Log probability of each label y, [n]."""
-        proba = self.predict_proba(X)
+        log_proba = self._log_proba(X)
+        refuse_masked_and_dates(y, "y")
         y = np.asarray(y)
-        if y.shape != (len(proba),):
-            raise InvalidInputError(f"y must be {len(proba)} labels, one for each row, but has shape {y.shape}.")
+        if y.shape != (len(log_proba),):
+            raise InvalidInputError(f"y must be {len(log_proba)} labels, one for each row, but has shape {y.shape}.")
         code_of = {label: code for code, label in enumerate(self.classes_.tolist())}
         codes = np.array([code_of.get(label, -1) for label in y.tolist()], int)
         wrong = np.flatnonzero(codes < 0)
         if len(wrong):
             raise InvalidInputError(
-                f"y must be {len(proba)} labels from {self.classes_.tolist()}, "
+                f"y must be {len(log_proba)} labels from {self.classes_.tolist()}, "
                 f"but is {y.tolist()[wrong[0]]!r} in row {wrong[0]}.",
                 rows=wrong,
             )
-        return np.log(proba[np.arange(len(y)), codes])
+        return log_proba[np.arange(len(y)), codes]
 
     def summary(self) -> Summary:
         """What was fitted and decided, for each model."""
@@ -216,7 +216,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def diagnose(self) -> Diagnosis | list[Diagnosis]:
         """Whether the fit can be trusted, and where not; a list, one for each class, if there are several models."""
         found = [(label, model.diagnose()) for label, model in self._labelled_models()]
-        named = [replace(diagnosis, model=f"class {label!r}: {diagnosis.model}") for label, diagnosis in found]
+        named = [
+            replace(diagnosis, model=f"class {label!r}: {diagnosis.model.removeprefix('GPRegressor: ')}")
+            for label, diagnosis in found
+        ]
         return named[0] if len(named) == 1 else named
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -224,6 +227,22 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         from knotwise.estimators.saving import save
 
         save(self, path)
+
+    def _log_proba(self, X: Any) -> np.ndarray:
+        """Log probability of each class, [n, classes], also where the probability itself is 0 or 1 to all digits."""
+        latents = self._latents_of_labels(X)
+        labels = [(latents[0], 0.0), (latents[0], 1.0)] if len(latents) == 1 else [(f, 1.0) for f in latents]
+        density = self.models_[0].likelihood_.log_predictive_density
+        log_p = np.column_stack([density(np.full(len(f.mean), y), f.mean, f.variance) for f, y in labels])
+        if len(latents) > 1:
+            return log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
+        # of a label that is nearly certain an integral has the digits of 1, and so none of log p
+        return np.where(log_p > np.log(0.5), np.log1p(-np.exp(np.minimum(log_p[:, ::-1], np.log(0.5)))), log_p)
+
+    def _latents_of_labels(self, X: Any) -> list[Latent]:
+        """The latent value of a new label, nugget included, for each model."""
+        latents = [(model, model.predict_latent(rows)) for model, rows in self._rows_for_models(X)]
+        return [Latent(f.mean, f.variance + model.nugget_) for model, f in latents]
 
     def _labelled_models(self) -> list[tuple[Any, GPRegressor]]:
         check_is_fitted(self)

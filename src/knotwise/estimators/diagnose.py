@@ -68,10 +68,19 @@ class Diagnosis:
 
         marks = {"ok": "ok", "note": "note", "problem": "PROBLEM", "unknown": "?"}
         lines = [self.model]
-        for finding in self.findings:
-            lines += wrap(f"{marks[finding.level]:<8} {finding.name:<12} {finding.text}", indent=23)
-            lines += wrap(f"{'':21}-> {finding.advice}", indent=26) if finding.advice else []
+        for finding in self._printed():
+            lines += wrap(f"{marks[finding.level]:<8} {finding.name:<12} {finding.text}", indent=24)
+            lines += wrap(f"{'':22}-> {finding.advice}", indent=27) if finding.advice else []
         return "\n".join(lines)
+
+    def _printed(self) -> list[Finding]:
+        """The findings that a reader needs: nothing of knots where there are none, and once what needs the data."""
+        if self.condition is None:
+            return [finding for finding in self.findings if finding.name not in ("knots", "places")]
+        if self.unexplained_share is None:
+            told = [finding for finding in self.findings if finding.level != "unknown"]
+            return [*told, findings.without_data([f.name for f in self.findings if f.level == "unknown"])]
+        return list(self.findings)
 
     def __repr__(self) -> str:
         return str(self)

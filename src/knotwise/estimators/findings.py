@@ -9,18 +9,30 @@ from typing import Any
 import numpy as np
 
 from knotwise.estimators.neighbours import NeighbourTest
-from knotwise.evidence.scores import RowScores
+from knotwise.evidence.scores import RowScores, largest_widening
 from knotwise.knots.auto import Auto
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
-from knotwise.optimize.base import OptimizeResult
+from knotwise.optimize.base import OptimizeResult, advice_for_early_stop
 from knotwise.posterior import SparsePosterior
 
-__all__ = ["INFLATED", "Finding", "Place", "bounds", "convergence", "knots", "neighbours", "numerics", "places"]
+__all__ = [
+    "INFLATED",
+    "Finding",
+    "Place",
+    "bounds",
+    "convergence",
+    "knots",
+    "neighbours",
+    "numerics",
+    "places",
+    "without_data",
+]
 
-INFLATED = 0.45  # unexplained share of a row: its latent standard deviation is then a third too wide
+INFLATED = 0.45  # unexplained share of a row: its latent standard deviation is then up to a third too wide
 LARGE_SHARE, LARGE_RESIDUAL = 0.25, 0.005  # of all rows: unexplained share, and nats per row
 LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
+FEW_COLUMNS = 4  # whose values are shown with a row
 ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring residuals
 
 
@@ -46,7 +58,9 @@ class Place:
 def convergence(estimator: Any, result: OptimizeResult, mode_found: bool) -> Finding:
     """Whether the optimiser, and Newton's method for the mode, arrived."""
     norm = "" if np.isnan(result.gradient_norm) else f"; gradient norm {result.gradient_norm:.1e}"
-    if norm and _is_auto(estimator):  # parameters of the few knots would be worse than those of the many
+    if (
+        norm and estimator.n_knots_ and _is_auto(estimator)
+    ):  # parameters of the few knots would be worse than those of the many
         norm += " with the knots kept (the parameters were settled with more knots)"
     skipped = f"; {estimator.n_failed_restarts_} restarts failed" if estimator.n_failed_restarts_ else ""
     if not mode_found:
@@ -61,7 +75,7 @@ def convergence(estimator: Any, result: OptimizeResult, mode_found: bool) -> Fin
             "convergence",
             "problem",
             f"stopped early: {result.reason}{norm}{skipped}",
-            "Raise `LBFGS(max_iterations=...)`, or try `n_restarts=2`.",
+            advice_for_early_stop(result, estimator.optimizer),
         )
     return Finding("convergence", "ok", f"{result.reason}{norm}{skipped}")
 
@@ -100,7 +114,7 @@ _BOUND_ADVICE = {
 def numerics(jitter: float, condition: float | None) -> Finding:
     """Whether Kuu could be factorised without changing the model."""
     if condition is None:
-        return Finding("numerics", "ok", "the exact GP has no Kuu, and no jitter")
+        return Finding("numerics", "ok", "the covariance of the rows was factorised without jitter")
     text = f"jitter {jitter:.0e} of the prior variance, condition of Kuu {condition:.1e}"
     if jitter >= LARGE_JITTER or condition > LARGE_CONDITION:
         return Finding(
@@ -116,10 +130,10 @@ def numerics(jitter: float, condition: float | None) -> Finding:
 def knots(estimator: Any, scores: RowScores | None) -> Finding:
     """How much the knots leave open."""
     if scores is None:
-        return _untold(estimator, "knots", "how much the knots leave unexplained")
+        return _untold(estimator, "knots")
     text = (
-        f"they leave {scores.share:.1%} of the posterior variance and {scores.residual_information:.2g} nats per row "
-        "unexplained"
+        f"the knots leave {scores.share:.1%} of the posterior variance unexplained, about which the data could say "
+        f"{scores.residual_information:.2g} nats per row"
     )
     if scores.share > LARGE_SHARE and scores.residual_information > LARGE_RESIDUAL:
         return Finding("knots", "problem", text, _more_knots(estimator))
@@ -129,22 +143,25 @@ def knots(estimator: Any, scores: RowScores | None) -> Finding:
 def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place]) -> Finding:
     """Where the knots leave most open."""
     if n_inflated is None:
-        return _untold(estimator, "places", "where uncertainty is inflated")
+        return _untold(estimator, "places")
     if not n_inflated:
         return Finding("places", "ok", "uncertainty is inflated nowhere")
-    where = "; ".join(
-        f"row {place.row} ({', '.join(f'{name} = {value:.4g}' for name, value in place.inputs.items())}; "
-        f"{place.share:.0%})"
-        for place in worst
-    )
+    where = "; ".join(map(_describe, worst))
     n_rows = estimator._fit.n_rows
     return Finding(
         "places",
         "problem" if n_inflated > 0.1 * n_rows else "note",
         f"at {round(n_inflated, 2)} of {round(n_rows, 2)} rows more than {INFLATED:.0%} of the latent variance is "
-        f"there only for want of knots, around {where}",
+        f"there only for want of knots, so that standard deviations may be over {largest_widening(INFLATED):.0%} too "
+        f"wide, around {where}",
         f"Knots are missing there. {_more_knots(estimator)}",
     )
+
+
+def _describe(place: Place) -> str:
+    """A place in words; the inputs of many columns would bury the rest, and the row number is enough to find them."""
+    inputs = "".join(f"{name} = {value:.4g}, " for name, value in place.inputs.items())
+    return f"row {place.row} ({inputs if len(place.inputs) <= FEW_COLUMNS else ''}{place.share:.0%})"
 
 
 def neighbours(estimator: Any, test: NeighbourTest | None) -> Finding:
@@ -153,7 +170,7 @@ def neighbours(estimator: Any, test: NeighbourTest | None) -> Finding:
     if test is None:
         if exact or estimator._fit.training is not None:
             return Finding("neighbours", "unknown", "too few different rows to compare neighbouring residuals")
-        return _untold(estimator, "neighbours", "whether neighbouring residuals agree")
+        return _untold(estimator, "neighbours")
     text = (
         f"residuals of neighbours have an excess correlation of {test.correlation:.3f} "
         f"(z = {test.z:.1f}, p = {test.p:.2g}, {test.n_pairs} pairs)"
@@ -178,19 +195,36 @@ def neighbours(estimator: Any, test: NeighbourTest | None) -> Finding:
     )
 
 
-def _untold(estimator: Any, name: str, what: str) -> Finding:
-    if not isinstance(estimator._fit.posterior, SparsePosterior):
-        return Finding(name, "ok", "the exact GP has no knots")
+def without_data(names: Sequence[str]) -> Finding:
+    """What a model without its data could not check, and how to get it."""
+    open_ = [_NEEDS_DATA[name] for name in names]
+    what = " and ".join(filter(None, [", ".join(open_[:-1]), open_[-1]]))
     return Finding(
-        name, "unknown", f"the model comes from a file without its data, so it cannot tell {what}", "Fit again to know."
+        names[0] if len(names) == 1 else "data",
+        "unknown",
+        f"not checked, because the model comes from a file without its data: {what}",
+        "Call `diagnose()` before `save`, or fit again.",
     )
 
 
+_NEEDS_DATA = {
+    "knots": "how much the knots leave unexplained",
+    "places": "where uncertainty is inflated",
+    "neighbours": "whether residuals of neighbours agree",
+}
+
+
+def _untold(estimator: Any, name: str) -> Finding:
+    if not isinstance(estimator._fit.posterior, SparsePosterior):
+        return Finding(name, "ok", "the exact GP has no knots")
+    return without_data([name])
+
+
 def _more_knots(estimator: Any) -> str:
-    exact = " or `approximation='full'`" if estimator._fit.n_rows <= 2500 else ""
+    exact = ", or the exact GP (`approximation='full'`)" if estimator._fit.n_rows <= 2500 else ""
     if _is_auto(estimator):
-        return f"Ask for more: `knots=Auto(max_knots=..., share=0.05)`{exact}."
-    return f"Use more of them, or `knots='auto'`{exact}."
+        return f"Ask for more knots (`knots=Auto(max_knots=..., share=0.05)`){exact}."
+    return f"Use more knots, or let `knots='auto'` choose them{exact}."
 
 
 def _learn_more(estimator: Any) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from knotwise.errors import FitWarning, InvalidInputError, unknown_option
+from knotwise.errors import InvalidInputError, unknown_option, warn
+from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
@@ -112,6 +112,7 @@ def selector_from(knots: Any, n_features: int) -> Selector:
         )
     if np.ndim(knots) == 0:
         return Simultaneous(check_count(knots, "knots", least=1))
+    refuse_masked_and_dates(knots, "knots")
     Z = checked_knots(knots, n_features, "`knots`")
     return Fixed(Z, n_knots=len(Z))
 
@@ -152,11 +153,9 @@ def parameter_table(
     outside = ~hold & ((values < lower) | (values > upper)) & (not keep)
     if outside.any():
         which = ", ".join(name for name, out in zip(names, outside, strict=True) if out)
-        warnings.warn(
+        warn(
             f"The start of {which} lies beyond the bounds taken from the data and was moved to them. "
             "Give `bounds` if it is meant, or name it in `fixed`.",
-            FitWarning,
-            stacklevel=6,
         )
         values = np.where(outside, np.clip(values, lower, upper), values)
     return ParameterTable(names, transforms, values, np.minimum(lower, values), np.maximum(upper, values), hold)

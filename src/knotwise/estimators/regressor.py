@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import LatentGP, changed_only_by_success
+from knotwise.estimators.numbers import as_numbers
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
 from knotwise.estimators.validation import check_data, check_noise_variance, check_size, check_weights
@@ -250,7 +251,7 @@ class GPRegressor(RegressorMixin, LatentGP):
     ) -> np.ndarray:
         """Log density of each observation y under its own prediction, [n]."""
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
-        y = np.asarray(y, float)
+        y = as_numbers(y, "y")
         if y.shape != mean.shape:
             raise InvalidInputError(f"X has {len(mean)} rows, but y has shape {y.shape}.")
         observed = variance + self.nugget_

@@ -17,7 +17,7 @@ from knotwise.numerics.blocks import Executor, Serial
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.weighted import weighted_quantile
 
-__all__ = ["RowScores", "drop_losses", "rank_one_gains", "row_scores"]
+__all__ = ["RowScores", "drop_losses", "largest_widening", "rank_one_gains", "row_scores"]
 
 CANDIDATES_AT_ONCE = 512
 
@@ -59,6 +59,15 @@ class RowScores:
     @property
     def _shares(self) -> np.ndarray:
         return self.c / np.maximum(self.v, np.finfo(float).tiny)
+
+
+def largest_widening(share: float) -> float:
+    """By how much the latent standard deviation of a row with this share c / v is too wide at most: 0.35 at 0.45.
+
+    Under VFE, v - c is the posterior variance for the prior covariance Q alone. Q is at most K, and a posterior
+    variance grows with the prior, so the exact one is at least v - c: the factor is at most (1 - c / v)^(-1/2).
+    """
+    return float(1.0 / np.sqrt(1.0 - share) - 1.0)
 
 
 def row_scores(

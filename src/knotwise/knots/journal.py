@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.errors import InvalidInputError, warn
 from knotwise.files import write_atomically
 from knotwise.knots.digest import digest
 from knotwise.knots.records import decode, encode
@@ -100,10 +99,8 @@ class Journal:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, BadZipFile) as error:
-            warnings.warn(
+            warn(
                 f"The checkpoint {str(self._path(key))!r} is damaged ({error}). The step is computed again.",
-                FitWarning,
-                stacklevel=2,
             )
             return None
 
@@ -121,11 +118,9 @@ class Journal:
                 write_atomically(self._path(key), content)
         except OSError as error:
             self.writable = False
-            warnings.warn(
+            warn(
                 f"The checkpoint {str(self._path(key))!r} cannot be written ({error}). The fit goes on without further "
                 "checkpoints. Free some space, or name another folder.",
-                FitWarning,
-                stacklevel=2,
             )
 
 

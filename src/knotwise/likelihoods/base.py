@@ -151,7 +151,7 @@ def refuse_rows(bad: np.ndarray, y: np.ndarray, wanted: str, what_to_do: str) ->
     """Raise the error for targets that cannot be, naming the first row and its value."""
     rows = np.flatnonzero(bad)
     if len(rows):
-        more = f" and {len(rows) - 1} more rows" if len(rows) > 1 else ""
+        more = f" and {len(rows) - 1} more row{'s' if len(rows) > 2 else ''}" if len(rows) > 1 else ""
         raise InvalidInputError(
             f"y must be {wanted}, but is {y[rows[0]]:g} in row {rows[0]}{more}. {what_to_do}", rows=rows
         )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
-from knotwise.errors import FitWarning
+from knotwise.errors import warn
 from knotwise.likelihoods.base import Likelihood, refuse_rows
 from knotwise.likelihoods.special import exp_capped, log_or_minus_inf
 
@@ -27,12 +25,10 @@ def check_counts(y: np.ndarray, what: str) -> np.ndarray:
     )
     rows = np.flatnonzero(y != np.floor(y))
     if len(rows):
-        warnings.warn(
+        warn(
             f"{len(rows)} of {len(y)} targets are not whole numbers, the first is {y[rows[0]]:g} in row {rows[0]}; "
             f"the formula for a {what} is used as it is. If they are rates, give the counts as y and pass the "
             "divisor to `fit` (exposure or trials).",
-            FitWarning,
-            stacklevel=3,
         )
     return y
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import ClassVar
 
 import numpy as np
 
-from knotwise.errors import FitWarning
+from knotwise.errors import warn
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
 
 __all__ = ["NOISE_FLOOR", "Gaussian"]
@@ -82,11 +81,9 @@ class Gaussian(Likelihood):
             return type(self)(variance / 10)
         if np.min(self.noise_variance) > 1e-15 * variance:
             return self
-        warnings.warn(
+        warn(
             f"A noise variance of {np.min(self.noise_variance):.1g} cannot be used: it was raised to the floor of "
             f"{NOISE_FLOOR:.0e} times the variance of y.",
-            FitWarning,
-            stacklevel=6,
         )
         return type(self)(NOISE_FLOOR * variance)
 

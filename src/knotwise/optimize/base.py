@@ -11,7 +11,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.numerics.parameters import short_repr
 
-__all__ = ["Objective", "OptimizeResult", "Optimizer", "Trials", "optimizer_from"]
+__all__ = ["Objective", "OptimizeResult", "Optimizer", "Trials", "advice_for_early_stop", "optimizer_from"]
 
 #: maps parameters to (value, gradient)
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -86,6 +86,15 @@ class Trials:
             reason,
             np.array(self.history),
         )
+
+
+def advice_for_early_stop(result: OptimizeResult, optimizer: Any) -> str:
+    """What to do about an optimisation that did not converge: raise the limit that it reached, or start elsewhere."""
+    if not result.reason.startswith("reached"):
+        return "Try `n_restarts=2`, or start from other parameters."
+    return (
+        f"To go further, raise `{type(optimizer_from(optimizer)).__name__}(max_iterations=...)`, or try `n_restarts=2`."
+    )
 
 
 def projected_norm(parameters: np.ndarray, gradient: np.ndarray, bounds: np.ndarray) -> float:

@@ -11,6 +11,8 @@ from knotwise.optimize.base import Objective, OptimizeResult, OptimizerSettings,
 
 __all__ = ["LBFGS"]
 
+EVALUATIONS_PER_ITERATION = 3
+
 
 class LBFGS(OptimizerSettings):
     """SciPy's L-BFGS-B, with trials that may fail.
@@ -21,7 +23,7 @@ class LBFGS(OptimizerSettings):
     Parameters
     ----------
     max_iterations : int
-        Limit of iterations; reaching it is not convergence.
+        Limit of iterations, and a third of the limit of evaluations; reaching either is not convergence.
     value_tolerance : float
         Stop when an iteration gains less than this share of the objective.
     gradient_tolerance : float
@@ -41,6 +43,11 @@ class LBFGS(OptimizerSettings):
         self.value_tolerance = value_tolerance
         self.gradient_tolerance = gradient_tolerance
         self.memory = memory
+
+    @property
+    def max_evaluations(self) -> int:
+        """Limit of evaluations: a line search that needs more than three for each iteration leads nowhere."""
+        return EVALUATIONS_PER_ITERATION * self.max_iterations
 
     def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
         from scipy.optimize import minimize  # imported here: it takes longer than a small fit
@@ -72,7 +79,7 @@ class LBFGS(OptimizerSettings):
             callback=accept,
             options={
                 "maxiter": self.max_iterations,
-                "maxfun": 3 * self.max_iterations,
+                "maxfun": self.max_evaluations,
                 "ftol": self.value_tolerance,
                 "gtol": self.gradient_tolerance,
                 "maxcor": self.memory,
@@ -86,6 +93,11 @@ class LBFGS(OptimizerSettings):
 
     def _reason(self, end: Any) -> str:
         """Why SciPy stopped, in words."""
+        if end.status == 1 and end.nit < self.max_iterations:
+            return (
+                f"reached the limit of {self.max_evaluations} evaluations, {EVALUATIONS_PER_ITERATION} for each of "
+                f"`max_iterations`, in iteration {end.nit + 1}"
+            )
         if end.status == 1:
             return f"reached the limit of {self.max_iterations} iterations"
         if end.status == 2:

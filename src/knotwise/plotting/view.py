@@ -115,7 +115,7 @@ def checked_rows(view: View, X: Any) -> np.ndarray:
 
 def checked_targets(y: Any, n_rows: int, *, numeric: bool = True) -> np.ndarray:
     """The targets as an array [n]; for a regressor as finite numbers."""
-    from knotwise.estimators.validation import refuse_non_finite
+    from knotwise.estimators.numbers import refuse_non_finite
 
     values = np.asarray(y, float) if numeric else np.asarray(y)
     if values.shape != (n_rows,):

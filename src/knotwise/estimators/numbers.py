@@ -1,0 +1,137 @@
+"""Data must be numbers: masked values, dates, text, NaN and infinities are refused with row and column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, time, timedelta
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError
+
+__all__ = ["and_more", "as_numbers", "column_names", "refuse_masked_and_dates", "refuse_non_finite", "refuse_text"]
+
+DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # those of pandas, and its NaT, are among them
+
+
+def as_numbers(given: Any, name: str) -> np.ndarray:
+    """A float64 array of any shape; missing values of every kind are NaN in it, and what is no number is refused."""
+    refuse_masked_and_dates(given, name)
+    if getattr(getattr(given, "dtype", None), "kind", "") == "c":
+        raise InvalidInputError(f"Complex data not supported: {_what(name)} has the type {given.dtype}.")
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError):
+        values = np.asarray(given, object)
+    numbers = np.full(values.shape, np.nan)
+    for place, value in np.ndenumerate(values):
+        if type(value).__name__ == "NAType":  # of pandas
+            continue
+        try:
+            numbers[place] = float(value)
+        except (TypeError, ValueError):
+            where = f" in row {place[0]}" if place else ""
+            raise InvalidInputError(
+                f"{_what(name)} must be numbers, one for each row, but is {value!r:.100}{where}.",
+                rows=np.array(place[:1], int),
+            ) from None
+    return numbers
+
+
+def refuse_masked_and_dates(given: Any, name: str) -> None:
+    """Refuse masked values, which an array without masks would take for data, and dates, whose units are hidden."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        masked = np.ma.getmaskarray(given)
+        raise InvalidInputError(
+            f"{_what(name)} is masked{_where(masked)}. A masked value is missing: drop these rows, or fill them with "
+            "numbers (`.filled(...)`).",
+            rows=_bad_rows(masked),
+        )
+    if hasattr(given, "columns") and hasattr(given, "dtypes"):
+        for column, dtype in zip(given.columns, given.dtypes, strict=True):
+            if getattr(dtype, "kind", "O") in "mM":
+                raise _dates(f"Column {column!r}", dtype)
+        return
+    if isinstance(given, list | tuple):
+        try:
+            given = np.asarray(given)
+        except ValueError:  # rows of different lengths, for which there are other words
+            return
+    kind = getattr(getattr(given, "dtype", None), "kind", "")
+    if kind in ("m", "M"):
+        raise _dates(_what(name), given.dtype)
+    if kind == "O":
+        for place, value in np.ndenumerate(np.asarray(given, object)):
+            if isinstance(value, DATES):
+                raise _dates(_what(name), f"{value!s} in row {place[0]}" if place else value)
+
+
+def refuse_text(X: Any) -> None:
+    """Refuse data frames with a column that holds something else than numbers, by name."""
+    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
+        return
+    for name, dtype in zip(X.columns, X.dtypes, strict=True):
+        if getattr(dtype, "kind", "O") not in "OSUT":
+            continue
+        for row, value in enumerate(X[name]):
+            if isinstance(value, DATES):
+                raise _dates(f"Column {name!r}", f"{value!s} in row {row}")
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise InvalidInputError(
+                    f"Column {name!r} holds {value!r} in row {row}, which is not a number. "
+                    "Drop the column, or encode it as numbers first (for example with OneHotEncoder)."
+                ) from None
+
+
+def refuse_non_finite(values: np.ndarray, name: str, columns: Sequence[Any] | None = None) -> None:
+    """Refuse NaN and infinities, with the first row that has one and its column, by name where there are names."""
+    # the sum is finite if every entry is (or overflows, which the exact test then clears)
+    with np.errstate(all="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    kind = "NaN" if np.isnan(values[bad][0]) else "infinity"
+    raise InvalidInputError(
+        f"{_what(name)} contains {kind}{_where(bad, columns)}. Drop or impute these rows.", rows=_bad_rows(bad)
+    )
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """The names of the columns of a data frame; None for an array."""
+    return list(X.columns) if hasattr(X, "columns") else None
+
+
+def and_more(n_bad: int) -> str:
+    """How many rows are bad beside the one that is named."""
+    return f" and {n_bad - 1} more row{'s' if n_bad > 2 else ''}" if n_bad > 1 else ""
+
+
+def _what(name: str) -> str:
+    return f"Input {name}" if name in ("X", "y") else f"`{name}`"
+
+
+def _dates(what: str, found: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what} holds dates or times ({found}), which are not numbers. Convert them, say to days since the first."
+    )
+
+
+def _bad_rows(bad: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(bad.reshape(len(bad), -1).any(1)) if bad.ndim else np.array([], int)
+
+
+def _where(bad: np.ndarray, columns: Sequence[Any] | None = None) -> str:
+    """The first bad entry by row and column, and how many more rows there are; nothing for a single number."""
+    if bad.ndim == 0:
+        return ""
+    rows = _bad_rows(bad)
+    if bad.ndim == 1:
+        return f" in row {rows[0]}{and_more(len(rows))}"
+    column = int(np.flatnonzero(bad[rows[0]].ravel())[0])
+    named = repr(columns[column]) if columns is not None and column < len(columns) else column
+    return f" in row {rows[0]}, column {named}{',' if len(rows) > 1 else ''}{and_more(len(rows))}"
