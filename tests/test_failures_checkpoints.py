@@ -58,18 +58,25 @@ def fit(gp, data):
     return bits(gp), told
 
 
+@pytest.fixture(scope="module")
+def left(tmp_path_factory):
+    """What a fit finds, and the checkpoint that it leaves if it lacks its last evaluation."""
+    place = tmp_path_factory.mktemp("left")
+    with pytest.MonkeyPatch.context() as patch:
+        counter = Counter(patch)
+        gp, data = clone(GROWN), counts()
+        counter.fit(gp, data)
+        assert not counter.fit(clone(gp).set_params(checkpoint=place), data, allowed=counter.made - 1)
+    return bits(gp), next(place.iterdir())
+
+
 @pytest.fixture
-def interrupted(monkeypatch, tmp_path):
-    """The checkpoint of a fit that lacks its last evaluation, the estimator, its data, and what it should find."""
-    counter = Counter(monkeypatch)
-    gp, data = clone(GROWN), counts()
-    counter.fit(gp, data)
-    expected = bits(gp)
-    gp = clone(gp).set_params(checkpoint=tmp_path / "state")
-    assert not counter.fit(gp, data, allowed=counter.made - 1)
-    counter.made, counter.allowed = 0, None
-    (folder,) = (tmp_path / "state").iterdir()
-    return gp, data, expected, folder
+def interrupted(left, tmp_path):
+    """An estimator whose fit was interrupted, its data, what it should find, and its checkpoint."""
+    expected, kept = left
+    folder = tmp_path / "state" / kept.name
+    shutil.copytree(kept, folder)
+    return clone(GROWN).set_params(checkpoint=folder.parent), counts(), expected, folder
 
 
 # -- files ------------------------------------------------------------------------------------------
