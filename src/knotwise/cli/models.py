@@ -79,6 +79,11 @@ def add_predict_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=words.column_names, default=[], metavar="A,B,...", help="columns to copy to the predictions"
     )
+    parser.add_argument(
+        "--raw-text",
+        action="store_true",
+        help="in CSV, write text as it is; else what a spreadsheet would run as a formula has a ' in front",
+    )
     _add_inputs_argument(parser)
     words.add_json_argument(parser)
 
