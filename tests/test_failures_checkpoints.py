@@ -1,4 +1,4 @@
-"""Case 49: checkpoints that are damaged, forged or somebody else's. The fit ends as without them, nothing is touched."""
+"""Case 49: checkpoints that are damaged, forged or somebody else's: the fit ends as without them."""
 
 import io
 import json
@@ -335,6 +335,7 @@ for seed in seeds:
 """
 
 
+@pytest.mark.slow
 def test_processes_that_fit_at_once_in_one_folder_all_end_with_the_right_results(tmp_path):
     """Two processes make the same fits in the same order, so each finishes what the other is at."""
     seeds = [3, 4, 3]

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from knotwise.cli.numerals import is_whole
 from knotwise.errors import KnotwiseError
 
 __all__ = ["Command", "UsageError", "count"]
@@ -27,6 +28,6 @@ class Command:
 
 def count(text: str) -> int:
     """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
+    if not is_whole(text) or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)

@@ -120,7 +120,7 @@ def add_plot_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--what", metavar="WHAT", help="of a map: mean, sd, intensity, probability, lower, upper, exceedance"
     )
-    parser.add_argument("--threshold", type=float, metavar="V", help="of a map of exceedance")
+    parser.add_argument("--threshold", type=words.number, metavar="V", help="of a map of exceedance")
     parser.add_argument("--label", metavar="LABEL", help="one of the classes of a classifier")
     parser.add_argument("--interval", type=words.share, metavar="P", help="level of the intervals (default 0.95)")
     words.add_size_arguments(parser)
