@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error, USER_ERROR, as_json)
     except SystemExit as end:  # argparse has printed what there is to say
         return end.code if isinstance(end.code, int) else USAGE_ERROR
-    except KeyboardInterrupt:
-        return _complain(KeyboardInterrupt("interrupted"), INTERRUPTED, as_json)
+    except KeyboardInterrupt as stop:
+        return _complain(KeyboardInterrupt(str(stop) or "interrupted"), INTERRUPTED, as_json)
     return 0
 
 
