@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from knotwise.cli import arguments as words
+import knotwise.cli.arguments as words
 from knotwise.cli.command import Command, count
 
 __all__ = ["COMMANDS"]
