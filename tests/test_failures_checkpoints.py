@@ -321,6 +321,27 @@ def test_a_step_survives_a_folder_that_disappears_at_any_moment(tmp_path, monkey
     assert len(removed) == 3 and len(states(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("moment", ["mkdir", "lstat"])
+def test_a_folder_that_disappears_while_a_fit_begins_is_no_error(moment, tmp_path, monkeypatch):
+    """Another process, which finishes the same fit, removes the folder just before or just after it is looked at."""
+    folder = tmp_path / "fit"
+    folder.mkdir()
+    original, removed = getattr(os, moment), []
+
+    def late(path, *args, **kwargs):
+        if Path(path) == folder and not removed:
+            removed.append(folder.rmdir())
+            if moment == "mkdir":
+                raise FileExistsError(path)
+        return original(path, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, moment, late)
+        journal = Journal(folder)
+    assert len(removed) == 1 and journal.recall((1,), lambda: "one", types=(), memory={}) == "one"
+    assert len(states(tmp_path)) == 1
+
+
 CHILD = """
 import sys, warnings
 import test_failures_checkpoints as t

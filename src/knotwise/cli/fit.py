@@ -136,7 +136,9 @@ def what_is_kept(arguments: Namespace) -> str:
     """What an interrupted fit leaves, and how to go on."""
     if arguments.checkpoint is None:
         return "Nothing is kept; with --checkpoint FOLDER, the same command would go on from the last finished step."
-    if all(path.stem == "start" for path in Path(arguments.checkpoint).rglob("*.step")):
+    folder = Path(arguments.checkpoint)
+    steps = [*folder.glob("*/*.step"), *folder.glob("*/model*/*.step")]
+    if all(step.stem == "start" for step in steps):  # the random numbers at the start are no result
         return "No step was finished."
     again = "the same command with the same table" if arguments.data == "-" else "the same command"
     return f"Finished steps are kept in {arguments.checkpoint!r}: {again} goes on from there."

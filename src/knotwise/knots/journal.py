@@ -50,15 +50,18 @@ class Journal:
         self.folder = folder
         self.writable = self.readable = True
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            if os.path.lexists(folder) and not _is_folder(folder):
+            self._make_folder()
+            if not _is_folder(folder):
                 self._do_without()
-            else:
-                self._make_folder()
+        except FileNotFoundError:  # another process has just removed it, and it is made again when a step is kept
+            pass
         except OSError as error:
-            raise InvalidInputError(
-                f"`checkpoint`: the folder {str(folder)!r} cannot be made ({error}). Name one that can be written to."
-            ) from None
+            if not (isinstance(error, FileExistsError) and os.path.lexists(folder)):
+                raise InvalidInputError(
+                    f"`checkpoint`: the folder {str(folder)!r} cannot be made ({error}). Name one that can be written "
+                    "to."
+                ) from None
+            self._do_without()
 
     def part(self, name: str) -> Journal:
         """The journal of one of several models of the fit."""
@@ -198,9 +201,9 @@ class Journal:
 
 
 def are_alike(kept: Any, one: np.ndarray) -> bool:
-    """Whether an array that was kept can stand in the place of one: finite numbers of the same shape."""
+    """Whether an array that was kept can stand in the place of one: of the same shape, and finite where that is."""
     same = isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == one.shape
-    return same and bool(np.isfinite(kept).all())
+    return same and bool(np.all(np.isfinite(kept) == np.isfinite(one)))
 
 
 def _seal(key: str, payload: bytes) -> bytes:
