@@ -62,6 +62,10 @@ CASES = {
         "an error with the row and the value; one warning for fractional counts",
     ),
     35: ("misspelt option", "an error that names the nearest valid one"),
+    49: (
+        "somebody else's folder",
+        "`--out`, checkpoints, links, forged steps: refused or started anew, and nothing foreign is touched",
+    ),
 }
 
 CITED = re.compile(r"mark\.failure\((\d+)\)")

@@ -429,9 +429,12 @@ def test_a_torn_last_line_is_cut_and_its_job_is_missing_again(tmp_path):
 
 
 def test_a_damaged_line_elsewhere_is_an_error_that_names_it(tmp_path):
-    (tmp_path / "rows.jsonl").write_text('{"experiment": 1\n' + row_line(made("Full")))
-    with pytest.raises(InvalidInputError, match=r"Line 1 .* `--fresh`"):
-        RowStore(tmp_path)
+    RowStore(tmp_path)
+    for damaged in ('{"experiment": 1', '{"experiment": "boston"}', "[]", "\ufffd"):
+        (tmp_path / "rows.jsonl").write_text(f"{damaged}\n{row_line(made('Full'))}", encoding="utf-8")
+        with pytest.raises(InvalidInputError, match=r"Line 1 .* `--fresh`"):
+            RowStore(tmp_path)
+    assert RowStore(tmp_path, fresh=True).rows == []
 
 
 def test_rows_of_other_versions_are_run_again_and_fresh_forgets_all(tmp_path):

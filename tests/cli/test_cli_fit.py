@@ -126,14 +126,3 @@ def test_a_checkpoint_is_kept_in_the_folder_and_changes_no_bit(folder, here, run
     assert (here / "state").is_dir()
     same, gp = knotwise.load(folder / "y.knotwise"), knotwise.load("m.knotwise")
     assert gp.parameters_.as_dict() == same.parameters_.as_dict()
-
-
-def test_an_interruption_has_its_own_exit_code(folder, here, run, monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(GPRegressor, "fit", interrupt)
-    words = ["--target", "y", "--inputs", "a,b", "-o", "m.knotwise", "--json"]
-    code, out, err = run("fit", folder / "all.csv", *words)
-    assert code == 130 and json.loads(out)["exit_code"] == 130 and err == "knotwise: interrupted\n"
-    assert not list(here.iterdir())

@@ -30,6 +30,27 @@ MISTAKES = {
     "a quote that is not closed": ('a,b,y\n1,2,3\n1,"2,3\n4,5,6\n', FIT, 1, ["Line 3", "quotes"]),
     "an input that is text": ("a,b,y\n1,x,3\n", FIT, 1, ["'b'", "'x'", "line 2", "--inputs"]),
     "text further below": ("a,b,y\n1,2,3\n\n1,oops,3\n", FIT, 1, ["'b'", "'oops'", "line 4"]),
+    "an input with marks in it": ("a,b,y\n1,2,3\n2,1_000,3\n", FIT, 1, ["'b'", "'1_000'", "line 3", "digits 0 to 9"]),
+    "digits of another script": (
+        "a,b,y\n1,2,3\n\n2,\u0661\u0662,3\n", FIT, 1, ["'b'", "'\u0661\u0662'", "line 4", "digits 0 to 9"]
+    ),
+    "wide digits to predict": ("a,b\n1,2\n2,\uff11\n", PREDICT, 1, ["'b'", "'\uff11'", "line 3"]),
+    "marks in decimal commas": ("a;y\n1;2\n1_0,5;3\n", [*FIT, "--decimal", ","], 1, ["'a'", "'1_0,5'", "line 3"]),
+    "marks in a target": ("a,y\n1,1_0\n2,2_0\n3,3_0\n", FIT, 1, ["'y'", "'1_0'", "line 2", "--classes"]),
+    "wide digits in a target": ("a,y\n1,1\n2,2\n3,\uff13\n", FIT, 1, ["'y'", "'\uff13'", "line 4"]),
+    "marks in a target to compare": ("a,b,y\n1,2,3_0\n", DIAGNOSE, 1, ["'y'", "'3_0'", "line 2"]),
+    "marks in an exposure": (
+        "a,n,y\n1,1_0,2\n", [*FIT, "--likelihood", "poisson", "--exposure", "n"], 1, ["'n'", "'1_0'", "line 2"]
+    ),
+    "marks in a power": (GOOD, [*FIT, "--approximation", "0_0.5"], 2, ["'0_0.5'"]),
+    "wide digits in a mean": (GOOD, [*FIT, "--mean", "\uff11"], 2, ["'\uff11'"]),
+    "marks in a nugget": (GOOD, [*FIT, "--likelihood", "poisson", "--nugget", "1_0"], 2, ["'1_0'"]),
+    "wide digits of knots": (GOOD, [*FIT, "--knots", "\uff13"], 2, ["'\uff13'"]),
+    "other digits of a limit": (GOOD, [*FIT, "--max-knots", "\u0663"], 2, ["'\u0663'"]),
+    "other digits of a seed": (GOOD, [*FIT, "--seed", "\u0663"], 2, ["'\u0663'"]),
+    "marks in a level": (GOOD, [*PREDICT, "--interval", "0.9_5"], 2, ["'0.9_5'"]),
+    "marks in a place": (GOOD, [*PLOT, "fit", "--at", "a=1_0"], 2, ["'a=1_0'"]),
+    "marks in a threshold": (GOOD, [*PLOT, "map", "--what", "exceedance", "--threshold", "1_0"], 2, ["'1_0'"]),
     "an infinite input": ("a,b,y\n1,inf,3\n", FIT, 1, ["'b'", "'inf'", "line 2"]),
     "a decimal comma": ("a;b;y\n1;2,5;3\n", FIT, 1, ["'2,5'", "--decimal"]),
     "points where commas are decimal": ("a;b;y\n1;2.5;3\n", [*FIT, "--decimal", ","], 1, ["'2.5'"]),

@@ -13,7 +13,7 @@ from cli_tables import inputs, load, make_columns, numbers, read_csv, write_csv
 from numpy.testing import assert_allclose, assert_array_equal
 
 import knotwise
-from knotwise import GPRegressor
+from knotwise import GPClassifier, GPRegressor
 from knotwise.cli import text as cli_text
 
 
@@ -146,3 +146,39 @@ def test_a_closed_pipe_is_no_error(folder, here):
     assert process.wait(600) == 0
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+FORMULAS = ["=cmd()", "+1+1", "-x", "@x", "\t=1", "\r=1", "\uff1d1", "=1,2", '="a"', " =x", "-1-1", "+"]
+HARMLESS = ["-1", "+1", "-1.5e-3", "-.5", "-0,5", "-inf", "1", "plain", "a=b", "'=x", ""]
+
+
+def test_text_that_a_spreadsheet_would_run_has_a_quote_in_front_and_numbers_stay(folder, here, run):
+    read = [text.strip() for text in FORMULAS + HARMLESS]
+    safe = [f"'{text}" for text in read[: len(FORMULAS)]] + HARMLESS
+    b = np.linspace(-1, 1, len(read))
+    write_csv("t.csv", {"a": 2 + b, "b": b, "=id": FORMULAS + HARMLESS, "-1": b})
+    words = ["predict", folder / "y.knotwise", "t.csv", "--keep", "=id,b,-1"]
+    code, out, err = run(*words)
+    found, raw = read_csv(out), read_csv(run(*words, "--raw-text")[1])
+    assert code == 0 and not err and list(found)[:3] == ["'=id", "b", "-1"] and list(found["'=id"]) == safe
+    assert_array_equal(numbers(found, "b")[:, 0], b)  # negative numbers among them
+    assert list(raw["=id"]) == read and [raw[name] for name in raw if name != "=id"] == list(found.values())[1:]
+    for name, separator in (("p.tsv", "\t"), ("p.csv", ",")):
+        assert run(*words, "-o", name)[0] == 0
+        assert (here / name).read_text(encoding="utf-8").split(separator)[0] == "'=id"
+    records = json.loads(run(*words, "--json")[1])["predictions"]
+    assert [record["=id"] for record in records] == read
+
+
+def test_labels_that_begin_like_formulas_are_text_in_csv_and_as_they_are_in_parquet(folder, columns, here, run):
+    labels = np.where(columns["three"] == "a", "\t=a", np.where(columns["three"] == "b", "-x", "@x"))
+    GPClassifier(knots=3, random_state=0).fit(inputs(columns), labels).save("m.knotwise")
+    gp = knotwise.load("m.knotwise")
+    expected = gp.predict(inputs(make_columns(20, seed=2))).tolist()
+    words = ["predict", "m.knotwise", folder / "new.csv", "--inputs", "a,b"]
+    found = read_csv(run(*words)[1])
+    assert list(found["prediction"]) == [f"'{label}" for label in expected] and len(set(expected)) > 1
+    assert list(found)[1:] == [f"probability_{label}" for label in gp.classes_]
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert run(*words, "-o", "p.parquet")[0] == 0
+    assert parquet.read_table("p.parquet").to_pydict()["prediction"] == expected

@@ -98,3 +98,15 @@ def test_rows_with_missing_values_are_named_or_left_out_and_counted(folder, colu
     assert knotwise.load("m.knotwise").log_evidence_ == same.log_evidence_
     code, out, err = run("predict", folder / "y.knotwise", "t.csv", "--drop-missing", "--json")
     assert code == 0 and json.loads(out)["dropped"] == 3 and json.loads(out)["rows"] == 67
+
+
+def test_names_and_labels_may_look_like_numbers_of_other_scripts(here, run):
+    (here / "t.csv").write_text("1_0,y\n" + "0.1,1_0\n0.9,\uff11\n0.2,1_0\n0.8,\uff11\n" * 3, encoding="utf-8")
+    assert run("fit", "t.csv", "--target", "y", "--classes", *QUICK, "-o", "m.knotwise")[0] == 0
+    assert knotwise.load("m.knotwise").classes_.tolist() == ["1_0", "\uff11"]
+
+
+def test_blanks_and_words_beside_numbers_are_read_as_ever(folder, here, run):
+    (here / "plain.csv").write_text("a,b\n1,2\n0,1\n")
+    (here / "t.csv").write_text("a,b\n \u00a01\u00a0,+2.0\nFALSE,1e0\n", encoding="utf-8")
+    assert run("predict", folder / "y.knotwise", "t.csv") == run("predict", folder / "y.knotwise", "plain.csv")

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from knotwise import __version__
-from knotwise.cli import models, paper
 from knotwise.cli.command import Command, UsageError
+from knotwise.cli.models import COMMANDS as MODEL_COMMANDS
+from knotwise.cli.paper import COMMANDS as PAPER_COMMANDS
 from knotwise.errors import KnotwiseError, UnknownOptionError, unknown_option
 
 __all__ = ["COMMANDS", "Command", "main"]
@@ -20,7 +21,7 @@ USER_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 
 
 #: by their words; a new group of commands is a module with its own COMMANDS, and an entry here
-COMMANDS: dict[str, Command] = {**models.COMMANDS, **paper.COMMANDS}
+COMMANDS: dict[str, Command] = {**MODEL_COMMANDS, **PAPER_COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error, USER_ERROR, as_json)
     except SystemExit as end:  # argparse has printed what there is to say
         return end.code if isinstance(end.code, int) else USAGE_ERROR
-    except KeyboardInterrupt:
-        return _complain(KeyboardInterrupt("interrupted"), INTERRUPTED, as_json)
+    except KeyboardInterrupt as stop:
+        return _complain(KeyboardInterrupt(str(stop) or "interrupted"), INTERRUPTED, as_json)
     return 0
 
 

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, _ArgumentGroup
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from knotwise.cli.numerals import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "add_model_argument",
     "add_size_arguments",
     "column_names",
+    "number",
     "one_of",
     "places",
     "share",
@@ -55,7 +57,7 @@ def word_or_number(*words: str) -> Callable[[str], str | float]:
 
     def convert(text: str) -> str | float:
         try:
-            return float(text)
+            return to_float(text)
         except ValueError:
             return _word(text, words, "a number")
 
@@ -66,7 +68,7 @@ def word_or_count(*words: str) -> Callable[[str], str | int]:
     """One of some words, or a whole number of at least 1."""
 
     def convert(text: str) -> str | int:
-        return int(text) if text.isdecimal() and int(text) >= 1 else _word(text, words, "a whole number of at least 1")
+        return int(text) if is_whole(text) and int(text) >= 1 else _word(text, words, "a whole number of at least 1")
 
     return convert
 
@@ -81,15 +83,23 @@ def _word(text: str, words: Sequence[str], or_else: str) -> str:
 
 def whole(text: str) -> int:
     """A whole number of at least 0."""
-    if not text.isdecimal():
+    if not is_whole(text):
         raise ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
+
+
+def number(text: str) -> float:
+    """A number."""
+    try:
+        return to_float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def share(text: str) -> float:
     """A number between 0 and 1."""
     try:
-        value = float(text)
+        value = to_float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < 1:
@@ -114,7 +124,7 @@ def places(text: str) -> dict[str, float]:
     for pair in column_names(text):
         name, _, value = pair.rpartition("=")
         try:
-            values[name.strip()] = float(value)
+            values[name.strip()] = to_float(value)
         except ValueError:
             name = ""
         if not name.strip():

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from knotwise.cli.numerals import are_plain, to_float
 from knotwise.errors import InvalidInputError, unknown_option
 
 __all__ = ["Column", "NotANumberError", "TextColumn", "check_names", "is_missing", "numbers_of", "require_columns"]
@@ -62,7 +63,7 @@ def numbers_of(values: Sequence[str], decimal: str = ".") -> np.ndarray:
     """Read numbers, with NaN for missing values; `NotANumberError` tells the first value that is no number."""
     texts = values if decimal == "." else [value.translate(COMMA) for value in values]
     try:
-        numbers = np.fromiter(map(float, texts), float, len(texts))
+        numbers = np.fromiter(map(float if are_plain(texts) else to_float, texts), float, len(texts))
     except ValueError:  # rare, so the rows are looked at one by one only then
         numbers = np.empty(len(texts))
         for i, text in enumerate(texts):
@@ -80,7 +81,7 @@ def _number(text: str) -> float | None:
     if text in MISSING:
         return np.nan
     try:
-        return float(text)
+        return to_float(text)
     except ValueError:
         return TRUTH.get(text.casefold())
 

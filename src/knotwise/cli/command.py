@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from knotwise.cli.numerals import is_whole
 from knotwise.errors import KnotwiseError
 
-__all__ = ["Command", "UsageError", "count"]
+__all__ = ["Command", "UsageError", "count", "interruption_says"]
 
 
 class UsageError(KnotwiseError):
@@ -27,6 +29,15 @@ class Command:
 
 def count(text: str) -> int:
     """A whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
+    if not is_whole(text) or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+@contextmanager
+def interruption_says(what_is_kept: Callable[[], str]) -> Iterator[None]:
+    """Let an interruption of this work say what is kept of it, and how to go on; asked for only when it happens."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted. {what_is_kept()}".rstrip()) from None

@@ -11,7 +11,7 @@ import numpy as np
 from knotwise import kernels
 from knotwise.cli.arguments import KERNELS
 from knotwise.cli.columns import require_columns
-from knotwise.cli.command import UsageError
+from knotwise.cli.command import UsageError, interruption_says
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
@@ -40,7 +40,7 @@ def run(arguments: Namespace) -> None:
         if rows.n_dropped:
             note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
         gp, y = prepare(table, rows, arguments)
-        with placed(rows, table):
+        with placed(rows, table), interruption_says(lambda: what_is_kept(arguments)):
             gp.fit(rows.X, y, **rows.extras)
         name_inputs(gp, wanted.inputs)
         gp.save(arguments.output)
@@ -130,6 +130,18 @@ def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.nda
     if not arguments.likelihood and len(np.unique(y)) == 2:
         note(f"the target {arguments.target!r} has two values only: if they are labels, add --classes")
     return GPRegressor(**settings), y
+
+
+def what_is_kept(arguments: Namespace) -> str:
+    """What an interrupted fit leaves, and how to go on."""
+    if arguments.checkpoint is None:
+        return "Nothing is kept; with --checkpoint FOLDER, the same command would go on from the last finished step."
+    folder = Path(arguments.checkpoint)
+    steps = [*folder.glob("*/*.step"), *folder.glob("*/model*/*.step")]
+    if all(step.stem == "start" for step in steps):  # the random numbers at the start are no result
+        return "No step was finished."
+    again = "the same command with the same table" if arguments.data == "-" else "the same command"
+    return f"Finished steps are kept in {arguments.checkpoint!r}: {again} goes on from there."
 
 
 def name_inputs(gp: Any, names: list[str] | Any) -> None:

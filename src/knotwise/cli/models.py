@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from knotwise.cli import arguments as words
+import knotwise.cli.arguments as words
 from knotwise.cli.command import Command, count
 
 __all__ = ["COMMANDS"]
@@ -79,6 +79,11 @@ def add_predict_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=words.column_names, default=[], metavar="A,B,...", help="columns to copy to the predictions"
     )
+    parser.add_argument(
+        "--raw-text",
+        action="store_true",
+        help="in CSV, write text as it is; else what a spreadsheet would run as a formula has a ' in front",
+    )
     _add_inputs_argument(parser)
     words.add_json_argument(parser)
 
@@ -115,7 +120,7 @@ def add_plot_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--what", metavar="WHAT", help="of a map: mean, sd, intensity, probability, lower, upper, exceedance"
     )
-    parser.add_argument("--threshold", type=float, metavar="V", help="of a map of exceedance")
+    parser.add_argument("--threshold", type=words.number, metavar="V", help="of a map of exceedance")
     parser.add_argument("--label", metavar="LABEL", help="one of the classes of a classifier")
     parser.add_argument("--interval", type=words.share, metavar="P", help="level of the intervals (default 0.95)")
     words.add_size_arguments(parser)

@@ -1,11 +1,16 @@
-"""Where results go: tables in files that are whole or not there, or on standard output."""
+"""Where results go: tables in files that are whole or not there, or on standard output.
+
+A spreadsheet takes text that begins with a sign such as = for a formula, and runs it. Labels and names come from data,
+which may be anybody's, so such text gets a ' in front in CSV files, by which spreadsheets know that it is text.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +20,11 @@ from knotwise.errors import InvalidInputError
 from knotwise.files import write_atomically
 
 __all__ = ["check_output", "write_table"]
+
+#: how a formula begins for some spreadsheet, the wide signs of East Asia with the others
+FORMULA = re.compile("[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
+#: a number, of a column that was copied as text too, with a decimal point or comma
+NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan)", re.IGNORECASE)
 
 
 def check_output(path: str | Path, *, inputs: Sequence[str | Path]) -> None:
@@ -33,14 +43,17 @@ def check_output(path: str | Path, *, inputs: Sequence[str | Path]) -> None:
             raise InvalidInputError(f"The output {str(path)!r} is an input too, and would be lost. Give another name.")
 
 
-def write_table(path: str, pieces: Iterable[dict[str, Any]]) -> None:
-    """Write pieces of columns to a CSV or Parquet file, or as CSV to standard output with "-"."""
+def write_table(path: str, pieces: Iterable[dict[str, Any]], *, raw_text: bool = False) -> None:
+    """Write pieces of columns to a CSV or Parquet file, or as CSV to standard output with "-".
+
+    In CSV, text that a spreadsheet would run as a formula has a ' in front, unless it is to be `raw_text`.
+    """
     if kind_of_file(path) == "parquet":
         from knotwise.cli.parquet import write_parquet
 
         write_parquet(Path(path), pieces)
         return
-    texts = _csv(pieces, "\t" if path.lower().endswith(".tsv") else ",")
+    texts = _csv(pieces, "\t" if path.lower().endswith(".tsv") else ",", as_written if raw_text else as_text)
     if path == "-":
         for text in texts:
             print(text, end="")
@@ -48,11 +61,27 @@ def write_table(path: str, pieces: Iterable[dict[str, Any]]) -> None:
         write_atomically(Path(path), (text.encode() for text in texts))
 
 
-def _csv(pieces: Iterable[dict[str, Any]], separator: str) -> Iterator[str]:
+def as_text(value: Any) -> Any:
+    """A value of a cell that no spreadsheet runs: numbers as they are, text that begins like a formula with a '."""
+    formula = isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value)
+    return f"'{value}" if formula else value
+
+
+def as_written(value: Any) -> Any:
+    return value
+
+
+def _csv(pieces: Iterable[dict[str, Any]], separator: str, cell: Callable[[Any], Any]) -> Iterator[str]:
     """The lines of a CSV file, one piece after the other; numbers have all their digits."""
     for i, piece in enumerate(pieces):
         text = io.StringIO()
-        names = [list(piece)] if i == 0 else []
-        rows = zip(*piece.values(), strict=True)
+        names = [map(cell, piece)] if i == 0 else []
+        columns = [map(cell, values) if _has_text(values) else values for values in piece.values()]
+        rows = zip(*columns, strict=True)
         csv.writer(text, delimiter=separator, lineterminator="\n").writerows(chain(names, rows))
         yield text.getvalue()
+
+
+def _has_text(values: Sequence[Any]) -> bool:
+    """Whether a column is of text; all its values are of one kind."""
+    return len(values) > 0 and isinstance(values[0], str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from knotwise.cli.command import Command, count
+from knotwise.cli.command import Command, count, interruption_says
 
 __all__ = ["COMMANDS"]
 
@@ -30,20 +30,33 @@ def _add_shared_arguments(parser: ArgumentParser, out: str) -> None:
 def run_reproduce(arguments: Namespace) -> None:
     from knotwise.paper.reproduce import reproduce
 
-    reproduce(
-        arguments.names,
-        quick=arguments.quick,
-        seeds=arguments.seeds,
-        out=arguments.out,
-        jobs=arguments.jobs,
-        fresh=arguments.fresh,
-    )
+    with interruption_says(lambda: what_is_kept(arguments)):
+        reproduce(
+            arguments.names,
+            quick=arguments.quick,
+            seeds=arguments.seeds,
+            out=arguments.out,
+            jobs=arguments.jobs,
+            fresh=arguments.fresh,
+        )
 
 
 def run_demo(arguments: Namespace) -> None:
     from knotwise.paper.reproduce import reproduce
 
-    reproduce(["all"], quick=True, out=arguments.out, jobs=arguments.jobs, fresh=arguments.fresh)
+    with interruption_says(lambda: what_is_kept(arguments)):
+        reproduce(["all"], quick=True, out=arguments.out, jobs=arguments.jobs, fresh=arguments.fresh)
+
+
+def what_is_kept(arguments: Namespace) -> str:
+    """What an interrupted reproduction leaves, and how to go on."""
+    from knotwise.paper.folder import MARKER, ROWS
+
+    marker, rows = arguments.out / MARKER, arguments.out / ROWS
+    if not marker.is_file() or not rows.is_file() or not rows.stat().st_size:
+        return "No fit was finished."
+    again = "the same command without --fresh" if arguments.fresh else "the same command"
+    return f"Finished fits are kept in {str(arguments.out)!r}: {again} goes on from there."
 
 
 def run_list(arguments: Namespace) -> None:

@@ -28,9 +28,9 @@ def run(arguments: Namespace) -> None:
     with warnings_as_notes() as told:
         pieces = _Counted(predictions(gp, arguments))
         if not arguments.json:
-            write_table(arguments.output, pieces)
+            write_table(arguments.output, pieces, raw_text=arguments.raw_text)
         elif arguments.output != "-":
-            write_table(arguments.output, pieces)
+            write_table(arguments.output, pieces, raw_text=arguments.raw_text)
             print_json(_facts(pieces, told, {"output": arguments.output}))
         else:
             records = [dict(zip(p, row, strict=True)) for p in pieces for row in zip(*p.values(), strict=True)]

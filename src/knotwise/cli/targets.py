@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.columns import NotANumberError, numbers_of
+from knotwise.cli.numerals import is_number, looks_like_number, to_float
 from knotwise.cli.rows import Rows, number_error
 from knotwise.cli.tables import Table
 from knotwise.errors import InvalidInputError
@@ -20,8 +21,8 @@ LARGEST_WHOLE = 2.0**53  # up to which every whole number is a float
 
 
 def are_labels(texts: Sequence[str], decimal: str) -> bool:
-    """Whether a target is text: most of its values are no numbers."""
-    n_numbers = sum(count for text, count in Counter(texts).items() if _is_number(text.replace(decimal, ".")))
+    """Whether a target is text: most of its values are no numbers, nor meant to be, as 1_000 is."""
+    n_numbers = sum(count for text, count in Counter(texts).items() if looks_like_number(text.replace(decimal, ".")))
     return n_numbers < len(texts) / 2
 
 
@@ -43,7 +44,7 @@ def labels_of(texts: Sequence[str], target: str) -> np.ndarray:
             f"{', '.join(map(repr, different[:3]))}. A classifier fits a model for each, of at most {MOST_CLASSES}: "
             "join some labels, or predict a number."
         )
-    if not all(map(_is_number, different)):
+    if not all(map(is_number, different)):
         return np.array(texts, str)
     numbers = np.array(texts, float)
     whole = (numbers == np.floor(numbers)) & (np.abs(numbers) < LARGEST_WHOLE)
@@ -66,13 +67,5 @@ def known_labels(table: Table, rows: Rows, target: str, classes: Sequence[Any]) 
 
 def _key(text: str) -> str:
     """The same for 1 and 1.0."""
-    whole = _is_number(text) and float(text).is_integer() and abs(float(text)) < LARGEST_WHOLE
-    return str(int(float(text))) if whole else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    whole = is_number(text) and to_float(text).is_integer() and abs(to_float(text)) < LARGEST_WHOLE
+    return str(int(to_float(text))) if whole else text

@@ -36,11 +36,14 @@ class Oversight:
     journal: Journal | None = None
     label: str = ""
     is_part: bool = False
+    seeded: bool = False
 
     @staticmethod
     def of(estimator: Any) -> Oversight:
         """Oversee a fit as the settings of an estimator ask for it."""
-        return Oversight(Progress(estimator.progress, estimator.callback), _folder(estimator.checkpoint))
+        seeded = isinstance(estimator.random_state, int | np.integer)
+        progress = Progress(estimator.progress, estimator.callback)
+        return Oversight(progress, _folder(estimator.checkpoint), seeded=seeded)
 
     def __enter__(self) -> Oversight:
         if not self.is_part:
@@ -61,14 +64,14 @@ class Oversight:
 
     def part(self, number: int, label: str) -> Oversight:
         """The same for one of several models."""
-        journal = None if self.journal is None else Journal(self.journal.folder / f"model{number}")
+        journal = None if self.journal is None else self.journal.part(f"model{number}")
         return replace(self, journal=journal, label=label, is_part=True)
 
     def attach(self, problem: Problem, shift: float, rng: np.random.Generator) -> tuple[Problem, Watcher]:
         """Let the problem report and keep its steps; a fit that goes on takes the random numbers that it began with."""
         watcher = Watcher(self.progress, problem.rows.count, shift, self.label)
         if self.journal is not None:
-            self.journal.begin(rng)
+            self.journal.begin(rng, seeded=self.seeded)
         return replace(problem, journal=self.journal, watch=watcher), watcher
 
     def finish(self) -> None:

@@ -7,12 +7,14 @@ computation: a fit that begins again takes the same way to the bit, without the 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import shutil
+import os
+import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -21,10 +23,15 @@ from knotwise.files import write_atomically
 from knotwise.knots.digest import digest
 from knotwise.knots.records import decode, encode
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "are_alike"]
 
 MAGIC = b"knotwise step 1\n"
 SEAL = 32  # bytes of a SHA-256
+TRIES = 5  # at a folder that other processes, which finish the same fit, remove at the same time
+
+#: names of what we write: steps, their temporary files, and the folders of the models of a classifier
+STEP = re.compile(r"(start|[0-9a-f]{64})\.step|\.(start|[0-9a-f]{64})\.step\.[0-9a-f]{32}\.tmp")
+PART = re.compile(r"model\d+")
 
 Result = TypeVar("Result")
 
@@ -32,28 +39,47 @@ Result = TypeVar("Result")
 class Journal:
     """Finished steps of one fit in one folder, a file each, named by the digest of what went into the step.
 
-    A file is written whole or not at all, and carries a SHA-256 of its name and content. One that is damaged is
-    computed and written again, with a warning. Processes that make the same fit at once write the same files, and the
-    last one wins.
+    A file is written whole or not at all, and carries a SHA-256 of its name and content. One that is damaged, or holds
+    something else than the step, is computed and written again, with a warning. Processes that make the same fit at
+    once write the same files, and the last one wins. Links are never followed: where one stands in the place of the
+    folder, the fit goes on without checkpoints, with a warning.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.writable = True
+        self.writable = self.readable = True
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
+            if not _is_folder(folder):
+                self._do_without()
+        except FileNotFoundError:  # another process has just removed it, and it is made again when a step is kept
+            pass
         except OSError as error:
-            raise InvalidInputError(
-                f"`checkpoint`: the folder {str(folder)!r} cannot be made ({error}). Name one that can be written to."
-            ) from None
+            if not (isinstance(error, FileExistsError) and os.path.lexists(folder)):
+                raise InvalidInputError(
+                    f"`checkpoint`: the folder {str(folder)!r} cannot be made ({error}). Name one that can be written "
+                    "to."
+                ) from None
+            self._do_without()
 
-    def begin(self, rng: np.random.Generator) -> None:
-        """Keep the state of the generator at the start of the fit, or take the one that was kept."""
-        state = self._read("start", ())
-        if state is None:
+    def part(self, name: str) -> Journal:
+        """The journal of one of several models of the fit."""
+        return Journal(self.folder / name) if self.readable else self
+
+    def begin(self, rng: np.random.Generator, *, seeded: bool = False) -> None:
+        """Keep the state of the generator at the start of the fit, or take the one that was kept.
+
+        A fit with a seed always begins with the same state, so another one that was kept is damage.
+        """
+
+        def take(state: Any) -> bool:
+            if seeded and digest(state) != digest(rng.bit_generator.state):
+                raise ValueError("it has the random numbers of another seed")
+            _set_state(rng, state)
+            return True
+
+        if self._read("start", (), take) is None:
             self._write("start", rng.bit_generator.state)
-        else:
-            rng.bit_generator.state = state
 
     def recall(
         self,
@@ -63,11 +89,28 @@ class Journal:
         types: tuple[type, ...],
         memory: dict[str, np.ndarray],
         rng: np.random.Generator | None = None,
+        fits: Callable[[Result, dict[str, np.ndarray]], bool] = lambda result, memory: True,
     ) -> Result:
-        """The result of a step, computed or as kept; `memory` and `rng` end as the computation leaves them."""
+        """The result of a step, computed or as kept; `memory` and `rng` end as the computation leaves them.
+
+        The result is of the first of the `types`. A kept result and memory that do not have the form of this step,
+        which `fits` tells, are damage.
+        """
+
+        def take(kept: Any) -> dict[str, Any]:
+            if not isinstance(kept, dict) or set(kept) != {"result", "memory", "rng"}:
+                raise ValueError("it is not a step of a fit")
+            if types and not isinstance(kept["result"], types[0]):
+                raise ValueError("it is the result of another kind of step")
+            if not isinstance(kept["memory"], dict) or not fits(kept["result"], kept["memory"]):
+                raise ValueError("its arrays do not fit the data")
+            if rng is not None:
+                _set_state(rng, kept["rng"])
+            return kept
+
         before = None if rng is None else rng.bit_generator.state
         key = digest(inputs, memory, before)
-        kept = self._read(key, types)
+        kept = self._read(key, types, take)
         if kept is None:
             result = compute()
             after = None if rng is None else rng.bit_generator.state
@@ -75,30 +118,33 @@ class Journal:
             return result
         memory.clear()
         memory.update(kept["memory"])
-        if rng is not None:
-            rng.bit_generator.state = kept["rng"]
         return kept["result"]
 
     def remove(self) -> None:
-        """Forget the fit; what cannot be removed stays."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Forget the fit: remove the files that are ours by their names, and the folder if nothing else is in it."""
+        if self.readable:
+            _remove_steps(self.folder)
 
     # -- one file each ----------------------------------------------------------------------------
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.step"
 
-    def _read(self, key: str, types: tuple[type, ...]) -> Any:
-        """What is kept under a key; None where nothing is, or nothing sound."""
+    def _read(self, key: str, types: tuple[type, ...], take: Callable[[Any], Result]) -> Result | None:
+        """What is kept under a key, as `take` accepts it; None where nothing is, or nothing sound."""
+        if not self.readable:
+            return None
         try:
+            if not stat.S_ISREG(os.lstat(self._path(key)).st_mode):  # to open a pipe would wait for ever
+                raise ValueError("it is not a file of its own, but a link, a folder or the like")
             content = self._path(key).read_bytes()
             payload = content[len(MAGIC) + SEAL :]
             if content[: len(MAGIC) + SEAL] != MAGIC + _seal(key, payload):
                 raise ValueError("it was not written whole, or changed since")
-            return decode(payload, types)
+            return take(decode(payload, types))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, BadZipFile) as error:
+        except Exception as error:  # whatever stands in the file, the fit can do without it
             warn(
                 f"The checkpoint {str(self._path(key))!r} is damaged ({error}). The step is computed again.",
             )
@@ -111,11 +157,17 @@ class Journal:
         payload = encode(value)
         content = MAGIC + _seal(key, payload) + payload
         try:
-            try:
-                write_atomically(self._path(key), content)
-            except FileNotFoundError:  # another process has finished the same fit, and removed the folder
-                self.folder.mkdir(parents=True, exist_ok=True)
-                write_atomically(self._path(key), content)
+            for tries_left in reversed(range(TRIES)):
+                try:
+                    self._make_folder()
+                    if not _is_folder(self.folder):
+                        self._do_without()
+                        return
+                    write_atomically(self._path(key), content)
+                    return
+                except FileNotFoundError:  # another process has finished the same fit, and removed the folder
+                    if not tries_left:
+                        raise
         except OSError as error:
             self.writable = False
             warn(
@@ -123,6 +175,60 @@ class Journal:
                 "checkpoints. Free some space, or name another folder.",
             )
 
+    def _make_folder(self) -> None:
+        for tries_left in reversed(range(TRIES)):
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                return
+            except (FileExistsError, FileNotFoundError):  # it was there, and another process has just removed it
+                if not tries_left or os.path.lexists(self.folder):
+                    raise
+
+    def _do_without(self) -> None:
+        """Neither read nor write, because what we would touch may be somebody else's."""
+        self.writable = self.readable = False
+        warn(
+            f"The checkpoint {str(self.folder)!r} is damaged (it is not a folder of its own, but a link or a file). "
+            "The fit starts anew and goes on without checkpoints. Move it away, or name another folder."
+        )
+
+
+def are_alike(kept: Any, one: np.ndarray) -> bool:
+    """Whether an array that was kept can stand in the place of one: of the same shape, and finite where that is."""
+    same = isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == one.shape
+    return same and bool(np.all(np.isfinite(kept) == np.isfinite(one)))
+
 
 def _seal(key: str, payload: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\n" + payload).digest()
+
+
+def _set_state(rng: np.random.Generator, state: Any) -> None:
+    """Set the state of a generator, all of it or nothing."""
+    before = rng.bit_generator.state
+    try:
+        rng.bit_generator.state = state
+        if digest(rng.bit_generator.state) != digest(state):
+            raise ValueError("it has no state of these random numbers")
+    except BaseException:
+        rng.bit_generator.state = before
+        raise
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder itself, and no link to one."""
+    return stat.S_ISDIR(os.lstat(path).st_mode)
+
+
+def _remove_steps(folder: Path) -> None:
+    """Remove what we wrote, and the folder if it is empty then; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        if not _is_folder(folder):
+            return
+        for path in list(folder.iterdir()):
+            if PART.fullmatch(path.name):
+                _remove_steps(path)
+            elif STEP.fullmatch(path.name):
+                with contextlib.suppress(OSError):  # removed by another process, or no file
+                    path.unlink()
+        folder.rmdir()

@@ -11,6 +11,7 @@ from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Jitter
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.initial import Initial
+from knotwise.knots.journal import are_alike
 from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.proposals import (
     GrowthState,
@@ -228,7 +229,14 @@ class Growth:
 
     def _ask(self, state: GrowthState) -> Proposed:
         inputs = ("proposal", state.theta, state.Z, state.jitter, state.value, state.rows)
-        return self.problem.recall(inputs, lambda: self.proposal.propose(state, self.rng), (Proposed,), self.rng)
+        row = self.problem.rows.X[0]
+        return self.problem.recall(
+            inputs,
+            lambda: self.proposal.propose(state, self.rng),
+            (Proposed,),
+            self.rng,
+            fits=lambda kept: are_alike(kept.z, row) and kept.tried.shape == (*kept.values.shape, len(row)),
+        )
 
     def _optimize(self, state: GrowthState, proposed: Proposed) -> Stage:
         """Optimise the new knot and the parameters; older knots stay, and so does the jitter."""

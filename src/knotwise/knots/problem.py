@@ -13,7 +13,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.scores import RowScores, drop_losses, rank_one_gains, row_scores
 from knotwise.knots.initial import Initial, checked_knots, initial_knots
-from knotwise.knots.journal import Journal
+from knotwise.knots.journal import Journal, are_alike
 from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order
@@ -208,6 +208,12 @@ class Problem:
             ("stage", start, Z, move),
             lambda: self._optimize_once(self._with_enough_noise(start, Z), Z, move),
             (Stage, Jitter, OptimizeResult),
+            fits=lambda stage: (
+                are_alike(stage.theta, start)
+                and are_alike(stage.Z, Z)
+                and stage.result.parameters.ndim == stage.result.history.ndim == 1
+                and (stage.jitter is None if self.full else _is_like_jitter(stage.jitter, self.typical_points))
+            ),
         )
 
     def recall(
@@ -216,16 +222,24 @@ class Problem:
         compute: Callable[[], Result],
         types: tuple[type, ...],
         rng: np.random.Generator | None = None,
+        *,
+        fits: Callable[[Result], bool],
     ) -> Result:
         """Compute a step, or take its result from the journal, where it is kept from before an interruption.
 
         `inputs` are all that the step depends on beside the problem and the generator, and begin with its name; `types`
-        are the dataclasses of which its result is made.
+        are the dataclasses of which its result is made, its own first; `fits` says whether its arrays have the shapes
+        of this step.
         """
         if self.journal is None:
             return compute()
         own = (self.rows, self.table, self.model.power, self.full, self.optimizer, self.jitter, self.block_size)
-        return self.journal.recall((*inputs, *own), compute, types=types, memory=self.memory, rng=rng)
+
+        def fit_all(result: Result, memory: dict[str, np.ndarray]) -> bool:
+            mode = memory.get("start")
+            return fits(result) and set(memory) <= {"start"} and (mode is None or are_alike(mode, self.rows.y))
+
+        return self.journal.recall((*inputs, *own), compute, types=types, memory=self.memory, rng=rng, fits=fit_all)
 
     def new_trace(self) -> KnotTrace:
         """An empty record of a selection, whose steps the watch is told."""
@@ -306,3 +320,7 @@ class Problem:
         drop = np.ones(len(Z), bool)
         drop[kept] = False
         return drop
+
+
+def _is_like_jitter(kept: Jitter | None, points: np.ndarray) -> bool:
+    return kept is not None and are_alike(kept.points, points) and 0 <= kept.relative < np.inf

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import fields, is_dataclass
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -23,7 +24,7 @@ def encode(value: Any) -> bytes:
 
 
 def decode(content: bytes, types: tuple[type, ...]) -> Any:
-    """The value that was encoded; `types` are the dataclasses that it may contain."""
+    """The value that was encoded; `types` are the dataclasses that it may contain, of whose types their fields are."""
     with np.load(io.BytesIO(content), allow_pickle=False) as members:
         arrays = {name: members[name] for name in members.files}
     return _from_tree(json.loads(arrays["tree"].tobytes()), arrays, {known.__name__: known for known in types})
@@ -57,4 +58,27 @@ def _from_tree(tree: Any, arrays: dict[str, np.ndarray], types: dict[str, type])
     if kind == "list":
         return [_from_tree(item, arrays, types) for item in inside]
     items = {key: _from_tree(item, arrays, types) for key, item in inside.items()}
-    return items if kind == "dict" else types[kind](**items)
+    return items if kind == "dict" else _make(types[kind], items)
+
+
+def _make(kind: type, items: dict[str, Any]) -> Any:
+    """An object of a dataclass, if its fields have the types that it declares."""
+    for name, wanted in get_type_hints(kind).items():
+        if name in items and not _is_of(items[name], wanted):
+            raise TypeError(f"{name} of {kind.__name__} is {type(items[name]).__name__}")
+    return kind(**items)
+
+
+def _is_of(value: Any, wanted: Any) -> bool:
+    """Whether a value is of a declared type; arrays are those of floating point numbers."""
+    if isinstance(wanted, UnionType):
+        return any(_is_of(value, each) for each in get_args(wanted))
+    if wanted is Any:
+        return True
+    if wanted is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    if wanted is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if wanted is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype == np.float64
+    return isinstance(value, get_origin(wanted) or wanted)

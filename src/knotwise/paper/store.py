@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.files import write_atomically
 from knotwise.paper.experiments import FULL, Job
+from knotwise.paper.folder import EXACT, ROWS, claim_folder, is_row, remove_results
 from knotwise.paper.scores import Prediction
 
 __all__ = ["Row", "RowStore", "job_of", "read_rows", "row_line"]
@@ -34,28 +34,33 @@ def row_line(row: Row) -> str:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file; a last line without its end was torn by a kill, and is left out."""
-    lines = path.read_text(encoding="utf-8").split("\n")
     rows = []
-    for number, line in enumerate(lines[:-1], start=1):
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+            row = json.loads(line)
+            if not is_row(row):
+                raise ValueError("it does not say what was run, and by which versions")
+        except (ValueError, RecursionError) as error:
             raise InvalidInputError(
                 f"Line {number} of {path} is no row: {error}. Remove the line, or start anew with `--fresh`."
             ) from error
+        rows.append(row)
     return rows
 
 
 class RowStore:
-    """The folder of a reproduction: `rows.jsonl`, and the exact GPs' predictions that other rows are compared with."""
+    """The folder of a reproduction: `rows.jsonl`, and the exact GPs' predictions that other rows are compared with.
+
+    A folder of somebody else is refused as it is; `fresh` removes the results of ours and nothing else.
+    """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
-        self.path, self.exact_folder = folder / "rows.jsonl", folder / "exact"
+        self.path, self.exact_folder = folder / ROWS, folder / EXACT
         try:
+            claim_folder(folder)
             if fresh:
-                self.path.unlink(missing_ok=True)
-                shutil.rmtree(self.exact_folder, ignore_errors=True)
-            self.exact_folder.mkdir(parents=True, exist_ok=True)
+                remove_results(folder)
+            self.exact_folder.mkdir(exist_ok=True)
             self.path.touch()
         except OSError as error:
             raise InvalidInputError(

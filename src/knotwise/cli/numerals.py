@@ -1,0 +1,43 @@
+"""Numbers as people write them: the digits 0 to 9. Python's own `float` and `int` also take 1_000 and other scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["are_plain", "is_number", "is_whole", "looks_like_number", "to_float"]
+
+
+def to_float(text: str) -> float:
+    """The number that a text is, "inf" and "nan" with it; `ValueError` if it is none."""
+    text = text.strip()
+    if not are_plain([text]):
+        raise ValueError(f"{text!r} is not a number in the digits 0 to 9")
+    return float(text)
+
+
+def are_plain(texts: Sequence[str]) -> bool:
+    """Whether `float` reads no more into these texts than `to_float`: there is no underscore and no other script."""
+    joined = "".join(texts)
+    return joined.isascii() and "_" not in joined
+
+
+def is_number(text: str) -> bool:
+    try:
+        to_float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def looks_like_number(text: str) -> bool:
+    """Whether it is meant as a number, although perhaps in a way that we do not read: as Python's `float` takes it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number of at least 0."""
+    return text.isascii() and text.isdecimal()

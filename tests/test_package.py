@@ -1,0 +1,61 @@
+"""The package as it is shipped: one version, types for those who use it, and `python -m knotwise`."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import knotwise
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(knotwise.__file__).parent
+
+
+def run_module(*words, folder):
+    return subprocess.run(
+        [sys.executable, "-m", "knotwise", *words],
+        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_version_stands_in_one_place_and_everybody_says_it(tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"] and "version" in project["project"]["dynamic"]
+    source = ROOT / project["tool"]["hatch"]["version"]["path"]
+    written = re.findall(r'^__version__ = "(.+)"$', source.read_text(encoding="utf-8"), re.MULTILINE)
+    cited = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert written == cited == [knotwise.__version__]
+    assert run_module("--version", folder=tmp_path).stdout == f"knotwise {knotwise.__version__}\n"
+
+
+def test_the_module_is_the_command_line(tmp_path):
+    done = run_module("data", "hickory", "-o", "hickory.csv", folder=tmp_path)
+    assert done.returncode == 0 and (tmp_path / "hickory.csv").read_text().startswith("x,y,count,area\n")
+    done = run_module("daat", folder=tmp_path)
+    assert done.returncode == 2 and "Did you mean 'data'?" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_type_checkers_find_our_types():
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_an_import_of_the_package_reads_no_metadata():
+    program = "import sys, knotwise; print('importlib.metadata' in sys.modules, knotwise.__version__)"
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"False {knotwise.__version__}\n"
+
+
+def test_no_module_of_the_command_line_imports_the_whole_of_it():
+    """The package gathers its commands; a module that asked it for another would go round in a circle."""
+    pattern = re.compile(r"^\s*(from knotwise\.cli import|import knotwise\.cli$)", re.MULTILINE)
+    found = [path.name for path in (PACKAGE / "cli").glob("*.py") if pattern.search(path.read_text(encoding="utf-8"))]
+    assert found == []
