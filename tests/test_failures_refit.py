@@ -16,12 +16,12 @@ def X(rng):
     return rng.uniform(size=(60, 2))
 
 
-class Stop(Exception):
+class StopError(Exception):
     pass
 
 
 def stop(event):
-    raise Stop
+    raise StopError
 
 
 BAD = {
@@ -51,7 +51,7 @@ def test_a_refit_that_is_stopped_leaves_the_old_model(X, rng):
     gp = GPRegressor(knots=4, random_state=0).fit(X, X[:, 0])
     before = dict(vars(gp))
     gp.set_params(callback=stop)
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         gp.fit(X[:, :1], X[:, 1])
     assert vars(gp) == before | {"callback": stop}
 
