@@ -59,10 +59,12 @@ class LatentGP(BaseEstimator):
             problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
             problem = replace(problem, executor=executor)
             selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
-            final = problem.evaluate(selection.theta, selection.Z, selection.jitter, gradient=False)
+            final = selection.evidence or problem.evaluate(
+                selection.theta, selection.Z, selection.jitter, gradient=False
+            )
             selection.trace.listener = None
         self._fit = Fit(
-            selection,
+            replace(selection, evidence=None),
             scaling,
             FullPosterior(final.state) if problem.full else SparsePosterior(final.state),
             problem.table,

@@ -17,6 +17,7 @@ from knotwise.knots.initial import count_distinct, kmeans
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.proposals import check_at_least
+from knotwise.knots.prune import prune
 from knotwise.knots.settle import FIRST_SHARE, first_precisions, grow, refine, settle
 from knotwise.knots.signal import WEAK_KNOTS, find_signal, without_inputs
 from knotwise.knots.start import starting_theta
@@ -31,8 +32,21 @@ WORST_SHARE = 0.45  # share that one row in a hundred may exceed: its standard d
 NO_SIGNAL_KNOTS = 5
 DOUBTFUL_GAIN = 2.3  # nats: ten to one
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
-CONFIRMED = 4  # cheapest knots whose loss is computed exactly before one is dropped
+ROUNDS = 6  # of moving knots and adding some
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Knots that were moved and added to, the share that they leave, and why no more were added.
+
+    `ended` is "enough" (the share is small), "limit" (of the number of knots), "rounding" (nothing is left to explain
+    but rounding) or "rounds" (of adding knots).
+    """
+
+    Z: np.ndarray
+    share: float
+    ended: str
 
 
 @dataclass
@@ -86,15 +100,14 @@ class Auto:
         theta = settled.theta
         # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
         few, all_rows = (replace(p, model=p.model.with_power(0.0), n_restarts=0, memory={}) for p in (small, problem))
-        Z = self._first_knots(few, theta, trace)
-        Z, share = self._move(few, theta, Z, trace)
+        moved = self._move(few, theta, self._first_knots(few, theta, trace), trace)
         if len(small.rows) < len(problem.rows):
-            Z, share = self._move(all_rows, theta, Z, trace, iterations=8)
-        kept = self._prune(few, theta, Z, trace)
-        if len(kept) < len(Z):
+            moved = self._move(all_rows, theta, moved.Z, trace, iterations=8)
+        kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace), moved.share
+        if len(kept) < len(moved.Z):
             share = all_rows.scores(theta, kept, all_rows.choose_jitter(theta, kept)).share
         stage = Stage(theta, kept, None, settled.result, settled.failed_restarts)
-        reason = self._reason(problem, len(kept), share, settled.too_few)
+        reason = self._reason(problem, len(kept), share, moved.ended, too_few=settled.too_few)
         if not share < self.share and problem.optimizer is not None:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
@@ -120,7 +133,7 @@ class Auto:
 
     def _move(
         self, problem: Problem, theta: np.ndarray, Z: np.ndarray, trace: KnotTrace, iterations: int = 12
-    ) -> tuple[np.ndarray, float]:
+    ) -> Moved:
         """Move the knots by VFE at fixed parameters; add some where much is unexplained; until little is."""
         vfe = replace(
             problem,
@@ -129,7 +142,7 @@ class Auto:
         )
         cap = self._cap(problem)
         rng = np.random.default_rng(0)  # not used: nothing is restarted
-        for _ in range(6):
+        for _ in range(ROUNDS):
             stage = vfe.optimize(theta, Z, rng, move=np.ones(len(Z), bool))
             Z = stage.Z
             scores = vfe.scores(theta, Z, vfe.choose_jitter(theta, Z))
@@ -143,55 +156,33 @@ class Auto:
                 note=f"VFE at fixed parameters, {stage.result.evaluations} evaluations",
             )
             if scores.share < self.share and scores.largest_share < WORST_SHARE:
-                return Z, scores.share
+                return Moved(Z, scores.share, "enough")
             wanted = len(Z) + max(2, int((0.25 if scores.share > 2 * self.share else 0.12) * len(Z)))
             places = count_distinct(vfe.rows.X, wanted)
             if places < wanted and places <= cap:  # a knot at every place leaves nothing open
                 Z = np.unique(vfe.rows.X, axis=0)
                 scores = vfe.scores(theta, Z, vfe.choose_jitter(theta, Z))
                 trace.add("every place", len(Z), scores.value, n_rows=vfe.rows.count, share=scores.share)
-                return Z, scores.share
+                return Moved(Z, scores.share, "rounding")
             if len(Z) >= cap:
-                return Z, scores.share
+                return Moved(Z, scores.share, "limit")
             n_new = min(wanted, cap) - len(Z)
             pivots = Pivots(vfe.model.with_theta(theta).kernel, vfe.rows.X, 1.0 / scores.v, Z)
             new = vfe.rows.X[pivots.extend(n_new)]
             if not len(new):  # the rows are determined by the knots: what is left is rounding
-                return Z, scores.share
+                return Moved(Z, scores.share, "rounding")
             Z = np.vstack([Z, new])
-        return Z, scores.share
-
-    def _prune(self, problem: Problem, theta: np.ndarray, Z: np.ndarray, trace: KnotTrace) -> np.ndarray:
-        """Drop knots whose removal costs less than the tolerance, the cheapest first.
-
-        All losses come from one pass; those that look small are confirmed by an evaluation, for where the pass is
-        only a screen.
-        """
-        dropped, kept_value = 0, np.nan
-        while len(Z) > 1:
-            jitter = problem.choose_jitter(theta, Z)
-            losses = problem.losses(theta, Z, jitter)
-            cheapest = np.argsort(losses, kind="stable")[:CONFIRMED]
-            cheapest = cheapest[losses[cheapest] < 3 * self.tolerance]
-            if not len(cheapest):
-                break
-            value = problem.evaluate(theta, Z, jitter, gradient=False).value
-            without = [problem.evaluate(theta, np.delete(Z, k, axis=0), jitter, gradient=False).value for k in cheapest]
-            best = int(np.argmax(without))
-            if not without[best] > value - self.tolerance:
-                break
-            Z, kept_value, dropped = np.delete(Z, cheapest[best], axis=0), without[best], dropped + 1
-        if dropped:
-            note = f"{dropped} knots dropped at less than {self.tolerance:g} nats each"
-            trace.add("prune", len(Z), kept_value, n_rows=problem.rows.count, note=note)
-        return Z
+        return Moved(Z, scores.share, "rounds")
 
     # -- ends -------------------------------------------------------------------------------------
 
     def _every_row(self, problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Selection:
-        Z = np.unique(problem.rows.X, axis=0)[: self.max_knots]
+        Z, what = np.unique(problem.rows.X, axis=0), "on the rows, which are few"
+        if self.max_knots is not None and self.max_knots < len(Z):
+            what = f"for {len(Z)} different rows; the limit of {self.max_knots} knots was reached: raise `max_knots`"
+            Z = kmeans(problem.rows.X, problem.rows.y, self.max_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
-        reason = f"{len(Z)} knots on the rows, which are few{said_of_copies(problem, stage.theta)}"
+        reason = f"{len(Z)} knots {what}{said_of_copies(problem, stage.theta)}"
         trace.add("every row", len(Z), stage.result.value, theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
         return Selection(stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts, trace)
@@ -235,16 +226,20 @@ class Auto:
         trace.add("refit", len(best.Z), _value(best), theta=best.theta, note=why)
         return best, f"; {why}, so parameters were fitted to {len(best.Z)} knots"
 
-    def _reason(self, problem: Problem, n_knots: int, share: float, too_few: bool) -> str:
+    def _reason(self, problem: Problem, n_knots: int, share: float, ended: str, *, too_few: bool) -> str:
         """Why so many knots, in words."""
         reason = f"{n_knots} knots leave a share of {share:.3f} of the posterior variance unexplained"
-        enough, cap = share < self.share, self._cap(problem)
-        short = too_few or (n_knots >= cap and not enough)
         if share >= self.share:
-            reason += f", above the {self.share:g} wanted" + ("" if short else ", but no row brings more than rounding")
-        if short:
+            reason += f", above the {self.share:g} wanted"
+        cap = self._cap(problem)
+        if too_few or (ended == "limit" and share >= self.share):
             reason += f"; the limit of {cap} knots was reached and more are needed: raise `max_knots`"
             reason += ", or use approximation='full'" if len(problem.rows) <= 2500 else ""
+        elif share >= self.share:
+            reason += {
+                "rounding": ", but no row brings more than rounding",
+                "rounds": f"; knots were added {ROUNDS} times, and further ones would lower it: ask for `knots={cap}`",
+            }.get(ended, f", since knots that cost less than {self.tolerance:g} nats were dropped")
         return reason
 
     def _finish(
@@ -264,7 +259,7 @@ class Auto:
             parameters=theta,
             gradient_norm=np.nan if problem.optimizer is None else norm,
         )
-        return Selection(theta, Z, jitter, result, reason, stage.failed_restarts, trace)
+        return Selection(theta, Z, jitter, result, reason, stage.failed_restarts, trace, evidence=evidence)
 
 
 def _value(stage: Stage) -> float:

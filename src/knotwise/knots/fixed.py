@@ -31,7 +31,8 @@ class Fixed:
     n_knots: int = 50
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
-        Z = problem.initial_knots(self.initial, self.n_knots, rng)
+        n_knots = problem.sensible_number(self.n_knots) if isinstance(self.initial, str) else self.n_knots
+        Z = problem.initial_knots(self.initial, n_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
         reason = f"{len(Z)} knots held where they were placed; {stage.result.reason}"
         given = None if isinstance(self.initial, str) or callable(self.initial) else np.array(self.initial, float)

@@ -11,7 +11,6 @@ from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection
 from knotwise.knots.proposals import check_at_least, distinct_row_numbers
 from knotwise.knots.start import starting_theta
-from knotwise.knots.trace import KnotTrace
 
 __all__ = ["GreedyVariance", "KMeans"]
 
@@ -39,27 +38,28 @@ class GreedyVariance:
         check_at_least(self.rounds, "rounds", 1)
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
-        trace = KnotTrace()
+        trace = problem.new_trace()
+        n_knots = problem.sensible_number(self.n_knots)
         rows = distinct_row_numbers(problem.rows.X, rng)
         theta, failed = starting_theta(problem, rng), 0
         for _ in range(self.rounds):
-            Z = self.choose(problem, theta, rows)
+            Z = self.choose(problem, theta, rows, n_knots)
             stage = problem.optimize(theta, Z, rng)
             theta, failed = stage.theta, failed + stage.failed_restarts
             trace.add("choose", len(Z), stage.result.value, theta=theta, note=stage.result.reason)
-        few = "" if len(Z) == min(self.n_knots, len(rows)) else f", {self.n_knots} asked for: others add no variance"
+        few = "" if len(Z) == min(n_knots, len(rows)) else f", {self.n_knots} asked for: others add no variance"
         trace.stop_reason = f"{len(Z)} knots on rows of the largest conditional variance{few}; {stage.result.reason}"
         return Selection(theta, Z, stage.jitter, stage.result, trace.stop_reason, failed, trace)
 
-    def choose(self, problem: Problem, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def choose(self, problem: Problem, theta: np.ndarray, rows: np.ndarray, n_knots: int) -> np.ndarray:
         """Knots [K, D] among these rows, at fixed parameters. O(N K^2)."""
         kernel, X = problem.model.with_theta(theta).kernel, problem.rows.X[rows]
-        Z = X[Pivots(kernel, X).extend(self.n_knots)]
+        Z = X[Pivots(kernel, X).extend(n_knots)]
         if not self.weighted:
             return Z
         # precisions need the latent function, for which the knots without weights are good enough
         W = problem.scores(theta, Z, problem.choose_jitter(theta, Z)).W[rows]
-        return X[Pivots(kernel, X, W).extend(self.n_knots)]
+        return X[Pivots(kernel, X, W).extend(n_knots)]
 
 
 @dataclass

@@ -9,10 +9,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from knotwise.errors import KnotwiseError
+from knotwise.errors import KnotwiseError, warn
 from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.scores import RowScores, drop_losses, rank_one_gains, row_scores
-from knotwise.knots.initial import Initial, checked_knots, initial_knots
+from knotwise.knots.initial import Initial, checked_knots, count_distinct, initial_knots
 from knotwise.knots.journal import Journal, are_alike
 from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.numerics.blocks import Executor
@@ -25,6 +25,7 @@ __all__ = ["Problem", "Selection", "Selector", "Stage", "Watch"]
 
 BOX_MARGIN = 0.1  # knots stay inside the data's box plus this share of its range on each side
 REDUNDANT_SHARE = 1e-8  # conditional variance, relative to the prior's, below which a knot serves no function
+MANY_KNOTS = 1000  # that are never too many
 RESTART_SPREAD = 1.5  # standard deviation of a restart's parameters about the start, on the log scale
 
 Result = TypeVar("Result")
@@ -53,6 +54,7 @@ class Selection:
     failed_restarts: int = 0
     trace: KnotTrace = field(default_factory=KnotTrace)
     knots_as_given: np.ndarray | None = None  # the user's own array, in the user's units
+    evidence: Evidence | None = field(default=None, repr=False)  # at these parameters and knots, where it is known
 
 
 class Watch(Protocol):
@@ -302,6 +304,20 @@ class Problem:
             return Stage(theta, Z, jitter, none)
         result = self.optimizer.maximize(objective, start, bounds)
         return Stage(*unpack(result.parameters), jitter, result)
+
+    def sensible_number(self, n_knots: int) -> int:
+        """A number of knots that was asked for, or fewer with a warning: as many as there are different rows, and no
+        more than a third of many rows, from where on knots cost more than the exact GP.
+        """
+        most = max(MANY_KNOTS, len(self.rows) // 3)
+        places = count_distinct(self.rows.X, min(n_knots, most))
+        if places < n_knots:
+            why = "the number of different rows" if places < most else "more would cost more than the exact GP"
+            warn(
+                f"{n_knots:,} knots were asked for, and cut to {places:,}: {why}. They stay on their places. Ask for "
+                "fewer, let `knots='auto'` choose, or use approximation='full'."
+            )
+        return places
 
     def initial_knots(self, how: Initial, n_knots: int, rng: np.random.Generator) -> np.ndarray:
         """Initial knots in the units of the engine; an array is given in the user's."""

@@ -22,8 +22,8 @@ class Simultaneous:
     Parameters
     ----------
     n_knots : int
-        Number of knots. Fewer are used where there are fewer distinct rows, or where some end up so close to
-        others that they serve no function.
+        Number of knots. Fewer are used, with a warning, where there are fewer distinct rows or where so many would
+        cost more than the exact GP; and fewer where some end up so close to others that they serve no function.
     initial : name, array [K, D] or function
         Where the knots start: "kmeans", "grid", "random", "kmeans-per-class", or an array in the units of the inputs.
     """
@@ -32,10 +32,15 @@ class Simultaneous:
     initial: Initial = "kmeans"
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
-        Z = problem.initial_knots(self.initial, self.n_knots, rng)
-        stage = problem.optimize(starting_theta(problem, rng), Z, rng, move=np.ones(len(Z), bool))
-        notes = [f"{len(Z)} knots optimised together with the parameters; {stage.result.reason}"]
-        if isinstance(self.initial, str) and len(Z) < self.n_knots:
+        named = isinstance(self.initial, str)
+        n_knots = problem.sensible_number(self.n_knots) if named else self.n_knots
+        Z = problem.initial_knots(self.initial, n_knots, rng)
+        # so many knots leave nothing to gain from moving them
+        move = None if n_knots < self.n_knots else np.ones(len(Z), bool)
+        stage = problem.optimize(starting_theta(problem, rng), Z, rng, move=move)
+        how = "held where they were placed" if move is None else "optimised together with the parameters"
+        notes = [f"{len(Z)} knots {how}; {stage.result.reason}"]
+        if named and len(Z) < self.n_knots:
             notes.append(f"{self.n_knots} knots were asked for, {len(Z)} could be placed")
         drop = problem.redundant(stage.theta, stage.Z)
         if drop.any() and not drop.all():
