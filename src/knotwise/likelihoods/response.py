@@ -8,14 +8,18 @@ mode loses digits where the two sides of the integrand differ in width (a zero c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.numerics.blocks import Executor, Serial, block_slices
+
 if TYPE_CHECKING:
     from knotwise.likelihoods.base import Likelihood
 
-__all__ = ["log_predictive_density", "predictive_cdf", "predictive_quantile", "response_moments"]
+__all__ = ["by_blocks", "log_predictive_density", "predictive_cdf", "predictive_quantile", "response_moments"]
 
 N_PANELS = 24
 PANEL_NODES, PANEL_WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -27,16 +31,25 @@ BLOCK_ROWS = 2048
 LOG_2PI = float(np.log(2 * np.pi))
 
 
+def by_blocks(function: Callable[..., Any], *per_row: Any, executor: Executor | None = None) -> Any:
+    """Call a function of vectors on blocks of rows and join what it gives: one vector, or a tuple of them.
+
+    Blocks are the same for any number of threads. Memory beside the vectors is that of one block for each thread.
+    """
+    arrays = np.broadcast_arrays(*(np.asarray(values, float) for values in per_row))
+    blocks = block_slices(len(arrays[0]), BLOCK_ROWS) or [slice(0, 0)]
+    results = (executor or Serial()).map(lambda rows: function(*(values[rows] for values in arrays)), blocks)
+    parts = list(results)
+    if isinstance(parts[0], tuple):
+        return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+    return np.concatenate(parts)
+
+
 def log_predictive_density(
     likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
 ) -> np.ndarray:
     """log of the integral of p(y | f) N(f; mean, variance), one per row."""
-    y, mean, variance, size = np.broadcast_arrays(y, mean, variance, size)
-    out = np.empty(len(y))
-    for start in range(0, len(y), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        out[rows] = _log_density_block(likelihood, y[rows], mean[rows], variance[rows], size[rows])
-    return out
+    return by_blocks(partial(_log_density_block, likelihood), y, mean, variance, size)
 
 
 def _log_density_block(
