@@ -88,7 +88,8 @@ def _evaluate(
     from scipy.special import betainc, betaln, expit, log_expit, ndtr
 
     mean, s = mean[rows], np.maximum(s[rows], SMALLEST)
-    left, centre, right = (np.clip((f - mean) / s, -rule.reach, rule.reach) for f in _step(precision, x, rule.negligible))
+    step = _step(precision, x, rule.negligible)
+    left, centre, right = (np.clip((f - mean) / s, -rule.reach, rule.reach) for f in step)
     centre = np.clip(centre, left + 0.12 * (right - left), right - 0.12 * (right - left))
     half = 0.5 * np.stack([centre - left, right - centre])
     nodes, weights = rule.nodes_and_weights

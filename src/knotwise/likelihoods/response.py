@@ -170,9 +170,10 @@ def _cdf_block(
     wide = mean + sd * np.linspace(-NORMAL_REACH, NORMAL_REACH, N_PANELS + 1)[:, None]
     cuts = np.vstack([wide, _narrow_cuts(likelihood, y, mean, sd**2, size)])
     nodes, weights = _panels(np.sort(cuts, axis=0))
-    density = np.exp(-0.5 * ((nodes - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
+    density = weights * np.exp(-0.5 * ((nodes - mean) / sd) ** 2)
+    density /= density.sum(0)  # which also takes away the rounding of nodes that are close together
     values = likelihood.cdf(_like(y, nodes), nodes, _like(size, nodes))
-    return np.clip((weights * density * values).sum(0), 0.0, 1.0)
+    return np.clip((density * values).sum(0), 0.0, 1.0)
 
 
 def predictive_quantile(
@@ -200,13 +201,18 @@ def _quantile_block(
     low, centre, high = _bracket(likelihood, score, mean, variance, size)
     if likelihood.discrete:
         return find_between(score, np.floor(low) - 1, np.ceil(high), whole=True)
-    if bounded:  # on a scale on which all units are alike: logarithms above a lowest value, else about the centre
-        to_v, to_y = (lambda y: np.log(np.maximum(y - lowest, SMALLEST))), (lambda v, rows: lowest[rows] + np.exp(v))
+    # on a scale on which all units are alike: logarithms above a lowest value, else long steps far from the centre
+    scale = np.maximum(np.sqrt(variance), 1e-8 * np.maximum(np.abs(centre), 1.0))
+
+    def y_of(v: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        y = lowest[rows] + np.exp(v) if bounded else centre[rows] + scale[rows] * np.sinh(v)
+        return np.minimum(y, high[rows])
+
+    if bounded:
+        ends = [np.log(np.maximum(end - lowest, SMALLEST)) for end in (low, high)]
     else:
-        scale = np.maximum(np.sqrt(variance), 1e-8 * np.maximum(np.abs(centre), 1.0))
-        to_v, to_y = (lambda y: np.arcsinh((y - centre) / scale)), (lambda v, rows: centre[rows] + scale[rows] * np.sinh(v))
-    v = find_between(lambda v, rows: score(np.minimum(to_y(v, rows), high[rows]), rows), to_v(low), to_v(high))
-    return np.minimum(to_y(v, np.arange(len(mean))), high)
+        ends = [np.arcsinh((end - centre) / scale) for end in (low, high)]
+    return y_of(find_between(lambda v, rows: score(y_of(v, rows), rows), *ends), np.arange(len(mean)))
 
 
 def _bracket(
