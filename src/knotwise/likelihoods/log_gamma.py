@@ -114,11 +114,11 @@ def _excess(a: np.ndarray, b: np.ndarray | None) -> np.ndarray:
 
 def _upper_tail(a: np.ndarray, b: np.ndarray | None, u: np.ndarray) -> np.ndarray:
     """P(U > u)."""
-    from scipy.special import betainc, expit, gammaincc
+    from scipy.special import betaincc, expit, gammaincc
 
     if b is None:
         return gammaincc(a, a * np.exp(u))
-    return betainc(b, a, expit(np.log(b / a) - u))
+    return betaincc(a, b, expit(np.log(a / b) + u))  # a share that is not near 1, where it would lose its digits
 
 
 def log_gamma_quantile(p: float, a: float, s: np.ndarray) -> np.ndarray:

@@ -100,7 +100,8 @@ def _evaluate(
     # a share near 1 has lost its digits, its distance from 1 has not
     y, low = expit(x), x < 0
     below = betainc(np.where(low, a, b), np.where(low, b, a), expit(-np.abs(x)))
-    P = ndtr(left) + (normal * np.where(low, below, 1 - below)).sum((0, 1))
+    below = np.where(low, below, 1 - below)
+    P = ndtr(left) * below[0, 0] + (normal * below).sum((0, 1)) + ndtr(-right) * below[-1, -1]
     density = normal * np.exp(a * log_expit(x) + b * log_expit(-x) - betaln(a, b))
     bend = (density * (a - precision * y)).sum((0, 1))
     return normal_score(P, density.sum((0, 1)), bend, p)

@@ -74,11 +74,11 @@ class NegativeBinomial(Counts):
         return expit(-logit), expit(logit)
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import betaincc
+        from scipy.special import betainc
 
         k = np.floor(y)
-        q = self._probabilities(f, size)[1]
-        return np.where(k < 0, 0.0, betaincc(np.maximum(k, 0.0) + 1, 1 / self.value("dispersion"), q))
+        p = self._probabilities(f, size)[0]  # q rounds to 1 where p^r still counts: r may be small
+        return np.where(k < 0, 0.0, betainc(1 / self.value("dispersion"), np.maximum(k, 0.0) + 1, p))
 
     def sample(self, f, rng, size=1.0):
         mu = size * exp_capped(f)
