@@ -41,7 +41,8 @@ def average_over_log_gamma(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s
     """Average Phi((U + e) / s) over U = log(G_a / G_b) - log(a / b), or log G_a - log a where b is None.
 
     A Gauss-Legendre rule on both sides of the mode of U, over the part of its reach in which Phi is neither 0 nor 1: on
-    its length both factors are smooth, however different their widths. Exact to about 1e-11; 64 nodes for each row.
+    its length both factors are smooth, however different their widths. Exact to about 1e-11 (1e-9 for s above 3) if the
+    larger of a and b is at least 1; 64 nodes for each row.
     """
     if b is None:
         return _average(a, None, e, s)
