@@ -85,7 +85,7 @@ def _evaluate(
 
     As a function of f, P(Y <= y | f) is 1 below its step and 0 above it; only the step is integrated.
     """
-    from scipy.special import betainc, betaln, expit, log_expit, ndtr
+    from scipy.special import betainc, expit, gammaln, log_expit, ndtr
 
     mean, s = mean[rows], np.maximum(s[rows], SMALLEST)
     step = _step(precision, x, rule.negligible)
@@ -102,7 +102,8 @@ def _evaluate(
     below = betainc(np.where(low, a, b), np.where(low, b, a), expit(-np.abs(x)))
     below = np.where(low, below, 1 - below)
     P = ndtr(left) * below[0, 0] + (normal * below).sum((0, 1)) + ndtr(-right) * below[-1, -1]
-    density = normal * np.exp(a * log_expit(x) + b * log_expit(-x) - betaln(a, b))
+    log_density = a * log_expit(x) + b * log_expit(-x) + gammaln(precision) - gammaln(a) - gammaln(b)
+    density = normal * np.exp(log_density)
     bend = (density * (a - precision * y)).sum((0, 1))
     return normal_score(P, density.sum((0, 1)), bend, p)
 
