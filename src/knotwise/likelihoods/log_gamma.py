@@ -154,7 +154,7 @@ def log_gamma_rule(a: float) -> tuple[np.ndarray, np.ndarray]:
         cuts.append(max(cuts[-1] - length, -left))
         length *= 1.35
     ends = np.array(cuts[::-1])
-    nodes, weights = np.polynomial.legendre.leggauss(16)
+    nodes, weights = np.polynomial.legendre.leggauss(20)
     half = 0.5 * np.diff(ends)[:, None]
     U = (ends[:-1, None] + half + half * nodes).ravel()
     density = np.exp(-a * (np.expm1(U) - U)) * (half * weights).ravel()

@@ -47,7 +47,7 @@ def logit_beta_quantile(p: float, precision: float, mean: np.ndarray, variance: 
     for most, rule in ACCURATE.items():
         rows = np.flatnonzero((s > above) & (s <= most))
         evaluate = partial(_evaluate, p, precision, mean[rows], s[rows], rule)
-        x[rows] = find_root(evaluate, x[rows], low[rows], high[rows], 2 * scale[rows])
+        x[rows] = find_root(evaluate, x[rows], low[rows], high[rows], 5 * scale[rows])
         above = most
     return x
 
