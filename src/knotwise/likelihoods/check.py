@@ -308,9 +308,9 @@ def _check_closed_forms(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, si
         _same(likelihood, "`log_predictive_density`", actual, expected, rtol=1e-8, atol=1e-8)
     if type(likelihood).predictive_quantile is not Likelihood.predictive_quantile:
         for p in (0.1, 0.9):
-            by_search = predictive_quantile(likelihood, p, f, variance, size)
-            by_formula = likelihood.predictive_quantile(p, f, variance, size)
-            _same(likelihood, f"`predictive_quantile` of {p:g}", by_formula, by_search, rtol=1e-7, atol=1e-7)
+            quantile = likelihood.predictive_quantile(p, f, variance, size)
+            searched = predictive_quantile(likelihood, p, f, variance, size)
+            _same(likelihood, f"`predictive_quantile` of {p:g}", quantile, searched, rtol=1e-7, atol=1e-7)
 
 
 def _same(
