@@ -24,7 +24,7 @@ def normal_score(
     """ndtri(P) - ndtri(target) and its derivatives: nearly straight in y, where P itself flattens out."""
     from scipy.special import ndtri
 
-    score = ndtri(np.clip(P, 1e-300, 1 - 1e-16))
+    score = ndtri(np.clip(P, 1e-30, 1 - 1e-16))
     density = np.exp(-0.5 * score**2) / np.sqrt(2 * np.pi)
     first = slope / density
     return score - ndtri(target), first, bend / density + score * first**2
