@@ -1,6 +1,7 @@
 """The benchmarks: the bare transcription against the engine, and each script at a tiny size."""
 
 import importlib
+import json
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
 from knotwise.kernels import SquaredExponential
-from knotwise.likelihoods import Gaussian
+from knotwise.likelihoods import LIKELIHOODS, Gaussian
 from knotwise.means import Constant
 
 ROOT = Path(__file__).parents[1]
@@ -108,3 +109,16 @@ def test_data_of_several_blocks_are_a_sine_of_standard_normal_inputs_with_noise(
     X, y = script("memory").make_data(25_000, 2)
     assert_allclose([X.mean(), X.std()], [0, 1], atol=0.03)
     assert_allclose((y - np.sin(X.sum(1))).std(), 0.3, rtol=0.05)
+
+
+def test_intervals_of_every_likelihood_are_timed_and_stored(tmp_path, monkeypatch, capsys):
+    bar, out = script("bars.response"), tmp_path / "rows.jsonl"
+    monkeypatch.setattr("sys.argv", ["response.py", "--rows", "30", "--million", "40", "--out", str(out)])
+    bar.main()
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {row["likelihood"].split("-")[0] for row in rows} == set(LIKELIHOODS)
+    assert [row["rows"] for row in rows] == [30] * (len(rows) - 1) + [40]
+    printed = capsys.readouterr().out.splitlines()[1:]
+    assert [float(line.split()[2]) for line in printed] == [
+        pytest.approx(row["microseconds_per_row"], abs=0.06) for row in rows
+    ]

@@ -48,7 +48,9 @@ def test_as_many_knots_as_rows_do_not_move_and_are_the_exact_gp(data, monkeypatc
 def test_absurdly_many_knots_are_a_third_of_the_rows(data, monkeypatch):
     """Case 50: more knots than rows, or absurdly many."""
     monkeypatch.setattr(problem, "MANY_KNOTS", 10)
-    with pytest.warns(FitWarning, match="50 knots were asked for, and cut to 20: more would cost more than the exact GP"):
+    with pytest.warns(
+        FitWarning, match="50 knots were asked for, and cut to 20: more would cost more than the exact GP"
+    ):
         gp = GPRegressor(knots=50, random_state=0).fit(*data)
     assert gp.n_knots_ <= 20 and "50 knots were asked for" in gp.stop_reason_
 

@@ -10,7 +10,7 @@ import numpy as np
 from knotwise.errors import NotPositiveDefiniteError, TooLargeError
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
-from knotwise.numerics.blocks import block_slices, rows_per_block
+from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_block
 from knotwise.numerics.linalg import cholesky, times_lower_transposed
 
 __all__ = ["MAX_JOINT_ROWS", "FullPosterior", "Latent", "Posterior", "SparsePosterior", "sample_latent"]
@@ -34,7 +34,7 @@ class Latent:
 class Posterior(Protocol):
     """What the faces ask of a fitted model."""
 
-    def latent(self, X: np.ndarray) -> Latent: ...
+    def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent: ...
 
     def covariance(self, X: np.ndarray) -> np.ndarray: ...
 
@@ -44,11 +44,13 @@ class RowwisePosterior:
 
     width: int
 
-    def latent(self, X: np.ndarray) -> Latent:
-        """Marginal mean and variance of f at the rows of X."""
+    def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent:
+        """Marginal mean and variance of f at the rows of X; blocks of rows run on the executor's threads."""
+        blocks = block_slices(len(X), rows_per_block(self.width, len(X)))
+        parts = (executor or Serial()).map(lambda rows: self._marginals(X[rows]), blocks)
         mean, variance = np.empty(len(X)), np.empty(len(X))
-        for rows in block_slices(len(X), rows_per_block(self.width, len(X))):
-            mean[rows], variance[rows] = self._marginals(X[rows])
+        for rows, part in zip(blocks, parts, strict=True):
+            mean[rows], variance[rows] = part
         return Latent(mean, variance)
 
     def covariance(self, X: np.ndarray) -> np.ndarray:

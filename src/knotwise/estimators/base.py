@@ -118,8 +118,8 @@ class LatentGP(BaseEstimator):
         """Posterior mean and variance of the function f at the rows of X, without noise or nugget."""
         X = self._engine_inputs(X)
         scaling = self._fit.scaling
-        with single_threaded_blas():
-            latent = self._fit.posterior.latent(X)
+        with executor_for(check_jobs(self.n_jobs)) as executor:
+            latent = self._fit.posterior.latent(X, executor)
         return Latent(latent.mean * scaling.y_scale + scaling.y_centre, latent.variance * scaling.y_scale**2)
 
     def _latent_covariance(self, X: Any) -> np.ndarray:

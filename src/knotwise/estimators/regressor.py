@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from knotwise.estimators.base import LatentGP, changed_only_by_success
 from knotwise.estimators.numbers import as_numbers
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
-from knotwise.estimators.validation import check_data, check_noise_variance, check_size, check_weights
+from knotwise.estimators.validation import check_data, check_jobs, check_noise_variance, check_size, check_weights
 from knotwise.kernels.base import Kernel
 from knotwise.knots.problem import Selector
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import Gaussian
+from knotwise.likelihoods.response import by_blocks
 from knotwise.means import Mean
+from knotwise.numerics.blocks import executor_for
 from knotwise.optimize.base import Optimizer
 from knotwise.progress import FitEvent
 
@@ -197,7 +200,7 @@ class GPRegressor(RegressorMixin, LatentGP):
             cov = self._latent_covariance(X)
             cov.flat[:: len(cov) + 1] += likelihood.conditional_variance(mean)
             return mean, cov
-        response, response_variance = likelihood.response_moments(mean, variance, size)
+        response, response_variance = self._by_blocks(likelihood, likelihood.response_moments, mean, variance, size)
         return (response, np.sqrt(response_variance)) if return_std else response
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None, trials: Any = None) -> float:
@@ -223,8 +226,6 @@ class GPRegressor(RegressorMixin, LatentGP):
         """Central interval, [n, 2], of a new "observation", of its "mean" given f, or of the "latent" f itself."""
         from scipy.special import ndtri
 
-        from knotwise.likelihoods.response import predictive_quantile
-
         if not 0 < level < 1:
             raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
         if kind not in ("observation", "mean", "latent"):
@@ -233,7 +234,8 @@ class GPRegressor(RegressorMixin, LatentGP):
         tails = (0.5 - level / 2, 0.5 + level / 2)
         if kind == "observation" and not likelihood.conjugate:
             observed = variance + self.nugget_
-            return np.column_stack([predictive_quantile(likelihood, p, mean, observed, size) for p in tails])
+            quantiles = [partial(likelihood.predictive_quantile, p) for p in tails]
+            return np.column_stack([self._by_blocks(likelihood, each, mean, observed, size) for each in quantiles])
         if kind == "observation":
             mean, variance = likelihood.response_moments(mean, variance)
         ends = [mean + ndtri(p) * np.sqrt(variance) for p in tails]
@@ -255,7 +257,15 @@ class GPRegressor(RegressorMixin, LatentGP):
         if y.shape != mean.shape:
             raise InvalidInputError(f"X has {len(mean)} rows, but y has shape {y.shape}.")
         observed = variance + self.nugget_
-        return likelihood.log_predictive_density(likelihood.check_targets(y, size), mean, observed, size)
+        y = likelihood.check_targets(y, size)
+        return self._by_blocks(likelihood, likelihood.log_predictive_density, y, mean, observed, size)
+
+    def _by_blocks(self, likelihood: Likelihood, function: Callable[..., Any], *per_row: Any) -> Any:
+        """Call a function of one value per row on blocks of rows, on `n_jobs` threads."""
+        if likelihood.conjugate:  # closed forms, and the noise may be one per row
+            return function(*per_row)
+        with executor_for(check_jobs(self.n_jobs)) as executor:
+            return by_blocks(function, *per_row, executor=executor)
 
     def _response(
         self, X: Any, exposure: Any, trials: Any, noise_variance: Any

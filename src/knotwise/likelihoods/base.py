@@ -117,6 +117,14 @@ class Likelihood(Part):
 
         return log_predictive_density(self, y, mean, variance, size)
 
+    def predictive_quantile(
+        self, p: float, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """The smallest y with P(Y <= y) >= p, one per row; by quadrature and search where nothing quicker is known."""
+        from knotwise.likelihoods.response import predictive_quantile
+
+        return predictive_quantile(self, p, mean, variance, size)
+
     def support(self, size: np.ndarray | float = 1.0) -> tuple[float, Any]:
         """Lowest and highest possible y (the highest may be one per row)."""
         return -np.inf, np.inf

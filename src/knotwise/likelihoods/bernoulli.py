@@ -6,6 +6,8 @@ import numpy as np
 
 from knotwise.errors import unknown_option
 from knotwise.likelihoods.base import Derivatives, Likelihood, refuse_rows
+from knotwise.likelihoods.log_gamma import average_over_log_gamma
+from knotwise.likelihoods.response import by_blocks
 
 __all__ = ["Bernoulli"]
 
@@ -74,6 +76,14 @@ class Bernoulli(Likelihood):
             return super().log_predictive_density(y, mean, variance, size)
         return self.log_density(y, mean / np.sqrt(1 + variance))
 
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        """0 where P(y = 0) is at least p, else 1."""
+        if self.link == "probit":
+            none = self.conditional_mean(-np.asarray(mean) / np.sqrt(1 + variance))
+        else:
+            none = by_blocks(_average_share, -np.asarray(mean), variance)
+        return np.where(none >= p, 0.0, 1.0)
+
     def cdf(self, y, f, size=1.0):
         return np.where(y < 0, 0.0, np.where(y < 1, self.conditional_mean(-np.asarray(f)), 1.0))
 
@@ -95,6 +105,12 @@ class Bernoulli(Likelihood):
         n, ones = float(np.sum(counted)), float(np.sum(counted * y))
         smooth = 0.5 if ones in (0, n) else 0.0  # else the intercept is infinite
         return float(self.latent_of_mean((ones + smooth) / (n + 2 * smooth)))
+
+
+def _average_share(mean, variance):
+    """E 1 / (1 + e^-f): a logistic variable, the logarithm of a ratio of two exponential ones, is below f."""
+    one = np.ones(len(mean))
+    return average_over_log_gamma(one, one, mean, np.sqrt(variance)).value
 
 
 def _probit_derivatives(z):

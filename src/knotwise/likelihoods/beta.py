@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives, refuse_rows
+from knotwise.likelihoods.logit_beta import logit_beta_quantile
+from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
 
 __all__ = ["Beta"]
@@ -104,6 +107,12 @@ class Beta(Likelihood):
 
         a, b = self._parameters(f)
         return betainc(a, b, np.clip(y, 0.0, 1.0))
+
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        """The p-quantile of y for f ~ N(mean, variance)."""
+        from scipy.special import expit
+
+        return expit(by_blocks(partial(logit_beta_quantile, p, self.value("precision")), mean, variance))
 
     def sample(self, f, rng, size=1.0):
         return np.clip(rng.beta(*self._parameters(f)), SMALLEST, np.nextafter(1.0, 0.0))

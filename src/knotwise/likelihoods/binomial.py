@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from knotwise.likelihoods.base import Derivatives, Likelihood, refuse_rows
 from knotwise.likelihoods.counts import check_counts
+from knotwise.likelihoods.log_gamma import average_over_log_gamma
+from knotwise.likelihoods.response import by_blocks
+from knotwise.likelihoods.roots import find_whole_root, normal_score
 from knotwise.likelihoods.special import deviance_excess, factorial_excess
 
 __all__ = ["Binomial"]
@@ -51,6 +56,24 @@ class Binomial(Likelihood):
         inner = (k >= 0) & (k < size)
         k = np.where(inner, k, 0.0)
         return np.where(inner, betainc(np.where(inner, size - k, 1.0), k + 1, _probabilities(f)[1]), np.asarray(y) >= 0)
+
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        """The smallest y with P(Y <= y) >= p for f ~ N(mean, variance)."""
+        return by_blocks(partial(self._quantile, p), mean, variance, size)
+
+    def _quantile(self, p, mean, variance, size):
+        from scipy.special import ndtri
+
+        share, s = _probabilities(mean)[0], np.sqrt(variance)
+        spread = np.sqrt(variance + 1 / (size * share * (1 - share) + 0.5))
+        start = size * _probabilities(mean + ndtri(p) * spread)[0] - 0.5
+
+        def evaluate(k, rows):
+            a, b = k + 1, size[rows] - k
+            P = average_over_log_gamma(a, b, np.log(a / b) - mean[rows], s[rows])
+            return normal_score(P.value, P.slope * (1 + a / b), P.bend, p)[:2]
+
+        return find_whole_root(evaluate, start, size)
 
     def sample(self, f, rng, size=1.0):
         s = _probabilities(f)[0]

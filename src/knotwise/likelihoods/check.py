@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.likelihoods.base import Likelihood
-from knotwise.likelihoods.response import log_predictive_density, response_moments
+from knotwise.likelihoods.response import log_predictive_density, predictive_quantile, response_moments
 
 __all__ = ["check_likelihood"]
 
@@ -306,6 +306,11 @@ def _check_closed_forms(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, si
         expected = log_predictive_density(likelihood, y, f, variance, size)
         actual = likelihood.log_predictive_density(y, f, variance, size)
         _same(likelihood, "`log_predictive_density`", actual, expected, rtol=1e-8, atol=1e-8)
+    if type(likelihood).predictive_quantile is not Likelihood.predictive_quantile:
+        for p in (0.1, 0.9):
+            quantile = likelihood.predictive_quantile(p, f, variance, size)
+            searched = predictive_quantile(likelihood, p, f, variance, size)
+            _same(likelihood, f"`predictive_quantile` of {p:g}", quantile, searched, rtol=1e-7, atol=1e-7)
 
 
 def _same(

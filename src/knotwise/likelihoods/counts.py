@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from knotwise.errors import warn
 from knotwise.likelihoods.base import Likelihood, refuse_rows
+from knotwise.likelihoods.log_gamma import average_over_log_gamma
+from knotwise.likelihoods.response import by_blocks
+from knotwise.likelihoods.roots import find_whole_root, normal_score
 from knotwise.likelihoods.special import exp_capped, log_or_minus_inf
 
 __all__ = ["Counts", "check_counts"]
@@ -60,6 +65,24 @@ class Counts(Likelihood):
         excess = self.overdispersion() - np.expm1(-variance)
         Ey = size * exp_capped(mean + variance / 2)
         return Ey, Ey + size**2 * exp_capped(2 * (mean + variance)) * excess
+
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        """The smallest y with P(Y <= y) >= p for f ~ N(mean, variance)."""
+        return by_blocks(partial(self._quantile, p), mean + np.log(size), variance)
+
+    def _quantile(self, p, log_rate, variance):
+        from scipy.special import ndtri
+
+        dispersion, s = self.overdispersion(), np.sqrt(variance)
+        spread = np.sqrt(variance + dispersion + 1 / (1 + exp_capped(log_rate)))
+        start = exp_capped(np.minimum(log_rate + ndtri(p) * spread, 50.0))
+
+        def evaluate(k, rows):
+            b = np.full(len(rows), 1 / dispersion) if dispersion else None
+            P = average_over_log_gamma(k + 1, b, np.log1p(k) - log_rate[rows], s[rows])
+            return normal_score(P.value, P.slope, P.bend, p)[:2]
+
+        return find_whole_root(evaluate, start, np.inf)
 
     def support(self, size=1.0):
         return 0.0, np.inf

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
+from knotwise.likelihoods.log_gamma import log_gamma_quantile
 from knotwise.likelihoods.multiplicative import SMALLEST, Multiplicative
+from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import deviance_excess, digamma_defect, exp_capped, factorial_excess
 
 __all__ = ["Gamma"]
@@ -52,6 +55,10 @@ class Gamma(Multiplicative):
 
         k = self.value("shape")
         return gammainc(k, k * exp_capped(self._log_ratio(y, f)))
+
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        """The p-quantile of y for f ~ N(mean, variance): log y = f + log(G_k / k)."""
+        return exp_capped(mean + by_blocks(partial(log_gamma_quantile, p, self.value("shape")), np.sqrt(variance)))
 
     def sample(self, f, rng, size=1.0):
         k = self.value("shape")

@@ -76,6 +76,11 @@ class Gaussian(Likelihood):
         total = variance + self.value("noise_variance")
         return -0.5 * (LOG_2PI + np.log(total) + (y - mean) ** 2 / total)
 
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        from scipy.special import ndtri
+
+        return mean + ndtri(p) * np.sqrt(variance + self.value("noise_variance"))
+
     def start(self, variance):
         if self.noise_variance is None:
             return type(self)(variance / 10)

@@ -56,6 +56,12 @@ class LogNormal(Multiplicative):
         total = self.value("variance") + variance
         return -0.5 * (np.log(2 * np.pi * total) + self._log_ratio(y, mean) ** 2 / total) - np.log(y)
 
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        """The p-quantile of y for f ~ N(mean, variance)."""
+        from scipy.special import ndtri
+
+        return exp_capped(mean + ndtri(p) * np.sqrt(self.value("variance") + variance))
+
     def constant_start(self, y, size=1.0, weights=None):
         return float(np.average(np.log(y), weights=weights))
 

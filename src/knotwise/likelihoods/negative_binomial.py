@@ -74,11 +74,16 @@ class NegativeBinomial(Counts):
         return expit(-logit), expit(logit)
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import betaincc
+        from scipy.special import betainc, betaincc
 
-        k = np.floor(y)
-        q = self._probabilities(f, size)[1]
-        return np.where(k < 0, 0.0, betaincc(np.maximum(k, 0.0) + 1, 1 / self.value("dispersion"), q))
+        r = 1 / self.value("dispersion")
+        p, q, k = np.broadcast_arrays(*self._probabilities(f, size), np.floor(y))
+        a, small = np.maximum(k, 0.0) + 1, p < q
+        P = np.empty(k.shape)
+        # by the smaller of the two shares: the other is rounded to 1 where what it leaves still counts
+        betainc(r, a, p, where=small, out=P)
+        betaincc(a, r, q, where=~small, out=P)
+        return np.where(k < 0, 0.0, P)
 
     def sample(self, f, rng, size=1.0):
         mu = size * exp_capped(f)

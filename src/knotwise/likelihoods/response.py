@@ -8,14 +8,19 @@ mode loses digits where the two sides of the integrand differ in width (a zero c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.likelihoods.roots import find_between, find_whole_root
+from knotwise.numerics.blocks import Executor, Serial, block_slices
+
 if TYPE_CHECKING:
     from knotwise.likelihoods.base import Likelihood
 
-__all__ = ["log_predictive_density", "predictive_cdf", "predictive_quantile", "response_moments"]
+__all__ = ["by_blocks", "log_predictive_density", "predictive_cdf", "predictive_quantile", "response_moments"]
 
 N_PANELS = 24
 PANEL_NODES, PANEL_WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -23,20 +28,30 @@ FINER = np.exp2(np.arange(-3.0, 7.0))  # widths of the panels on each side of a 
 NEGLIGIBLE = 40.0  # nats below the mode beyond which an integrand does not count
 NORMAL_REACH = 9.0  # standard deviations of f that hold all but 1e-18 of it
 BLOCK_ROWS = 2048
+SMALLEST = 1e-300
 
 LOG_2PI = float(np.log(2 * np.pi))
+
+
+def by_blocks(function: Callable[..., Any], *per_row: Any, executor: Executor | None = None) -> Any:
+    """Call a function of vectors on blocks of rows and join what it gives: one vector, or a tuple of them.
+
+    Blocks are the same for any number of threads. Memory beside the vectors is that of one block for each thread.
+    """
+    arrays = np.broadcast_arrays(*(np.asarray(values, float) for values in per_row))
+    blocks = block_slices(len(arrays[0]), BLOCK_ROWS) or [slice(0, 0)]
+    results = (executor or Serial()).map(lambda rows: function(*(values[rows] for values in arrays)), blocks)
+    parts = list(results)
+    if isinstance(parts[0], tuple):
+        return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+    return np.concatenate(parts)
 
 
 def log_predictive_density(
     likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
 ) -> np.ndarray:
     """log of the integral of p(y | f) N(f; mean, variance), one per row."""
-    y, mean, variance, size = np.broadcast_arrays(y, mean, variance, size)
-    out = np.empty(len(y))
-    for start in range(0, len(y), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        out[rows] = _log_density_block(likelihood, y[rows], mean[rows], variance[rows], size[rows])
-    return out
+    return by_blocks(partial(_log_density_block, likelihood), y, mean, variance, size)
 
 
 def _log_density_block(
@@ -124,8 +139,13 @@ def response_moments(
     likelihood: Likelihood, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of y, by integration of the conditional ones over f."""
+    return by_blocks(partial(_moments_block, likelihood), mean, variance, size)
+
+
+def _moments_block(
+    likelihood: Likelihood, mean: np.ndarray, variance: np.ndarray, size: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     nodes, weights = _normal_grid(mean, variance)
-    size = np.broadcast_to(size, np.shape(mean))
     m = likelihood.conditional_mean(nodes, _like(size, nodes))
     v = likelihood.conditional_variance(nodes, _like(size, nodes))
     first = weights @ m
@@ -139,46 +159,84 @@ def predictive_cdf(
 
     Panels are finer where it steps from 1 to 0 (near the f whose mean is y), which may be narrower than N(f).
     """
-    y, mean, variance, size = np.broadcast_arrays(y, mean, variance, size)
-    sd = np.sqrt(variance)
+    return by_blocks(partial(_cdf_block, likelihood), y, mean, variance, size)
+
+
+def _cdf_block(
+    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray
+) -> np.ndarray:
+    # a known f is one that is nearly known: nodes must be told apart
+    sd = np.maximum(np.sqrt(variance), 3e-8 * np.maximum(np.abs(mean), 1.0))
     wide = mean + sd * np.linspace(-NORMAL_REACH, NORMAL_REACH, N_PANELS + 1)[:, None]
-    cuts = np.vstack([wide, _narrow_cuts(likelihood, y, mean, variance, size)])
+    cuts = np.vstack([wide, _narrow_cuts(likelihood, y, mean, sd**2, size)])
     nodes, weights = _panels(np.sort(cuts, axis=0))
-    density = np.exp(-0.5 * ((nodes - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
+    density = weights * np.exp(-0.5 * ((nodes - mean) / sd) ** 2)
+    density /= density.sum(0)  # which also takes away the rounding of nodes that are close together
     values = likelihood.cdf(_like(y, nodes), nodes, _like(size, nodes))
-    return np.clip((weights * density * values).sum(0), 0.0, 1.0)
+    return np.clip((density * values).sum(0), 0.0, 1.0)
 
 
 def predictive_quantile(
     likelihood: Likelihood, p: float, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
 ) -> np.ndarray:
-    """The smallest y with P(Y <= y) >= p, one per row, by bisection."""
-    mean, variance, size = np.broadcast_arrays(mean, variance, size)
-    sd = np.sqrt(variance)
+    """The smallest y with P(Y <= y) >= p, one per row, for any likelihood that has a `cdf`."""
+    return by_blocks(partial(_quantile_block, likelihood, p), mean, variance, size)
+
+
+def _quantile_block(
+    likelihood: Likelihood, p: float, mean: np.ndarray, variance: np.ndarray, size: np.ndarray
+) -> np.ndarray:
+    from scipy.special import ndtri
+
+    def score(y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        P = _cdf_block(likelihood, y, mean[rows], variance[rows], size[rows])
+        return ndtri(np.clip(P, 1e-15, 1 - 1e-15)) - ndtri(p)
+
+    lowest, highest = (np.broadcast_to(np.asarray(end, float), mean.shape) for end in likelihood.support(size))
+    bounded = bool(np.isfinite(lowest).all())
+    if likelihood.discrete and bounded:
+        start = np.asarray(likelihood.conditional_mean(mean + ndtri(p) * np.sqrt(variance), size), float)
+        k = find_whole_root(lambda k, rows: (score(lowest[rows] + k, rows), None), start - lowest, highest - lowest)
+        return lowest + k
+    low, centre, high = _bracket(likelihood, score, mean, variance, size)
+    if likelihood.discrete:
+        return find_between(score, np.floor(low) - 1, np.ceil(high), whole=True)
+    # on a scale on which all units are alike: logarithms above a lowest value, else long steps far from the centre
+    scale = np.maximum(np.sqrt(variance), 1e-8 * np.maximum(np.abs(centre), 1.0))
+
+    def y_of(v: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        y = lowest[rows] + np.exp(v) if bounded else centre[rows] + scale[rows] * np.sinh(v)
+        return np.minimum(y, high[rows])
+
+    if bounded:
+        ends = [np.log(np.maximum(end - lowest, SMALLEST)) for end in (low, high)]
+    else:
+        ends = [np.arcsinh((end - centre) / scale) for end in (low, high)]
+    return y_of(find_between(lambda v, rows: score(y_of(v, rows), rows), *ends), np.arange(len(mean)))
+
+
+def _bracket(
+    likelihood: Likelihood, score: Any, mean: np.ndarray, variance: np.ndarray, size: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A y below the quantile, the mean at the mean f, and a y above the quantile, within the support."""
+    rows, sd = np.arange(len(mean)), np.sqrt(variance)
     lowest, highest = likelihood.support(size)
     with np.errstate(over="ignore"):
-        low = np.asarray(likelihood.conditional_mean(mean - NORMAL_REACH * sd, size), float)
-        high = np.asarray(likelihood.conditional_mean(mean + NORMAL_REACH * sd, size), float)
+        low, centre, high = (
+            np.asarray(likelihood.conditional_mean(mean + z * sd, size), float)
+            for z in (-NORMAL_REACH, 0.0, NORMAL_REACH)
+        )
     reach = np.maximum(high - low, 1.0)
     low, high = np.maximum(low - reach, lowest), np.minimum(high + reach, highest)
-    for _ in range(60):  # brackets first
-        open_high = (predictive_cdf(likelihood, high, mean, variance, size) < p) & (high < highest)
-        open_low = (predictive_cdf(likelihood, low, mean, variance, size) >= p) & (low > lowest)
+    for _ in range(60):
+        open_high = (score(high, rows) < 0) & (high < highest)
+        open_low = (score(low, rows) >= 0) & (low > lowest)
         if not (open_high.any() or open_low.any()):
             break
         reach = 2 * reach
         high = np.where(open_high, np.minimum(high + reach, highest), high)
         low = np.where(open_low, np.maximum(low - reach, lowest), low)
-    if likelihood.discrete:
-        low, high = np.floor(low) - 1, np.ceil(high)
-    for _ in range(200):
-        middle = np.floor((low + high) / 2) if likelihood.discrete else (low + high) / 2
-        enough = predictive_cdf(likelihood, middle, mean, variance, size) >= p
-        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-        done = high - low <= (1.0 if likelihood.discrete else 1e-9 * (np.abs(high) + np.abs(low)) + 1e-300)
-        if done.all():
-            break
-    return np.maximum(high, lowest)
+    return low, centre, high
 
 
 def _normal_grid(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
 from knotwise.likelihoods.gaussian import NOISE_FLOOR
+from knotwise.likelihoods.log_gamma import log_gamma_rule
+from knotwise.likelihoods.response import by_blocks
+from knotwise.likelihoods.roots import find_root, normal_score
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
 from knotwise.numerics.weighted import weighted_quantile
 
@@ -99,6 +103,32 @@ class StudentT(Likelihood):
         from scipy.special import stdtr
 
         return stdtr(self.value("df"), (y - f) / self.value("scale"))
+
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        """The p-quantile of y for f ~ N(mean, variance)."""
+        return mean + by_blocks(partial(self._error_quantile, p), variance)
+
+    def _error_quantile(self, p, variance):
+        """The p-quantile of a t error plus a normal one of this variance, [n].
+
+        A t variable is a normal one over the root of a gamma variable e^U, so the sum has the distribution function
+        E Phi(x / (variance + scale^2 e^-U)^(1/2)), in which nothing is narrow.
+        """
+        from scipy.special import ndtr, ndtri, stdtrit
+
+        s, nu = self.value("scale"), self.value("df")
+        U, weights = log_gamma_rule(nu / 2)
+        precision = 1 / np.sqrt(variance + s**2 * np.exp(-U)[:, None])  # [nodes, n]
+
+        def evaluate(x, rows):
+            z = x * precision[:, rows]
+            slopes = weights[:, None] * precision[:, rows] * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+            return normal_score(weights @ ndtr(z), slopes.sum(0), -(slopes * z * precision[:, rows]).sum(0), p)
+
+        sd = np.sqrt(variance)
+        low, high = (ndtri(q) * sd + stdtrit(nu, q) * s for q in (p / 2, (1 + p) / 2))  # one or both are beyond
+        start = np.sign(p - 0.5) * np.hypot(ndtri(p) * sd, stdtrit(nu, p) * s)
+        return find_root(evaluate, start, low, high, 0.1 * (high - low))
 
     def sample(self, f, rng, size=1.0):
         return f + self.value("scale") * rng.standard_t(self.value("df"), np.shape(f))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from knotwise.likelihoods.base import Derivatives, ParameterDerivatives
+from knotwise.likelihoods.log_gamma import log_gamma_quantile
 from knotwise.likelihoods.multiplicative import SMALLEST, Multiplicative
+from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import exp_capped
 
 __all__ = ["Weibull"]
@@ -53,6 +56,11 @@ class Weibull(Multiplicative):
 
     def cdf(self, y, f, size=1.0):
         return -np.expm1(-exp_capped(self.value("shape") * self._log_ratio(y, f)))
+
+    def predictive_quantile(self, p, mean, variance, size=1.0):
+        """The p-quantile of y for f ~ N(mean, variance): log y = f + log(G_1) / k."""
+        k = self.value("shape")
+        return exp_capped(mean + by_blocks(partial(log_gamma_quantile, p, 1.0), k * np.sqrt(variance)) / k)
 
     def sample(self, f, rng, size=1.0):
         error = rng.standard_exponential(np.shape(f)) ** (1 / self.value("shape"))

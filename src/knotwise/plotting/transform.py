@@ -10,8 +10,6 @@ from knotwise.plotting.view import View, size_of
 
 __all__ = ["probability_transform"]
 
-BLOCK_ROWS = 2048
-
 
 def probability_transform(
     view: View,
@@ -29,6 +27,8 @@ def probability_transform(
     """
     from scipy.special import ndtr
 
+    from knotwise.likelihoods.response import predictive_cdf
+
     size = size_of(view, len(rows), exposure, trials)
     likelihood = view.model.likelihood_
     y = likelihood.check_targets(y, 1.0 if size is None else size)
@@ -40,16 +40,8 @@ def probability_transform(
     latent = view.ask("predict_latent", rows)
     variance = latent.variance + view.model.nugget_
     sizes = np.broadcast_to(1.0 if size is None else size, y.shape)
-    above = _cdf(likelihood, y, latent.mean, variance, sizes)
+    above = predictive_cdf(likelihood, y, latent.mean, variance, sizes)
     if not likelihood.discrete:
         return above
-    below = _cdf(likelihood, y - 1, latent.mean, variance, sizes)
+    below = predictive_cdf(likelihood, y - 1, latent.mean, variance, sizes)
     return below + rng.random(len(y)) * (above - below)
-
-
-def _cdf(likelihood: Any, y: np.ndarray, *per_row: np.ndarray) -> np.ndarray:
-    """The predictive distribution function, in blocks of rows: its quadrature has some hundred nodes for each."""
-    from knotwise.likelihoods.response import predictive_cdf
-
-    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, len(y), BLOCK_ROWS)]
-    return np.concatenate([predictive_cdf(likelihood, y[rows], *(v[rows] for v in per_row)) for rows in blocks])

@@ -9,6 +9,7 @@ from knotwise.testing.dense import (
     dense_sparse_posterior,
 )
 from knotwise.testing.kernel import check_kernel
+from knotwise.testing.response import slow_predictive_cdf, slow_predictive_quantile
 from knotwise.testing.selector import check_selector
 
 __all__ = [
@@ -20,4 +21,6 @@ __all__ = [
     "dense_full_posterior",
     "dense_sparse_evidence",
     "dense_sparse_posterior",
+    "slow_predictive_cdf",
+    "slow_predictive_quantile",
 ]
