@@ -72,11 +72,11 @@ def assemble(
         asked.nugget.start(latent_variance),
     )
 
-    held = ["noise_variance"] if noise is not None else []
+    held = ["likelihood__noise_variance"] if noise is not None else []
     if asked.mean.size and (not informative or getattr(asked.mean, "mean", None) is not None):
-        held.append("mean")
+        held.append("mean__mean")
     if asked.nugget.size and asked.nugget.nugget is not None:
-        held.append("nugget")
+        held.append("nugget__nugget")
     bounds = np.vstack(
         [
             model.kernel.bounds(scale),

@@ -89,7 +89,9 @@ def bounds(table: ParameterTable, at_bound: Sequence[str]) -> Finding:
         i = table.names.index(name)
         end = "lower" if table.theta[i] <= table.theta_bounds[i, 0] + 1e-6 else "upper"
         texts.append(f"{name} is at its {end} bound, {(table.lower if end == 'lower' else table.upper)[i]:.3g}")
-        advice.append(_BOUND_ADVICE.get((name.split("[")[0].split("__")[-1], end), ""))
+        short = name.split("[")[0].split("__")[-1]
+        noise = short == "variance" and table.parts[i] == "likelihood"  # of a log-normal observation
+        advice.append(_BOUND_ADVICE.get(("noise_variance" if noise else short, end), ""))
     said = list(dict.fromkeys(filter(None, advice)))
     said.append("If the bound is wrong, give another: `bounds={name: (low, high)}`; if the value is known, hold it.")
     return Finding("bounds", "note", "; ".join(texts), " ".join(said))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -142,10 +143,13 @@ def parameter_table(
     if bounds is not None and not isinstance(bounds, Mapping):
         raise InvalidInputError(f"`bounds` is {bounds!r}; it must be a dict of (low, high) by parameter name.")
     hold = np.zeros(len(names), bool)
+    table = ParameterTable(
+        names, transforms, values.copy(), lower.copy(), upper.copy(), hold.copy(), tuple(model.owners)
+    )
     for name in [*([fixed] if isinstance(fixed, str) else fixed), *held]:
-        hold[_entries(names, name, "`fixed`")] = True
+        hold[table.entries(name, "A parameter in `fixed`")] = True
     for name, pair in (bounds or {}).items():
-        for i in _entries(names, name, "`bounds`"):
+        for i in table.entries(name, "A parameter in `bounds`"):
             low, high = _checked_pair(name, pair, positive=i < n_positive)
             lower[i] = scaling.bounds_to_engine(model, i, low)
             upper[i] = scaling.bounds_to_engine(model, i, high)
@@ -158,7 +162,7 @@ def parameter_table(
             "Give `bounds` if it is meant, or name it in `fixed`.",
         )
         values = np.where(outside, np.clip(values, lower, upper), values)
-    return ParameterTable(names, transforms, values, np.minimum(lower, values), np.maximum(upper, values), hold)
+    return replace(table, values=values, lower=np.minimum(lower, values), upper=np.maximum(upper, values), fixed=hold)
 
 
 def _checked_pair(name: str, pair: Any, *, positive: bool) -> tuple[float, float]:
@@ -172,10 +176,3 @@ def _checked_pair(name: str, pair: Any, *, positive: bool) -> tuple[float, float
             f"{'positive ' if positive else ''}numbers with low <= high."
         )
     return low, high
-
-
-def _entries(names: Sequence[str], name: str, option: str) -> list[int]:
-    hits = [i for i, known in enumerate(names) if known == name or known.startswith(f"{name}[")]
-    if not hits:
-        raise unknown_option(f"A parameter in {option}", name, {n.split("[")[0] for n in names})
-    return hits

@@ -192,7 +192,7 @@ def _write_fit(fit: Fit, at: str, out: Writing) -> dict[str, Any]:
 def _read_fit(data: Any, at: str, given: Reading) -> Fit:
     fit = FIT.read(data, at, given)
     state, table, selection = fit["state"], fit["table"], fit["selection"]
-    check_model(state.model, table, selection["theta"], given.sizes, f"{at}.state")
+    table = check_model(state.model, table, selection["theta"], given.sizes, f"{at}.state")
     full = isinstance(state, FullState)
     Z = np.empty((0, given.sizes["D"])) if full else state.Z
     return Fit(

@@ -13,8 +13,12 @@ from knotwise.likelihoods.base import Likelihood
 from knotwise.means import Mean
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.linalg import smallest_jitter
+from knotwise.numerics.parameters import unique_names
 
 __all__ = ["Evidence", "Jitter", "Model", "Rows"]
+
+#: what the parts of a model are called, in the order of theta
+PARTS = ("kernel", "likelihood", "nugget", "mean")
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,22 @@ class Model:
         return self.kernel, self.likelihood, self.nugget, self.mean
 
     @property
+    def owners(self) -> list[str]:
+        """Which part each entry of theta belongs to: "kernel", "likelihood", "nugget" or "mean"."""
+        return [name for name, part in zip(PARTS, self.parts, strict=True) for _ in part.names]
+
+    @property
     def names(self) -> list[str]:
-        return [name for part in self.parts for name in part.names]
+        """Names of the entries of theta; `kernel__variance` and `likelihood__variance` where two parts share one."""
+        return unique_names([name for part in self.parts for name in part.names], self.owners)
+
+    @property
+    def noise_directions(self) -> np.ndarray:
+        """For each entry of theta 1 where more of it is more noise, -1 where it is less, 0 where it is none."""
+        likelihood = self.likelihood
+        signs = [likelihood.noise.get(name, 0) for name in likelihood.names]
+        before, _, after = self.sizes
+        return np.concatenate([np.zeros(before), signs, np.zeros(after + self.mean.size)])
 
     @property
     def theta(self) -> np.ndarray:

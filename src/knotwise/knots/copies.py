@@ -18,11 +18,8 @@ def said_of_copies(problem: Problem, theta: np.ndarray) -> str:
     weights = problem.rows.weights
     if weights is None or not (weights > 1).any():
         return ""
-    noise = problem.model.likelihood.noise  # +1 where more of a parameter is more noise, -1 where it is less
-    for name, at, (low, high), held in zip(
-        problem.table.names, theta, problem.table.theta_bounds, problem.table.fixed, strict=True
-    ):
-        way = 0 if held else noise.get(name, 0)
+    table, towards_noise = problem.table, np.where(problem.free, problem.model.noise_directions, 0)
+    for name, way, at, (low, high) in zip(table.names, towards_noise, theta, table.theta_bounds, strict=True):
         if (way > 0 and at <= low + 1e-6) or (way < 0 and at >= high - 1e-6):
             return (
                 f"; {name} is at its bound, and {(weights > 1).sum()} of {len(weights)} different rows count more than "

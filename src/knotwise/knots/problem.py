@@ -253,7 +253,7 @@ class Problem:
         Smooth data have almost no noise in an exact GP. Few knots leave more open than that, and an optimiser that
         starts at the exact noise would flee to a model in which everything is noise.
         """
-        louder = np.log(10.0) * np.array([self.model.likelihood.noise.get(name, 0) for name in self.table.names])
+        louder = np.log(10.0) * self.model.noise_directions
         louder[~self.free | self.given] = 0.0
         if self.full or not louder.any():
             return theta

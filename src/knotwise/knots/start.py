@@ -53,7 +53,7 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
 
 def with_its_nugget(problem: Problem, stage: Stage, rng: np.random.Generator) -> Stage:
     """The better of two fits where a nugget has vanished, which on the log scale cannot come back by itself."""
-    nugget = np.array([name == "nugget" for name in problem.table.names]) & problem.free
+    nugget = problem.table.of_part("nugget") & problem.free
     if not nugget.any() or (stage.theta[nugget] > problem.table.theta[nugget] - np.log(10)).all():
         return stage
     other = problem.optimize(np.where(nugget, problem.table.theta, stage.theta), stage.Z, rng)

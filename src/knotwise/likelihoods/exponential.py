@@ -18,6 +18,7 @@ class Exponential(Gamma):
     """
 
     transforms: ClassVar[dict[str, str]] = {}
+    noise: ClassVar[dict[str, int]] = {}
 
     def __init__(self) -> None:
         self.shape = 1.0

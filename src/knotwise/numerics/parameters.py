@@ -18,7 +18,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["ParameterTable", "Part", "flat_names", "short_repr"]
+__all__ = ["ParameterTable", "Part", "flat_names", "short_repr", "unique_names"]
 
 P = TypeVar("P", bound="Part")
 
@@ -168,9 +168,20 @@ def flat_names(names: Sequence[str]) -> list[str]:
     return flat
 
 
+def unique_names(names: Sequence[str], parts: Sequence[str]) -> list[str]:
+    """Names of the parameters of several parts: `part__name` where two parts share a name, else the name alone."""
+    owners: dict[str, set[str]] = {}
+    for name, part in zip(names, parts, strict=True):
+        owners.setdefault(name, set()).add(part)
+    return [name if len(owners[name]) == 1 else f"{part}__{name}" for name, part in zip(names, parts, strict=True)]
+
+
 @dataclass(frozen=True)
 class ParameterTable:
-    """Names, natural values, bounds and holds of all parameters of a model, and theta in this order."""
+    """Names, natural values, bounds and holds of all parameters of a model, and theta in this order.
+
+    `parts` says whose each parameter is: the kernel's, the likelihood's, the nugget's or the mean's.
+    """
 
     names: tuple[str, ...]
     transforms: tuple[str, ...]
@@ -178,6 +189,7 @@ class ParameterTable:
     lower: np.ndarray
     upper: np.ndarray
     fixed: np.ndarray = field(repr=False)
+    parts: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         for array in (self.values, self.lower, self.upper, self.fixed):
@@ -191,10 +203,28 @@ class ParameterTable:
 
     def __getitem__(self, name: str) -> Any:
         """Natural value of one parameter; an array for a list-valued one such as an ARD length-scale."""
-        hits = [i for i, n in enumerate(self.names) if n == name or n.startswith(f"{name}[")]
-        if not hits:
-            raise unknown_option("A parameter", name, self.names)
+        hits = self.entries(name)
         return float(self.values[hits[0]]) if len(hits) == 1 else self.values[hits].copy()
+
+    def entries(self, name: str, what: str = "A parameter") -> list[int]:
+        """Where one parameter is in theta, by its name or by `part__name`; several places for a list-valued one."""
+
+        def called(names: Sequence[str]) -> list[int]:
+            return [i for i, known in enumerate(names) if known == name or known.startswith(f"{name}[")]
+
+        in_full = [f"{part}__{known}" for part, known in zip(self.parts, self.names, strict=False)]
+        hits = called(self.names) or called(in_full)
+        if hits:
+            return hits
+        shared = [n for n, part in zip(self.names, self.parts, strict=False) if n.split("[")[0] == f"{part}__{name}"]
+        if shared:
+            both = " and ".join(dict.fromkeys(n.split("[")[0] for n in shared))
+            raise InvalidInputError(f"{what} is {name!r}, which two parts of the model have: write {both}.")
+        raise unknown_option(what, name, {n.split("[")[0] for n in self.names})
+
+    def of_part(self, part: str) -> np.ndarray:
+        """Mask of the entries that belong to a part."""
+        return np.array([owner == part for owner in self.parts], bool)
 
     @property
     def theta(self) -> np.ndarray:
