@@ -695,3 +695,22 @@ def test_what_is_left_over_keeps_its_digits_beside_a_huge_precision():
             exact[j] = [b - factor * a for a, b in zip(exact[i], exact[j], strict=True)]
     expected = [float(row[3] / row[i]) for i, row in enumerate(exact)]
     assert_allclose(RootPrecision.of(P, W).left_over(P, x), expected, rtol=1e-12)
+
+
+# -- steep likelihoods ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_likelihood_too_steep_at_the_prior_mean_is_searched_from_the_data(full):
+    rng = np.random.default_rng(1)
+    X = np.sort(rng.uniform(size=(30, 1)), axis=0)
+    y = np.exp(4 * np.sin(9 * X[:, 0]))
+    model = Model(SquaredExponential(9.0, 0.05), lik.Weibull(100.0), means.Constant(0.0), 0.0)
+    rows, jitter = Rows(X, y, None, np.empty((30, 0))), Jitter(1e-8, X[:2])
+    found = full_evidence(model, rows) if full else sparse_evidence(model, rows, X, jitter=jitter)
+    assert found.converged and np.isfinite(found.value)
+    # at the mode a = d log p / df, and f = P a
+    a = found.start
+    P = model.kernel(X, X)
+    f = P @ a if full else P @ np.linalg.solve(P + 1e-8 * 9 * np.eye(30), P @ a)
+    assert_allclose(a, model.likelihood.derivatives(y, f).first, atol=1e-3 * np.abs(a).max())

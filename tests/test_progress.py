@@ -18,7 +18,7 @@ from sklearn.base import clone
 from knotwise import GPClassifier, GPRegressor, screen
 from knotwise import progress as progress_module
 from knotwise.errors import InvalidInputError, KnotwiseError
-from knotwise.knots import OneAtATime
+from knotwise.knots import GreedyVariance, OneAtATime
 from knotwise.knots.problem import Problem
 from knotwise.progress import DELAY, FitEvent, LiveLine, Progress
 from knotwise.screen import Log, Notebook, Terminal, screen_for
@@ -438,3 +438,18 @@ def test_a_fitted_model_can_be_pickled_whatever_was_shown_and_kept(terminal, tmp
 
 def print_nothing(event):
     """A callback that can be pickled."""
+
+
+def test_greedy_selection_tells_its_steps(data):
+    events = []
+    gp = GPRegressor(knots=GreedyVariance(6, rounds=2), callback=events.append, random_state=0).fit(*data)
+    assert [event.action for event in events] == ["choose", "choose", "fitted"]
+    assert [step.action for step in gp.trace_] == ["choose", "choose"]
+
+
+def test_the_state_that_automatic_knots_end_with_is_not_evaluated_again(data, monkeypatch):
+    seen = []
+    evaluate = Problem.evaluate
+    monkeypatch.setattr(Problem, "evaluate", lambda *a, **k: seen.append("evaluation") or evaluate(*a, **k))
+    GPRegressor(random_state=0, callback=lambda event: seen.append(event.action)).fit(*data)
+    assert seen[-3:] == ["evaluation", "final", "fitted"]

@@ -18,6 +18,7 @@ from knotwise.evidence.full_sites import (
 )
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.newton import search_mode
+from knotwise.evidence.sites import latent_of_data
 
 __all__ = ["full_laplace_evidence"]
 
@@ -86,7 +87,9 @@ def full_laplace_evidence(
 ) -> Evidence:
     """Compute the Laplace approximation of the exact GP's log evidence and, if asked, its gradient in theta."""
     P, pullback = prior_covariance(model, rows)
-    search, converged = search_mode(lambda first: FullSearch(model, rows, P, first), start)
+    search, converged = search_mode(
+        lambda first: FullSearch(model, rows, P, first), start, lambda: _start_from_data(model, rows, P)
+    )
     precision = search.precision()
     a, f = search.a, model.mean.offset + search.latent
     copies = _copies(model, rows, search.W)
@@ -112,6 +115,14 @@ def full_laplace_evidence(
         float((a + t).sum()),
     )
     return Evidence(value, theta_bar, None, state, a, converged)
+
+
+def _start_from_data(model: Model, rows: Rows, P: np.ndarray) -> np.ndarray:
+    """The vector a of a Gaussian posterior whose sites are those of the likelihood where it is largest, [N]."""
+    f = latent_of_data(model, rows)
+    W = rows.weigh(np.maximum(model.likelihood.fisher(rows.y, f, rows.sizes), 0.0))
+    b = W * (f - model.mean.offset) + rows.weigh(model.likelihood.derivatives(rows.y, f, rows.sizes).first)
+    return RootPrecision.of(P, W).left_over(P, b)
 
 
 @dataclass(frozen=True)

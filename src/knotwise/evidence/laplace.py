@@ -11,7 +11,7 @@ from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.newton import search_mode
 from knotwise.evidence.projection import Projection, Projector
-from knotwise.evidence.sites import Sites, damping, trace_term
+from knotwise.evidence.sites import Sites, damping, latent_of_data, trace_term
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
 
 __all__ = ["LaplaceMode", "laplace_mode"]
@@ -170,12 +170,42 @@ class SparseSearch:
         )
 
 
+def _start_from_data(projector: Projector) -> np.ndarray:
+    """The vector a of a Gaussian posterior whose sites are those of the likelihood where it is largest, [N]."""
+    model = projector.model
+
+    def sites(block: Rows, seen: Projection) -> tuple[np.ndarray, np.ndarray]:
+        f = latent_of_data(model, block)
+        W = np.maximum(model.likelihood.fisher(block.y, f, block.sizes), 0.0)
+        h = damping(model, W, seen.c)
+        return W * h, h * (W * (f - model.mean.offset) + model.likelihood.derivatives(block.y, f, block.sizes).first)
+
+    def gram(i: int, block: Rows, seen: Projection) -> np.ndarray:
+        w, hb = sites(block, seen)
+        return np.column_stack([weighted_gram(seen.V, block.weigh(w)), block.weigh(hb) @ seen.V])
+
+    total = projector.sum(gram)
+    T = invert_lower(cholesky(total[:, :-1] + np.eye(len(total))))
+    gamma = T.T @ (T @ total[:, -1])
+    a = np.empty(len(projector.rows))
+
+    def fill(i: int, block: Rows, seen: Projection) -> int:
+        w, hb = sites(block, seen)
+        a[projector.slices[i]] = hb - w * (seen.V @ gamma)
+        return 0
+
+    projector.sum(fill)
+    return a
+
+
 def laplace_mode(projector: Projector, start: np.ndarray | None) -> LaplaceMode:
     """Find the mode of non-Gaussian data through the knots, and the Laplace approximation of the log evidence.
 
     `start` is the vector a of a neighbouring evaluation; where it leads nowhere the search starts at the mean.
     """
-    search, converged = search_mode(lambda first: SparseSearch(projector, first), start)
+    search, converged = search_mode(
+        lambda first: SparseSearch(projector, first), start, lambda: _start_from_data(projector)
+    )
     assert search.sums is not None
     search.factor()
     psi = search.sums.log_density - 0.5 * (search.sums.prior + search.gamma @ search.gamma)

@@ -54,20 +54,34 @@ class ModeSearch(Protocol):
 Search = TypeVar("Search", bound="ModeSearch")
 
 
-def search_mode(begin: Callable[[np.ndarray | None], Search], start: np.ndarray | None) -> tuple[Search, bool]:
-    """Search for the mode from `start` and, where that leads nowhere, from the prior mean."""
-    for first in [start, None] if start is not None else [None]:
-        with far_off():
-            search = begin(first)
+def search_mode(
+    begin: Callable[[np.ndarray | None], Search],
+    start: np.ndarray | None,
+    start_from_data: Callable[[], np.ndarray],
+) -> tuple[Search, bool]:
+    """Search for the mode from `start`, where that leads nowhere from the prior mean, and else from the data.
+
+    A steep likelihood can have a curvature at the prior mean that leaves no digits for anything else.
+    """
+    starts = [lambda: start] if start is not None else []
+    found = None
+    failure = KnotwiseError("The density of the data is not finite at the prior mean: start from another `mean`.")
+    for first in [*starts, lambda: None, start_from_data]:
         try:
-            if find_mode(search) or first is None:
-                break
-        except KnotwiseError:
-            if first is None:
-                raise
-    if not search.accepted:
-        raise KnotwiseError("The density of the data is not finite at the prior mean: start from another `mean`.")
-    return search, search.converged
+            with far_off():
+                search = begin(first())
+            reached = find_mode(search)
+        except KnotwiseError as error:
+            failure = error
+            continue
+        except NotImplementedError:  # one's own likelihood need not know the f of an observation
+            continue
+        found = search if search.accepted else found
+        if reached:
+            break
+    if found is None:
+        raise failure
+    return found, found.converged
 
 
 def far_off() -> np.errstate:

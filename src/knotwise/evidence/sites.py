@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.evidence.model import Model, Rows
 
-__all__ = ["Sites", "damping", "paying", "trace_term", "unpaid"]
+__all__ = ["Sites", "damping", "latent_of_data", "paying", "trace_term", "unpaid"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,13 @@ class Sites:
     a: np.ndarray
     f: np.ndarray
     third: np.ndarray | None
+
+
+def latent_of_data(model: Model, block: Rows) -> np.ndarray:
+    """The latent value at which each observation is its own mean, or the prior mean where that is infinite."""
+    m = model.mean.offset
+    f = np.asarray(model.likelihood.latent_of_mean(block.y, block.sizes), float)
+    return np.where(np.isfinite(f), f, m)
 
 
 def damping(model: Model, W: np.ndarray | float, c: np.ndarray) -> np.ndarray:

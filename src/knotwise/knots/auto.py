@@ -18,7 +18,7 @@ from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.proposals import check_at_least
 from knotwise.knots.prune import prune
-from knotwise.knots.settle import FIRST_SHARE, first_precisions, grow, refine, settle
+from knotwise.knots.settle import FIRST_SHARE, Settled, first_precisions, grow, refine, settle
 from knotwise.knots.signal import WEAK_KNOTS, find_signal, without_inputs
 from knotwise.knots.start import starting_theta
 from knotwise.knots.trace import KnotTrace
@@ -100,7 +100,7 @@ class Auto:
         theta = settled.theta
         # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
         few, all_rows = (replace(p, model=p.model.with_power(0.0), n_restarts=0, memory={}) for p in (small, problem))
-        moved = self._move(few, theta, self._first_knots(few, theta, trace), trace)
+        moved = self._move(few, theta, self._first_knots(few, settled, trace), trace)
         if len(small.rows) < len(problem.rows):
             moved = self._move(all_rows, theta, moved.Z, trace, iterations=8)
         kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace), moved.share
@@ -124,8 +124,13 @@ class Auto:
 
     # -- knots: few, and moved --------------------------------------------------------------------
 
-    def _first_knots(self, problem: Problem, theta: np.ndarray, trace: KnotTrace) -> np.ndarray:
-        Z, scores, _ = grow(problem, theta, first_precisions(problem, theta), FIRST_SHARE, self._cap(problem))
+    def _first_knots(self, problem: Problem, settled: Settled, trace: KnotTrace) -> np.ndarray:
+        """Few knots on rows; or the many, where few contradict the data so much that nothing can be computed."""
+        theta = settled.theta
+        try:
+            Z, scores, _ = grow(problem, theta, first_precisions(problem, theta), FIRST_SHARE, self._cap(problem))
+        except KnotwiseError:
+            return settled.Z
         trace.add(
             "start", len(Z), scores.value, n_rows=problem.rows.count, share=scores.share, note="knots on rows, few"
         )
