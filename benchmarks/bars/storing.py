@@ -1,0 +1,21 @@
+"""Rows of bars: one line of JSON each, with the commit that was measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+__all__ = ["append_row"]
+
+
+def append_row(path: Path, row: dict[str, Any]) -> None:
+    """Append a row to a file, with the commit in front."""
+    with path.open("a") as out:
+        out.write(json.dumps({"commit": _commit()} | row) + "\n")
+
+
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout.strip()
