@@ -32,7 +32,7 @@ def value(problem, theta, Z):
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_dropped_knots_cost_little_and_kept_ones_do_not(likelihood, rng, monkeypatch):
     problem, theta, Z = crowded(likelihood, 80, rng)
-    passes = {"evaluate": 0, "losses": 0}
+    passes = {"evaluate": 0, "knot_sums": 0}
 
     def counted(name, real):
         def call(*args, **kwargs):
@@ -47,7 +47,7 @@ def test_dropped_knots_cost_little_and_kept_ones_do_not(likelihood, rng, monkeyp
     used = sum(passes.values())
     dropped = len(Z) - len(kept)
     assert dropped > 40
-    assert used < dropped  # one at a time, each knot would take five and more
+    assert used <= (3 if likelihood == "gaussian" else 20)  # one at a time, each knot would take five and more
     assert value(problem, theta, kept) > value(problem, theta, Z) - TOLERANCE * dropped
     whole = value(problem, theta, kept)
     without = [value(problem, theta, np.delete(kept, k, axis=0)) for k in range(len(kept))]

@@ -14,7 +14,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.laplace import SparseSearch
 from knotwise.evidence.projection import Projector
-from knotwise.evidence.scores import drop_losses, rank_one_gains, row_scores
+from knotwise.evidence.scores import knot_sums, rank_one_gains, row_scores
 from knotwise.kernels import Matern32
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Serial, Threads
@@ -152,7 +152,7 @@ def test_scores_of_whole_weights_are_those_of_repeated_rows(likelihood, nugget, 
     def scored(p):
         rows = row_scores(p.model, p.rows, p.Z, jitter=p.jitter)
         gains = rank_one_gains(p.model, p.rows, p.Z, candidates, jitter=p.jitter)
-        losses = drop_losses(p.model, p.rows, p.Z, jitter=p.jitter)
+        losses = knot_sums(p.model, p.rows, p.Z, jitter=p.jitter).losses
         return np.r_[rows.value, rows.share, rows.largest_share, rows.residual_information, gains, losses]
 
     assert_allclose(scored(problem.weighted(whole)), scored(problem.repeated(whole)), rtol=1e-9, atol=1e-10)

@@ -13,11 +13,12 @@ from knotwise.evidence.laplace import LaplaceMode, laplace_mode
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.projection import KEEP_BYTES, Projection, Projector
 from knotwise.evidence.sites import unpaid
+from knotwise.evidence.subsets import KnotSums
 from knotwise.numerics.blocks import Executor, Serial
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.weighted import weighted_quantile
 
-__all__ = ["RowScores", "drop_losses", "largest_widening", "rank_one_gains", "row_scores"]
+__all__ = ["RowScores", "knot_sums", "largest_widening", "rank_one_gains", "row_scores"]
 
 CANDIDATES_AT_ONCE = 512
 
@@ -188,7 +189,7 @@ def rank_one_gains(
     return np.concatenate([gains(part) for part in parts]) if parts else np.empty(0)
 
 
-def drop_losses(
+def knot_sums(
     model: Model,
     rows: Rows,
     Z: np.ndarray,
@@ -197,18 +198,13 @@ def drop_losses(
     executor: Executor | None = None,
     block_size: int | None = None,
     start: np.ndarray | None = None,
-) -> np.ndarray:
-    """Loss of log evidence from dropping each knot, at fixed parameters, [K].
-
-    Exact for Gaussian data at alpha = 0, elsewhere a screen. O(N K^2) for all knots, as for one evaluation: what
-    knot k adds to the others is row k of Kuu^-1 Kuf, scaled.
-    """
-    projector = _projector(model, rows, Z, jitter, executor, block_size)
-    K = len(Z)
-    to_nu = projector.L_inverse / np.sqrt(np.einsum("jk,jk->k", projector.L_inverse, projector.L_inverse))
-    along = _along(projector, _mode(projector, start), lambda block, seen: seen.V[:, :K] @ to_nu)
-    left = np.maximum(1.0 - along.p, 1e-12)
-    return 0.5 * (np.log(left) + along.e**2 / left) - along.cost
+) -> KnotSums:
+    """Sums over the rows from which VFE can be had through any subset of the knots Z. Costs O(N K^2)."""
+    projector = _projector(model.with_power(0.0), rows, Z, jitter, executor, block_size)
+    mode = _mode(projector, start)
+    Kuu = model.kernel(Z, Z)
+    Kuu.flat[:: len(Z) + 1] += jitter.relative * jitter.scale(model.kernel)
+    return KnotSums(Kuu, mode.gram, mode.gamma + mode.gram @ mode.gamma)
 
 
 def _mode(projector: Projector, start: np.ndarray | None) -> GaussianMode | LaplaceMode:

@@ -11,7 +11,8 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError, warn
 from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.scores import RowScores, drop_losses, rank_one_gains, row_scores
+from knotwise.evidence.scores import RowScores, knot_sums, rank_one_gains, row_scores
+from knotwise.evidence.subsets import KnotSums
 from knotwise.knots.initial import Initial, checked_knots, count_distinct, initial_knots
 from knotwise.knots.journal import Journal, are_alike
 from knotwise.knots.trace import KnotStep, KnotTrace
@@ -172,14 +173,9 @@ class Problem:
             **self._way(jitter),
         )
 
-    def losses(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter) -> np.ndarray:
-        """Approximate loss of log evidence from dropping each knot, at fixed parameters."""
-        return drop_losses(
-            self.model.with_theta(theta),
-            self.rows,
-            Z,
-            **self._way(jitter),
-        )
+    def knot_sums(self, theta: np.ndarray, Z: np.ndarray, jitter: Jitter) -> KnotSums:
+        """What tells the evidence of any subset of the knots under VFE, at fixed parameters."""
+        return knot_sums(self.model.with_theta(theta), self.rows, Z, **self._way(jitter))
 
     def optimize(
         self, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, *, move: np.ndarray | None = None

@@ -4,47 +4,76 @@ from __future__ import annotations
 
 import numpy as np
 
+from knotwise.evidence.gaussian import is_conjugate
+from knotwise.evidence.subsets import KnotSums
 from knotwise.knots.problem import Problem
 from knotwise.knots.trace import KnotTrace
 
 __all__ = ["prune"]
 
-SCREEN = 3.0  # a loss from the screen up to so many tolerances is worth an evaluation
-SINGLES = 4  # cheapest knots that are tried one by one before all are kept
+NEARLY = 1.5  # tolerances up to which a loss with the sites held is worth an evaluation, where sites move
+SINGLES = 4  # cheapest knots that are tried so
 
 
 def prune(problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace) -> np.ndarray:
-    """Drop knots whose removal costs less log evidence than the tolerance, at fixed parameters.
+    """Drop knots whose removal costs less log evidence than the tolerance, at fixed parameters under VFE.
 
-    The losses of all knots come from one pass over the rows, but they do not add up: of two knots that stand for each
-    other both seem to be free. So a group of cheap knots goes only if an evaluation without them confirms it, and else
-    the cheaper half of it is tried. It takes some two evaluations of the evidence for each halving of what there is to
-    drop, instead of some for each knot.
+    One pass over all rows gives the sums from which the evidence of every subset follows, so that the choice costs
+    O(K^3) for some groups of knots and no further pass; an evaluation confirms it, or it is taken back by halves.
     """
-    dropped, value = 0, np.nan
-    while len(Z) > 1:
-        jitter = problem.choose_jitter(theta, Z)
-        losses = problem.losses(theta, Z, jitter)
-        cheap = np.argsort(losses, kind="stable")
-        cheap = cheap[losses[cheap] < SCREEN * tolerance][: len(Z) - 1]
-        if not len(cheap):
+    jitter = problem.choose_jitter(theta, Z)
+    order = _cheap_knots(problem.knot_sums(theta, Z, jitter), tolerance)
+    conjugate = is_conjugate(problem.model)
+    if conjugate and not len(order):
+        return Z
+
+    def evaluate(dropped: np.ndarray) -> float:
+        return problem.evaluate(theta, np.delete(Z, dropped, axis=0), jitter, gradient=False).value
+
+    whole = value = evaluate(order[:0])
+    while len(order):
+        value = evaluate(order)
+        if value > whole - tolerance * len(order):
             break
-        value = problem.evaluate(theta, Z, jitter, gradient=False).value
-        for group in _groups(cheap):
-            without = np.delete(Z, group, axis=0)
-            left = problem.evaluate(theta, without, jitter, gradient=False).value
-            if left > value - tolerance * len(group):
+        order, value = order[: len(order) // 2], whole
+    while not conjugate and len(Z) - len(order) > 1:  # held sites only tell nearly what a knot is worth
+        more = _nearly_cheap(problem, theta, Z, order, tolerance)
+        values = [evaluate(np.append(order, k)) for k in more]
+        if not values or max(values) <= value - tolerance:
+            break
+        order, value = np.append(order, more[int(np.argmax(values))]), max(values)
+    if len(order):
+        note = f"{len(order)} knots dropped at less than {tolerance:g} nats each"
+        trace.add("prune", len(Z) - len(order), value, n_rows=problem.rows.count, note=note)
+    return np.delete(Z, order, axis=0)
+
+
+def _cheap_knots(sums: KnotSums, tolerance: float) -> np.ndarray:
+    """Numbers of knots to drop, the first ones first: in groups, since losses of several do not add up.
+
+    Of two knots that stand for each other both seem to be free. So a group of cheap knots goes if together they cost
+    little, and else the cheaper half of it.
+    """
+    left, order = np.arange(len(sums.Kuu)), np.empty(0, int)
+    while len(left) > 1:
+        cheap = np.argsort(sums.losses, kind="stable")
+        cheap = cheap[sums.losses[cheap] < tolerance][: len(left) - 1]
+        while len(cheap):
+            without = sums.without(cheap)
+            if without.value > sums.value - tolerance * len(cheap):
                 break
+            cheap = cheap[: len(cheap) // 2]
         else:
-            break
-        Z, value, dropped = without, left, dropped + len(group)
-    if dropped:
-        note = f"{dropped} knots dropped at less than {tolerance:g} nats each"
-        trace.add("prune", len(Z), value, n_rows=problem.rows.count, note=note)
-    return Z
+            return order
+        order, left, sums = np.append(order, left[cheap]), np.delete(left, cheap), without
+    return order
 
 
-def _groups(cheap: np.ndarray) -> list[np.ndarray]:
-    """Groups to try in turn: all, the cheaper half, a quarter and so on, then the cheapest one by one."""
-    halves = [cheap[: len(cheap) >> k] for k in range(len(cheap).bit_length())]
-    return [*halves, *(cheap[i : i + 1] for i in range(1, min(SINGLES, len(cheap))))]
+def _nearly_cheap(
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, order: np.ndarray, tolerance: float
+) -> np.ndarray:
+    """The cheapest of the knots that are left, where they cost about the tolerance or less."""
+    left = np.delete(np.arange(len(Z)), order)
+    losses = problem.knot_sums(theta, Z[left], problem.choose_jitter(theta, Z[left])).losses
+    cheap = np.argsort(losses, kind="stable")[:SINGLES]
+    return left[cheap[losses[cheap] < NEARLY * tolerance]]
