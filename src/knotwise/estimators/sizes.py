@@ -26,7 +26,7 @@ COMPARES = {
 #: what an observation is, by the name of its size, and what 1 means for it
 WORDS = {
     "exposure": ("a count without one has no meaning here", "the exposure of each new row (1 for counts per unit)"),
-    "trials": ("successes out of how many?", "the trials of each new row (1 for a single trial)"),
+    "trials": ("successes without them have no meaning here", "the trials of each new row (1 for a single trial)"),
 }
 
 
