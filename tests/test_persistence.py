@@ -477,7 +477,9 @@ def test_a_file_of_version_1_has_nothing_of_version_2(path):
 def test_a_newer_version_is_refused_clearly(data, loads):
     """Case 30: newer than known is refused clearly."""
     newer = data.replace(b"format %04d" % FORMAT_VERSION, b"format %04d" % (FORMAT_VERSION + 1))
-    with pytest.raises(ModelFileError, match=rf"version {FORMAT_VERSION + 1}.*up to {FORMAT_VERSION}.*Upgrade knotwise"):
+    with pytest.raises(
+        ModelFileError, match=rf"version {FORMAT_VERSION + 1}.*up to {FORMAT_VERSION}.*Upgrade knotwise"
+    ):
         loads(fuzz.resealed(newer))
     with pytest.raises(ModelFileError, match="digest"):  # changed by accident, it is damaged and not newer
         loads(newer)
