@@ -31,10 +31,10 @@ pytestmark = pytest.mark.failure(44)
 
 GOLDEN = Path(__file__).parent / "golden"
 RNG = np.random.default_rng(44)
-N = 45
+N = 36
 X = RNG.uniform(-2, 2, size=(N, 2))
 F = 1 + np.sin(2 * X[:, 0])
-EXPOSURE = RNG.uniform(0.5, 500.0, N)
+EXPOSURE = RNG.uniform(0.5, 20.0, N)
 TRIALS = RNG.integers(1, 40, N).astype(float)
 KERNEL = SquaredExponential(1.0, 0.7)
 #: likelihood -> name of the size, its values, and targets
@@ -121,8 +121,9 @@ def case(request, tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def pictures():
-    """No window, and every figure closed afterwards."""
+def pictures(monkeypatch):
+    """No window, curves of few points, and every figure closed afterwards."""
+    monkeypatch.setattr("knotwise.plotting.fit.N_POINTS", 12)
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
     yield pyplot
@@ -285,7 +286,7 @@ def test_what_scikit_learn_compares_inside_of_other_estimators_is_refused():
         for call in (
             lambda: bag.score(X, Y),
             lambda: clone(bag).set_params(oob_score=True).fit(X, Y, exposure=EXPOSURE),
-            lambda: RANSACRegressor(requesting(), min_samples=30).fit(X, Y, exposure=EXPOSURE),
+            lambda: RANSACRegressor(requesting(), min_samples=20).fit(X, Y, exposure=EXPOSURE),
         ):
             with pytest.raises(InvalidInputError, match="fitted with `exposure`"):
                 call()
