@@ -54,7 +54,7 @@ def require_size(model: Any, call: str, exposure: Any, trials: Any) -> tuple[Any
             f"This model was fitted with `{name}`: {why}. Write `{call}, {name}=...)` with {what}.", missing=name
         )
     warn(
-        f"This model comes from a file of format version 1, which does not tell whether the fit had `{name}`: 1 is "
+        f"This model comes from a file of an older format, which does not tell whether the fit had `{name}`: 1 is "
         f"taken for each row. Write `{call}, {name}=...)` if it had; `{name}=1` says that it had not."
     )
     return (1.0, trials) if name == "exposure" else (exposure, 1.0)
@@ -80,7 +80,7 @@ def refuse_rates_for_targets(model: Any, exposure: Any, trials: Any) -> None:
             missing=name,
         )
     warn(
-        f"This model comes from a file of format version 1, which does not tell whether the fit had `{name}`. "
+        f"This model comes from a file of an older format, which does not tell whether the fit had `{name}`. "
         "scikit-learn compares its predictions with observations as if it had not."
     )
 
