@@ -32,6 +32,7 @@ import numpy as np
 import knotwise
 from knotwise import GPClassifier, GPRegressor, kernels
 from knotwise.errors import KnotwiseError, ModelFileError
+from knotwise.persistence.archive import FORMAT_VERSION
 from knotwise.persistence.container import MANIFEST, SEAL, directory, local_header, place
 
 EXTRA_MEMORY = 50e6  # bytes that a load may take beyond what the process has
@@ -43,7 +44,7 @@ FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where files are
 
 
 def small_models() -> dict[str, Any]:
-    """Fitted models of each kind of content: sparse and exact, with and without a trend, a classifier."""
+    """Fitted models of each kind of content: sparse and exact, with a trend, counts, a classifier."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, N_COLUMNS))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=40)
@@ -54,6 +55,7 @@ def small_models() -> dict[str, Any]:
         return {
             "sparse": GPRegressor(trend, knots=5, mean="linear", random_state=0).fit(X, y),
             "auto": GPRegressor(random_state=0).fit(X, y),
+            "counts": GPRegressor(likelihood="poisson", knots=3, random_state=0).fit(X, counts, exposure=2.0),
             "exact": GPRegressor(likelihood="poisson", approximation="full", random_state=0).fit(X[:12], counts[:12]),
             "classifier": GPClassifier(knots=3, random_state=0).fit(X, np.digitize(y, [-0.5, 0.5])),
         }
@@ -71,12 +73,12 @@ def members_of(data: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def forge(members: dict[str, bytes]) -> bytes:
+def forge(members: dict[str, bytes], version: int = FORMAT_VERSION) -> bytes:
     """A file whose zip records and seal fit these members."""
     places = place({name: len(content) for name, content in members.items()})
     places = [replace(m, crc=zlib.crc32(members[m.name])) for m in places]
     body = b"".join(local_header(m) + members[m.name] for m in places) + directory(places)
-    return resealed(body + SEAL.format(1).encode() + b"0" * 64)
+    return resealed(body + SEAL.format(version).encode() + b"0" * 64)
 
 
 def resealed(data: bytes) -> bytes:
@@ -196,7 +198,7 @@ def _forge_member(members: dict[str, bytes], name: str, rng: np.random.Generator
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for n, content in members.items():
             archive.writestr(n, content)
-        archive.comment = (SEAL.format(1) + "0" * 64).encode()
+        archive.comment = (SEAL.format(FORMAT_VERSION) + "0" * 64).encode()
     return resealed(stream.getvalue())
 
 

@@ -62,6 +62,7 @@ CASES = {
         "an error with the row and the value; one warning for fractional counts",
     ),
     35: ("misspelt option", "an error that names the nearest valid one"),
+    44: ("exposure forgotten", "score, density, plots, cross-validation: refused in words"),
     49: (
         "somebody else's folder",
         "`--out`, checkpoints, links, forged steps: refused or started anew, and nothing foreign is touched",

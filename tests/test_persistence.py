@@ -143,14 +143,15 @@ def predictions(model):
         }
         return calls | ({"interval": model.predict_interval(new)} if len(model.models_) == 1 else {})
     gaussian = model.likelihood_.conjugate
+    size = {"exposure": np.linspace(0.5, 3, len(NEW))} if model._fit.size_given else {}
     return {
-        "predict": model.predict(new, return_std=True),
+        "predict": model.predict(new, return_std=True, **size),
         "covariance": model.predict(new, return_cov=True) if gaussian else None,
         "median": model.predict_median(new),
         "latent": model.predict_latent(new),
-        "interval": [model.predict_interval(new, kind=kind) for kind in ("observation", "mean", "latent")],
+        "interval": [model.predict_interval(new, kind=kind, **size) for kind in ("observation", "mean", "latent")],
         "exceedance": model.predict_exceedance(new, 2.0),
-        "density": model.log_predictive_density(new, np.arange(1.0, 10.0)),
+        "density": model.log_predictive_density(new, np.arange(1.0, 10.0), **size),
         "samples": model.sample_latent(new, 3, random_state=1),
     }
 
@@ -400,7 +401,7 @@ def test_other_programs_can_read_the_file(small, data):
         assert opened.testzip() is None
         assert {info.compress_type for info in opened.infolist()} == {zipfile.ZIP_STORED}
         manifest = json.loads(opened.read("manifest.json"))
-        assert (manifest["format"], manifest["version"]) == ("knotwise model", 1)
+        assert (manifest["format"], manifest["version"]) == ("knotwise model", FORMAT_VERSION)
         assert opened.namelist() == ["manifest.json", *(f"{name}.npy" for name in manifest["arrays"])]
         for name, entry in manifest["arrays"].items():
             array = np.load(io.BytesIO(opened.read(f"{name}.npy")), allow_pickle=False)
@@ -416,30 +417,70 @@ def test_the_same_model_gives_the_same_bytes_at_any_time(small, data, path):
     assert path.read_bytes() == data
 
 
-GOLDEN_CASES = json.loads((GOLDEN / "models-1.json").read_text())
+VERSIONS = range(1, FORMAT_VERSION + 1)
+GOLDEN_CASES = {
+    f"{name}-{version}": case
+    for version in VERSIONS
+    for name, case in json.loads((GOLDEN / f"models-{version}.json").read_text()).items()
+}
 
 
 @pytest.mark.failure(30)
 @pytest.mark.parametrize("name", GOLDEN_CASES)
-def test_files_of_version_1_load_forever(name):
+def test_files_of_every_version_load_forever(name):
     """Case 30: old files unreadable."""
     case = GOLDEN_CASES[name]
-    model = knotwise.load(GOLDEN / f"{name}-1.knotwise")
+    model = knotwise.load(GOLDEN / f"{name}.knotwise")
     if "labels" in case:
         assert model.predict(case["X"]).tolist() == case["labels"]
         assert_allclose(model.predict_proba(case["X"]), case["probabilities"], rtol=1e-12)
         return
-    mean, std = model.predict(case["X"], return_std=True, **case.get("size", {}))
+    mean, std = model.predict(case["X"], return_std=True, exposure=case.get("exposure"), trials=case.get("trials"))
     assert_allclose(mean, case["mean"], rtol=1e-12)
     assert_allclose(std, case["std"], rtol=1e-12)
     assert_allclose(model.log_evidence_, case["log_evidence"], rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    {
+        "sparse-1": False,  # Gaussian data have no exposure
+        "exact-1": False,  # the rows in the file have none
+        "exact-binomial-1": True,  # these have
+        "counts-1": None,
+        "sparse-2": False,
+        "exact-2": True,
+        "counts-2": True,
+    }.items(),
+)
+def test_a_file_says_whether_the_fit_had_an_exposure_or_it_is_not_known(name, given, path):
+    model = knotwise.load(GOLDEN / f"{name}.knotwise")
+    assert model._fit.size_given is given
+    assert roundtrip(model, path)._fit.size_given is given
+
+
+def test_an_exact_gp_of_version_1_knows_from_its_rows_that_it_had_an_exposure(path):
+    saved = archive.read_archive(GOLDEN / "exact-2.knotwise")
+    del saved.manifest["model"]["fit"]["size_given"]
+    archive.write_archive(path, archive.Archive(saved.manifest | {"version": 1}, saved.arrays, version=1))
+    assert knotwise.load(path)._fit.size_given is True
+
+
+def test_a_file_of_version_1_has_nothing_of_version_2(path):
+    saved = archive.read_archive(GOLDEN / "counts-2.knotwise")
+    for manifest, version in ((saved.manifest, 1), (saved.manifest | {"version": 1}, 1)):
+        archive.write_archive(path, archive.Archive(manifest, saved.arrays, version=version))
+        with pytest.raises(ModelFileError, match=r"version 1|an object with"):
+            knotwise.load(path)
+
+
 @pytest.mark.failure(30)
 def test_a_newer_version_is_refused_clearly(data, loads):
     """Case 30: newer than known is refused clearly."""
-    newer = data.replace(b"format 0001", b"format 0002")
-    with pytest.raises(ModelFileError, match=rf"version 2.*up to {FORMAT_VERSION}.*Upgrade knotwise"):
+    newer = data.replace(b"format %04d" % FORMAT_VERSION, b"format %04d" % (FORMAT_VERSION + 1))
+    with pytest.raises(
+        ModelFileError, match=rf"version {FORMAT_VERSION + 1}.*up to {FORMAT_VERSION}.*Upgrade knotwise"
+    ):
         loads(fuzz.resealed(newer))
     with pytest.raises(ModelFileError, match="digest"):  # changed by accident, it is damaged and not newer
         loads(newer)
@@ -567,6 +608,11 @@ FORGERIES = {
     ),
     "another format": (at("format", value="pickle"), "format"),
     "a version that is true": (at("version", value=True), "version"),
+    "a version that its end does not have": (at("version", value=1), "of version 2, as its end says"),
+    "no word of an exposure": (lambda members, manifest: manifest["model"]["fit"].pop("size_given"), "size_given"),
+    "an exposure of Gaussian data": (at("model", "fit", "size_given", value=True), "size_given"),
+    "nothing known of Gaussian data": (at("model", "fit", "size_given", value=None), "size_given"),
+    "an exposure that is a number": (at("model", "fit", "size_given", value=1), "true or false"),
     "too many arrays": (at("model", "settings", "knots", value="auto"), "belong to nothing"),
     "an array of nothing": (at("arrays", value=[]), "arrays"),
 }  # fmt: skip

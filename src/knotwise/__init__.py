@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, plotting, testing
     from knotwise.estimators import GPClassifier, GPRegressor
     from knotwise.estimators.saving import load
+    from knotwise.estimators.scoring import response_scorer
 
 __version__ = "0.1.0.dev0"
 
@@ -28,6 +29,7 @@ __all__ = [
     "metrics",
     "optimize",
     "plotting",
+    "response_scorer",
     "testing",
 ]
 
@@ -35,6 +37,7 @@ _HOME = {
     "GPClassifier": "knotwise.estimators.classifier",
     "GPRegressor": "knotwise.estimators.regressor",
     "load": "knotwise.estimators.saving",
+    "response_scorer": "knotwise.estimators.scoring",
 }
 
 

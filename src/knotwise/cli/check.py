@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.cli.loading import choose_columns
+from knotwise.cli.loading import choose_columns, require_size_option
 from knotwise.cli.rows import Rows, placed, read_rows
 from knotwise.cli.tables import Table, open_table
 from knotwise.cli.targets import known_labels, target_numbers
@@ -66,6 +66,7 @@ class Check:
 
 def check_predictions(gp: Any, arguments: Namespace) -> Check:
     """Compare predictions with the values of a table."""
+    require_size_option(gp, arguments)
     with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     judge = _judge_labels if hasattr(gp, "classes_") else _judge_numbers

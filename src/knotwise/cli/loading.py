@@ -11,9 +11,9 @@ from knotwise.cli.columns import require_columns
 from knotwise.cli.command import UsageError
 from knotwise.cli.rows import Wanted
 from knotwise.cli.tables import Table, check_readable
-from knotwise.errors import InvalidInputError, nearest
+from knotwise.errors import InvalidInputError, nearest, warn
 
-__all__ = ["choose_columns", "load_model", "size_name"]
+__all__ = ["choose_columns", "load_model", "require_size_option", "size_name", "unit_name"]
 
 
 def load_model(arguments: Namespace) -> Any:
@@ -30,6 +30,33 @@ def load_model(arguments: Namespace) -> Any:
 def size_name(gp: Any) -> str | None:
     """The option that the model's counts take: exposure, trials, or None."""
     return None if hasattr(gp, "classes_") else gp.likelihood_.size_name
+
+
+def require_size_option(gp: Any, arguments: Namespace, otherwise: str = "") -> None:
+    """Refuse to judge or predict counts without the exposure or trials that the fit had.
+
+    `otherwise` is what can be asked for instead. Where an old file does not tell, a warning does, once.
+    """
+    from knotwise.estimators.sizes import assume_no_size, size_is_missing
+
+    name = size_name(gp)
+    missing = name is not None and size_is_missing(gp, arguments.exposure, arguments.trials)
+    if missing:
+        raise UsageError(
+            f"The model was fitted with {name}, without which a count has no meaning: name its column with --{name}, "
+            f"where 1 stands for one {unit_name(name)}{otherwise}."
+        )
+    if missing is None:
+        warn(
+            f"the model file does not tell whether the fit had {name}, and 1 is taken for each row; name the column "
+            f"with --{name} if it had"
+        )
+        assume_no_size(gp)
+
+
+def unit_name(size: str | None) -> str:
+    """What an exposure or a number of trials of 1 is."""
+    return "unit of exposure" if size == "exposure" else "trial"
 
 
 def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:

@@ -10,7 +10,7 @@ import numpy as np
 
 from knotwise import plotting
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import choose_columns, load_model
+from knotwise.cli.loading import choose_columns, load_model, require_size_option
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.rows import placed, read_rows
@@ -32,6 +32,7 @@ OPTIONS = {
     "observed": {"target", "interval", "exposure", "trials"},
 }
 NEEDS_TARGET = ("calibration", "pit", "observed")
+NEEDS_SIZE = ("fit", *NEEDS_TARGET)  # of counts
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
     options = {"label": _label(gp, arguments.label)} if arguments.label is not None else {}
     if arguments.kind == "trace":
         return plotting.plot_trace(gp, **options)
+    if arguments.kind in NEEDS_SIZE:
+        require_size_option(gp, arguments)
     with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     if rows.n_dropped:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import choose_columns, load_model, size_name
+from knotwise.cli.loading import choose_columns, load_model, require_size_option, size_name, unit_name
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.rows import Rows, iterate_rows, placed
@@ -26,6 +26,9 @@ def run(arguments: Namespace) -> None:
     gp = load_model(arguments)
     _check_arguments(gp, arguments)
     with warnings_as_notes() as told:
+        if arguments.kind in (None, "observation"):
+            require_size_option(gp, arguments, "; or ask for the rate with --kind mean")
+        _say_for_which_unit(gp, arguments)
         pieces = _Counted(predictions(gp, arguments))
         if not arguments.json:
             write_table(arguments.output, pieces, raw_text=arguments.raw_text)
@@ -86,7 +89,7 @@ def _predict_labels(gp: Any, X: np.ndarray, level: float | None) -> dict[str, li
 
 
 def _check_arguments(gp: Any, arguments: Namespace) -> None:
-    """Refuse what the model cannot tell, and say what is easily forgotten."""
+    """Refuse what the model cannot tell."""
     if hasattr(gp, "classes_"):
         if arguments.kind or arguments.std:
             raise UsageError("--kind and --std are for numbers, and the model is a classifier: leave them out.")
@@ -95,10 +98,13 @@ def _check_arguments(gp: Any, arguments: Namespace) -> None:
         return
     if arguments.std and arguments.kind == "mean" and not gp.likelihood_.conjugate:
         raise UsageError("--std of the mean is for Gaussian data: leave it out, or ask for --kind latent.")
+
+
+def _say_for_which_unit(gp: Any, arguments: Namespace) -> None:
+    """Say what is easily forgotten: that counts are for one unit."""
     size = size_name(gp)
     if size is not None and getattr(arguments, size) is None and arguments.kind != "latent":
-        per = "unit of exposure" if size == "exposure" else "trial"
-        note(f"predictions are for one {per}; name the column of another number with --{size}")
+        note(f"predictions are for one {unit_name(size)}; name the column of another number with --{size}")
 
 
 class _Counted:

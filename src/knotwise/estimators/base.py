@@ -72,6 +72,7 @@ class LatentGP(BaseEstimator):
             Evidence(final.value, None, None, None, converged=final.converged),
             replace(problem, executor=Serial(), journal=None, watch=None),
             numbers,
+            data.size is not None,
         )
         self._publish()
         watcher.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)

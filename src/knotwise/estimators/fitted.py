@@ -23,6 +23,7 @@ class Fit:
     `table` has the parameters with which the fit began, and their bounds; `final` the evidence at the end, without
     gradients; `n_rows` the number of rows, each as often as it counts. `training` is the problem with the data, which a
     model from a file does not have, and `row_numbers` the rows of the user's data that its rows are, None for all.
+    `size_given` says whether the data came with an exposure or trials; None where a file of version 1 does not tell.
     """
 
     selection: Selection
@@ -33,6 +34,7 @@ class Fit:
     final: Evidence
     training: Problem | None = None
     row_numbers: np.ndarray | None = None
+    size_given: bool | None = None
 
     @property
     def model(self) -> Model:

@@ -16,6 +16,7 @@ from knotwise.estimators.base import LatentGP, changed_only_by_success
 from knotwise.estimators.numbers import as_numbers
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
+from knotwise.estimators.sizes import refuse_rates_for_targets, require_size
 from knotwise.estimators.validation import check_data, check_jobs, check_noise_variance, check_size, check_weights
 from knotwise.kernels.base import Kernel
 from knotwise.knots.problem import Selector
@@ -183,12 +184,19 @@ class GPRegressor(RegressorMixin, LatentGP):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean of new observations and, if asked, their standard deviation or covariance.
 
-        Counts are per unit of exposure, and binomial ones per trial, unless `exposure` or `trials` are given.
+        Counts are per unit of exposure, and binomial ones per trial, unless `exposure` or `trials` are given. If a fit
+        had them, `return_std` needs them, since it is of a count; and scikit-learn's scorers, which would compare rates
+        with counts, are refused (see `knotwise.response_scorer`).
+
         `noise_variance` is the known noise of each new row; without it the fitted noise is taken (the mean of the
         known ones, if the fit had them).
         """
         if return_std and return_cov:
             raise InvalidInputError("Ask for `return_std` or for `return_cov`, not for both.")
+        if return_std:
+            exposure, trials = require_size(self, "gp.predict(X, return_std=True", exposure, trials)
+        else:
+            refuse_rates_for_targets(self, exposure, trials)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         variance = variance + self.nugget_
         if return_cov:
@@ -204,9 +212,10 @@ class GPRegressor(RegressorMixin, LatentGP):
         return (response, np.sqrt(response_variance)) if return_std else response
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None, trials: Any = None) -> float:
-        """R^2 of the predicted means, of counts at their `exposure` or `trials` if the data have them."""
+        """R^2 of the predicted means, of counts at their `exposure` or `trials`: needed if the fit had them."""
         from sklearn.metrics import r2_score
 
+        exposure, trials = require_size(self, "gp.score(X, y", exposure, trials)
         return float(r2_score(y, self.predict(X, exposure=exposure, trials=trials), sample_weight=sample_weight))
 
     def predict_median(self, X: Any, exposure: Any = None, trials: Any = None) -> np.ndarray:
@@ -223,13 +232,18 @@ class GPRegressor(RegressorMixin, LatentGP):
         trials: Any = None,
         noise_variance: Any = None,
     ) -> np.ndarray:
-        """Central interval, [n, 2], of a new "observation", of its "mean" given f, or of the "latent" f itself."""
+        """Central interval, [n, 2], of a new "observation", of its "mean" given f, or of the "latent" f itself.
+
+        A new count needs its `exposure` or `trials` if the fit had them; a mean is otherwise that of a unit.
+        """
         from scipy.special import ndtri
 
         if not 0 < level < 1:
             raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
         if kind not in ("observation", "mean", "latent"):
             raise unknown_option("`kind`", kind, ["observation", "mean", "latent"])
+        if kind == "observation":
+            exposure, trials = require_size(self, "gp.predict_interval(X", exposure, trials)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         tails = (0.5 - level / 2, 0.5 + level / 2)
         if kind == "observation" and not likelihood.conjugate:
@@ -251,7 +265,8 @@ class GPRegressor(RegressorMixin, LatentGP):
     def log_predictive_density(
         self, X: Any, y: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
     ) -> np.ndarray:
-        """Log density of each observation y under its own prediction, [n]."""
+        """Log density of each observation y under its own prediction, [n]; of counts at their exposure or trials."""
+        exposure, trials = require_size(self, "gp.log_predictive_density(X, y", exposure, trials)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         y = as_numbers(y, "y")
         if y.shape != mean.shape:

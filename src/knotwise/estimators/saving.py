@@ -46,7 +46,7 @@ FORMAT = "knotwise model"
 #: settings of a run on one machine, which are no part of a model
 LEFT_OUT = ("callback", "checkpoint")
 
-FIT = Fields(
+FIT_1 = Fields(  # of version 1
     scaling=Record(
         Scaling,
         x_centre=Array(("D",)),
@@ -67,6 +67,7 @@ FIT = Fields(
         knots_as_given=Optional(Array(("K", "D"))),
     ),
 )
+FIT = Fields(**FIT_1.specs, size_given=Optional(Flag))
 INPUTS = Fields(n_features=Whole, names=Optional(ListOf(Text, dim="D")))
 
 
@@ -95,11 +96,11 @@ def load(path: str | os.PathLike[str]) -> GPRegressor | GPClassifier:
     """
     try:
         archive = read_archive(path)
-        manifest, given = archive.manifest, Reading(archive.arrays)
+        manifest, given = archive.manifest, Reading(archive.arrays, archive.version)
         if list(manifest) != ["format", "version", "knotwise", "numpy", "model"]:
             raise refuse("manifest", "an object with format, version, knotwise, numpy and model")
-        if manifest["format"] != FORMAT or Whole.read(manifest["version"], "version", given) != FORMAT_VERSION:
-            raise refuse("format", f"{FORMAT!r} of version {FORMAT_VERSION}")
+        if manifest["format"] != FORMAT or Whole.read(manifest["version"], "version", given) != archive.version:
+            raise refuse("format", f"{FORMAT!r} of version {archive.version}, as its end says")
         for name in ("knotwise", "numpy"):
             Text.read(manifest[name], name, given)
         estimator = _read_estimator(manifest["model"], "", given, classes=tuple(_classes()))
@@ -190,7 +191,7 @@ def _write_fit(fit: Fit, at: str, out: Writing) -> dict[str, Any]:
 
 
 def _read_fit(data: Any, at: str, given: Reading) -> Fit:
-    fit = FIT.read(data, at, given)
+    fit = (FIT_1 if given.version == 1 else FIT).read(data, at, given)
     state, table, selection = fit["state"], fit["table"], fit["selection"]
     table = check_model(state.model, table, selection["theta"], given.sizes, f"{at}.state")
     full = isinstance(state, FullState)
@@ -202,4 +203,19 @@ def _read_fit(data: Any, at: str, given: Reading) -> Fit:
         table,
         fit["n_rows"],
         Evidence(fit["final"]["value"], None, None, None, converged=fit["final"]["converged"]),
+        size_given=_size_given(fit, at),
     )
+
+
+def _size_given(fit: dict[str, Any], at: str) -> bool | None:
+    """Whether the fit had an exposure or trials: by the file's own word, by the rows that it holds, or not known."""
+    state = fit["state"]
+    known: bool | None = None
+    if state.model.likelihood.size_name is None:
+        known = False
+    elif isinstance(state, FullState):
+        known = state.rows.size is not None
+    told = fit.get("size_given", known)
+    if known is not None and told is not known:
+        raise refuse(f"{at}.size_given", "true where the fit had an exposure or trials, and false elsewhere")
+    return told

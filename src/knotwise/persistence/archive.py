@@ -38,7 +38,8 @@ from knotwise.persistence.container import (
 
 __all__ = ["FORMAT_VERSION", "MAX_MANIFEST", "Archive", "read_archive", "write_archive"]
 
-FORMAT_VERSION = 1
+#: what is written; older versions are read. 2: `size_given`, whether a fit had an exposure or trials
+FORMAT_VERSION = 2
 #: largest manifest, in bytes: JSON of this size takes up to 35 MB once it is read
 MAX_MANIFEST = 2**20
 #: of a zip file without 64-bit records: the exact GP of 10,000 rows takes a fifth of it
@@ -52,10 +53,11 @@ NOT_OURS = "Give a file that `save` has written."
 
 @dataclass(frozen=True)
 class Archive:
-    """The content of a model file: a JSON object, and arrays by name."""
+    """The content of a model file: a JSON object, arrays by name, and the version of the format."""
 
     manifest: dict[str, Any]
     arrays: dict[str, np.ndarray]
+    version: int = FORMAT_VERSION
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -82,7 +84,7 @@ def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
         )
     members = [replace(m, crc=_crc(content[m.name])) for m in members]
     pieces = [piece for m in members for piece in (local_header(m), *content[m.name])]
-    pieces += [directory(members), SEAL.format(FORMAT_VERSION).encode("ascii")]
+    pieces += [directory(members), SEAL.format(archive.version).encode("ascii")]
     # a link keeps pointing to the file, which is replaced
     write_atomically(Path(os.path.realpath(path)), _sealed(pieces))
 
@@ -127,7 +129,7 @@ def read_archive(path: str | os.PathLike[str]) -> Archive:
         raise ModelFileError(f"It is not a file. {NOT_OURS}")
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
-        _check_seal(stream, size)
+        version = _check_seal(stream, size)
         manifest_bytes = _read_manifest(stream, size)
         manifest = _parse(manifest_bytes)
         heads, digests = _array_table(manifest.pop("arrays", None))
@@ -141,11 +143,11 @@ def read_archive(path: str | os.PathLike[str]) -> Archive:
         for i, (name, head) in enumerate(heads.items(), start=1):
             arrays[name], members[i] = _read_array(stream, members[i], head, digests[name])
         _check_records(stream, members)
-    return Archive(manifest, arrays)
+    return Archive(manifest, arrays, version)
 
 
-def _check_seal(stream: BinaryIO, size: int) -> None:
-    """Refuse a file that is no model file, whose bytes have changed, or that a newer knotwise has written."""
+def _check_seal(stream: BinaryIO, size: int) -> int:
+    """The version of the format; refuses what is no model file, has changed bytes or is of a newer knotwise."""
     stream.seek(max(size - SEAL_SIZE, 0))
     found = stream.read(SEAL_SIZE)
     written = re.fullmatch(rb"knotwise model file, format ([0-9]{4}), sha256 ([0-9a-f]{64})", found)
@@ -166,6 +168,7 @@ def _check_seal(stream: BinaryIO, size: int) -> None:
         )
     if version < 1:
         raise ModelFileError(f"Its format version is {version}, which there is not. {NOT_OURS}")
+    return version
 
 
 def _read_manifest(stream: BinaryIO, size: int) -> bytes:

@@ -64,9 +64,13 @@ class Writing:
 
 @dataclass
 class Reading:
-    """The arrays of a file, each to be taken once, and the sizes that those taken so far agree on."""
+    """The arrays of a file, each to be taken once, and the sizes that those taken so far agree on.
+
+    `version` is that of the format, where what a file holds depends on it.
+    """
 
     arrays: dict[str, np.ndarray]
+    version: int | None = None
     sizes: dict[str, int] = field(default_factory=dict)
 
     def take(self, name: Any, at: str) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted
 from knotwise.plotting.transform import probability_transform
-from knotwise.plotting.view import View, checked_rows, checked_targets, view_of
+from knotwise.plotting.view import View, checked_rows, checked_targets, require_size, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +45,7 @@ def plot_calibration(
     gp : fitted GPRegressor or GPClassifier
     X, y : rows and their targets
     exposure, trials, noise_variance : of the rows, as in `predict`
+        Needed if the fit had exposure or trials: a count is compared at its own.
     label : of a class
         The second of two by default; of several, by default the most probable one for each row.
     n_bins : of the reliability diagram
@@ -58,6 +59,7 @@ def plot_calibration(
     view = view_of(gp, X, label=label)
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows), numeric=view.classes is None)
+    exposure, trials = require_size(view, "plot_calibration", exposure, trials)
     ax = axes_or_new(ax, size=(4.9, 4.6))
     ax.plot([0, 1], [0, 1], color=LIGHT_GREY, linewidth=1, zorder=0)
     if view.of_labels:
@@ -93,6 +95,7 @@ def plot_pit(
         raise InvalidInputError("Labels have no order, so no transform: use `plot_calibration` for a classifier.")
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows))
+    exposure, trials = require_size(view, "plot_pit", exposure, trials)
     options = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     u = _transform(view, rows, targets, random_state, options)
     bins = n_bins or int(np.clip(round(len(u) / 15), 5, 20))

@@ -11,7 +11,7 @@ from knotwise.plotting.columns import column_index, describe_others, place_of, p
 from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, shorten
-from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, size_of, view_of
+from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, require_size, size_of, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def plot_fit(
         of the latent function.
     exposure, trials : optional
         Of the rows. Counts are then drawn per unit of exposure or per trial, and a new observation is one at the
-        median exposure or trials.
+        median exposure or trials. Needed if the fit had them and counts are drawn: with y, or a band of observations.
     color, label : of the curve, to draw several models on the same axes
     ax : Axes, optional
         Where to draw; a new figure by default.
@@ -69,6 +69,8 @@ def plot_fit(
     column = column_index(feature, view.names)
     place = place_of(rows, at, view.names, [column])
     kind = kind_of(view, kind)
+    if kind == "observation" or (kind == "mean" and y is not None):
+        exposure, trials = require_size(view, "plot_fit", exposure, trials)
     size = size_of(view, len(rows), exposure, trials)
     targets = None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
     x = _range(rows[:, column])

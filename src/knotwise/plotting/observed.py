@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import BLUE, LIGHT_GREY, VERMILION, axes_or_new, counted
-from knotwise.plotting.view import checked_rows, checked_targets, target_name, view_of
+from knotwise.plotting.view import checked_rows, checked_targets, require_size, target_name, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +38,7 @@ def plot_observed(
     X, y : rows and their targets, best of rows not fitted to
     level : of the central intervals of new observations
     exposure, trials, noise_variance : of the rows, as in `predict`
+        Needed if the fit had exposure or trials: a count is compared at its own.
     ax : Axes, optional
 
     Returns
@@ -49,6 +50,7 @@ def plot_observed(
         raise InvalidInputError("Labels have no interval: use `plot_calibration` for probabilities.")
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows))
+    exposure, trials = require_size(view, "plot_observed", exposure, trials)
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     mean = view.ask("predict", rows, **options)
     low, high = view.ask("predict_interval", rows, level, "observation", **options).T

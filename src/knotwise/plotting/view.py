@@ -13,7 +13,16 @@ from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.plotting.columns import column_names
 from knotwise.plotting.style import shorten
 
-__all__ = ["View", "checked_rows", "checked_targets", "class_name", "size_of", "target_name", "view_of"]
+__all__ = [
+    "View",
+    "checked_rows",
+    "checked_targets",
+    "class_name",
+    "require_size",
+    "size_of",
+    "target_name",
+    "view_of",
+]
 
 #: selectors that add knots leave steps with these names; other knots have no order
 ORDERED_BY = ("add", "move", "choose")
@@ -135,6 +144,13 @@ def target_name(y: Any) -> str:
     """The name that a data frame gave its column."""
     name = getattr(y, "name", None)
     return "y" if name is None else shorten(name, 32)
+
+
+def require_size(view: View, plot: str, exposure: Any, trials: Any) -> tuple[Any, Any]:
+    """The exposure and trials of a picture of observations; refused where the fit had them and nobody gives them."""
+    from knotwise.estimators import sizes
+
+    return sizes.require_size(view.model, f"{plot}(gp, X, y", exposure, trials)
 
 
 def size_of(view: View, n_rows: int, exposure: Any, trials: Any) -> np.ndarray | None:

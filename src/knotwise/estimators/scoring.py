@@ -1,0 +1,86 @@
+"""A scorer that predicts counts at their exposure, which those of scikit-learn cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+from sklearn.utils.metadata_routing import MetadataRequest
+
+__all__ = ["ResponseScorer", "response_scorer"]
+
+
+class ResponseScorer:
+    """What `response_scorer` makes: a scorer for `scoring=` whose metric sees predictions at `exposure` or `trials`."""
+
+    def __init__(self, metric: Callable[..., float], sign: int, options: dict[str, Any]) -> None:
+        self._metric = metric
+        self._sign = sign
+        self._options = options
+        self._requests: dict[str, bool | str | None] = {"exposure": True, "trials": True, "sample_weight": None}
+
+    def __call__(
+        self, estimator: Any, X: Any, y: Any, exposure: Any = None, trials: Any = None, sample_weight: Any = None
+    ) -> float:
+        """The metric of y and the predicted means, with the sign that makes more better."""
+        sizes = {"exposure": exposure, "trials": trials}
+        # the argument is left out rather than None, so that it works for any estimator
+        predicted = estimator.predict(X, **{name: size for name, size in sizes.items() if size is not None})
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return self._sign * float(self._metric(y, predicted, **self._options, **weights))
+
+    def set_score_request(self, **requests: bool | str | None) -> ResponseScorer:
+        """A scorer that is routed other metadata: `set_score_request(sample_weight=True)`."""
+        unknown = set(requests) - set(self._requests)
+        if unknown:
+            raise TypeError(f"A scorer takes {', '.join(self._requests)}, not {', '.join(sorted(unknown))}.")
+        other = copy(self)
+        other._requests = self._requests | requests
+        return other
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What scikit-learn's routing hands over when it is on: exposure and trials, and weights if requested."""
+        routing = MetadataRequest(owner=repr(self))
+        for name, request in self._requests.items():
+            routing.score.add_request(param=name, alias=request)
+        return routing
+
+    def __repr__(self) -> str:
+        name = getattr(self._metric, "__name__", repr(self._metric))
+        better = ", greater_is_better=True" if self._sign > 0 else ""
+        return f"response_scorer({name}{better}{''.join(f', {key}={value!r}' for key, value in self._options.items())})"
+
+
+def response_scorer(metric: Callable[..., float], *, greater_is_better: bool = False, **options: Any) -> ResponseScorer:
+    """Make a scorer of a metric for counts with `exposure` or successes out of `trials`.
+
+    scikit-learn's own scorers call `predict(X)`, which is a rate, and have no way to hand the exposure on; a model that
+    was fitted with one refuses that. This scorer takes `exposure` and `trials` and hands them to `predict`.
+
+    Parameters
+    ----------
+    metric : function of y and the predicted means
+        For example `sklearn.metrics.mean_poisson_deviance`; weights are handed on as `sample_weight`.
+    greater_is_better : bool
+        False, the default, is for errors: the score is minus the metric, as everywhere in scikit-learn.
+    options : further arguments of the metric
+
+    Returns
+    -------
+    A function of (estimator, X, y, exposure=None, trials=None, sample_weight=None) for the `scoring` of
+    `cross_val_score`, `GridSearchCV` and others. With metadata routing it asks for `exposure` and `trials`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics import mean_poisson_deviance
+    >>> from knotwise import GPRegressor, response_scorer
+    >>> X, exposure = np.linspace(0, 1, 40)[:, None], np.tile([1.0, 10.0], 20)
+    >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0)
+    >>> gp = gp.fit(X, 3 * exposure, exposure=exposure)
+    >>> score = response_scorer(mean_poisson_deviance)
+    >>> bool(score(gp, X, 3 * exposure, exposure=exposure) > -0.01)
+    True
+    """
+    return ResponseScorer(metric, 1 if greater_is_better else -1, options)
