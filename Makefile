@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
 OR_NONE = || [ $$? -eq 5 ]
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow doctest lint check demo benchmark format clean
+.PHONY: help setup test test-slow doctest lint check demo benchmark bars format clean
 
 help: ## show this list
 	@echo "knotwise: make targets"
@@ -69,6 +69,9 @@ demo: setup ## reproduce the paper in its quick form: tables, figures, report.ht
 
 benchmark: setup ## time the engine
 	@$(BIN)/python benchmarks/ladder.py
+
+bars: setup ## measure the claims of benchmarks/bars anew and append to their stored rows (long; on an idle machine)
+	@for bar in response pruning; do $(BIN)/python benchmarks/bars/$$bar.py || exit 1; done
 
 format: setup ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -63,10 +63,15 @@ CASES = {
     ),
     35: ("misspelt option", "an error that names the nearest valid one"),
     44: ("exposure forgotten", "score, density, plots, cross-validation: refused in words"),
+    45: ("a refused refit", "the old model is untouched"),
+    46: ("fits and predictions in threads", "the same bits, and BLAS as it was afterwards"),
+    47: ("response intervals of many rows", "blocks of rows, and some dozen microseconds for each"),
+    48: ("two parts with a parameter of one name", "qualified names; the short one is an error that names both"),
     49: (
         "somebody else's folder",
         "`--out`, checkpoints, links, forged steps: refused or started anew, and nothing foreign is touched",
     ),
+    50: ("more knots than rows, or absurdly many", "their number is bounded, with a warning"),
 }
 
 CITED = re.compile(r"mark\.failure\((\d+)\)")

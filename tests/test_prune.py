@@ -1,6 +1,9 @@
 """Pruning in groups: what is dropped costs little, what is kept does not, and few evaluations tell."""
 
+import importlib.util
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,3 +90,28 @@ def test_a_share_above_the_wanted_one_is_explained_truly(rng):
     assert "no row brings more than rounding" in said(0.3, "rounding")
     assert "rounding" not in said(0.3, "rounds") and "ask for `knots=166`" in said(0.3, "rounds")
     assert "were dropped" in said(0.3, "enough") and "rounding" not in said(0.3, "enough")
+
+
+STORED = Path(__file__).parents[1] / "benchmarks" / "results" / "pruning.jsonl"
+
+
+@pytest.mark.slow
+def test_the_stored_shares_of_time_are_below_a_tenth_also_where_many_knots_are_dropped():
+    """Measured by benchmarks/bars/pruning.py; here what is stored, and that a case of it drops what is said."""
+    rows = [json.loads(line) for line in STORED.read_text().splitlines()]
+    assert all(row["share_of_time"] < row["limit"] == 0.1 and row["commit"] for row in rows)
+    stored = {row["case"]: row for row in rows}
+    assert len(stored) == 7 and max(row["rows"] for row in rows) == 30_000
+    assert sum(row["knots_before"] - row["knots_after"] > 5 for row in rows) >= 3
+    X, y, options = bar().cases()["counts, tolerance 1"]
+    again = bar().measure(X, y, options)
+    expected = stored["counts, tolerance 1"]
+    assert again["knots_before"] == expected["knots_before"]
+    assert abs(again["knots_after"] - expected["knots_after"]) <= 1  # a knot at the tolerance
+
+
+def bar():
+    spec = importlib.util.spec_from_file_location("pruning_bar", STORED.parents[1] / "bars" / "pruning.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
