@@ -97,7 +97,9 @@ def test_an_interrupted_reproduction_goes_on_with_the_same_command(here, run, mo
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are others there")
 def test_a_signal_from_the_keyboard_ends_in_the_same_words(here):
-    program = "import sys; from knotwise.cli import main; print('ready', flush=True); sys.exit(main())"
+    # a process in the background of a shell is born with signals of the keyboard ignored
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{heard}; import sys; from knotwise.cli import main; print('ready', flush=True); sys.exit(main())"
     process = subprocess.Popen(
         [sys.executable, "-c", program, "reproduce", "all", "--jobs", "1", "--out", "there"],
         env=os.environ | {"PYTHONPATH": str(Path(knotwise.__file__).parents[1])},
@@ -108,5 +110,8 @@ def test_a_signal_from_the_keyboard_ends_in_the_same_words(here):
     assert process.stdout.readline() == "ready\n"
     assert "fits to run" in process.stdout.readline()  # the folder is there
     process.send_signal(signal.SIGINT)
-    err = process.communicate()[1]
+    try:
+        err = process.communicate(timeout=300)[1]
+    finally:
+        process.kill()
     assert process.returncode == 130 and err.startswith("knotwise: interrupted. ") and err.count("\n") == 1, err
