@@ -53,7 +53,7 @@ def names_of(table):
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(models)
 def test_every_name_holds_and_bounds_exactly_one_parameter(model):
     """Case 48: two parts with a parameter of one name."""
