@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -190,3 +191,17 @@ def test_fits_and_predictions_in_threads_give_the_same_bits_and_leave_blas_as_it
         assert blas_threads() == before
     for one, other in zip(found, expected + expected, strict=True):
         assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_forked_while_a_fit_runs_has_blas_as_it_was_before():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with single_threaded_blas():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of forks in processes with threads
+                child = os.fork()
+            if child == 0:
+                os._exit(0 if blas_threads() == before else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert blas_threads() == {1}

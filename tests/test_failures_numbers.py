@@ -165,3 +165,42 @@ def test_a_target_that_is_text_is_refused_with_its_row():
     """Case 21: in y."""
     with pytest.raises(InvalidInputError, match=r"Input y must be numbers, .* but is 'four' in row 2"):
         gaussian().fit(X, put(COUNTS.astype(object), 2, "four"))
+
+
+# -- scores and plots -----------------------------------------------------------------------------------------
+
+
+def masked(y):
+    return np.ma.array(y, mask=np.arange(len(y)) == 4)
+
+
+def dates(y):
+    return np.datetime64("2020-01-01") + np.arange(len(y))
+
+
+def missing(y):
+    return np.where(np.arange(len(y)) == 4, np.nan, y)
+
+
+@pytest.mark.parametrize("spoil", [masked, dates, missing])
+@pytest.mark.parametrize("ask", ["score", "log_predictive_density", "plot_calibration", "plot_pit", "plot_observed"])
+def test_targets_that_are_no_numbers_are_refused_in_scores_and_plots(ask, spoil, rng):
+    from knotwise import plotting
+
+    X = rng.uniform(size=(30, 1))
+    gp = GPRegressor(knots=4, random_state=0).fit(X, X[:, 0])
+    call = getattr(gp, ask) if hasattr(gp, ask) else lambda *rows: getattr(plotting, ask)(gp, *rows)
+    with pytest.raises(InvalidInputError, match=r"masked in row 4|dates or times|NaN in row 4"):
+        call(X, spoil(X[:, 0]))
+
+
+def test_masked_labels_weights_and_rows_of_a_list_are_refused(rng):
+    X = rng.uniform(size=(30, 2))
+    gp = GPClassifier(knots=4, random_state=0).fit(X, X[:, 0] > 0.5)
+    with pytest.raises(InvalidInputError, match="masked in row 4"):
+        gp.score(X, masked(X[:, 0] > 0.5))
+    with pytest.raises(InvalidInputError, match="`sample_weight` is masked in row 4"):
+        gp.score(X, X[:, 0] > 0.5, masked(np.ones(30)))
+    rows = [np.ma.array(row, mask=[i == 4, False]) for i, row in enumerate(X)]
+    with pytest.raises(InvalidInputError, match="Input X is masked in row 4"):
+        GPRegressor(knots=4).fit(rows, X[:, 0])

@@ -38,7 +38,7 @@ def test_as_many_knots_as_rows_do_not_move_and_are_the_exact_gp(data, monkeypatc
     moved = []
     real = Problem.optimize
     monkeypatch.setattr(Problem, "optimize", lambda *a, move=None, **k: moved.append(move) or real(*a, move=move, **k))
-    with pytest.warns(FitWarning, match="cut to 60: the number of different rows. They stay on their places"):
+    with pytest.warns(FitWarning, match="cut to 60: the number of different rows. They stay where they are placed"):
         gp = GPRegressor(knots=500, random_state=0).fit(*data)
     assert all(move is None for move in moved)
     full = GPRegressor(approximation="full", random_state=0).fit(*data)

@@ -714,3 +714,14 @@ def test_a_likelihood_too_steep_at_the_prior_mean_is_searched_from_the_data(full
     P = model.kernel(X, X)
     f = P @ a if full else P @ np.linalg.solve(P + 1e-8 * 9 * np.eye(30), P @ a)
     assert_allclose(a, model.likelihood.derivatives(y, f).first, atol=1e-3 * np.abs(a).max())
+
+
+@pytest.mark.parametrize("approximation", ["vfe", "full"])
+def test_a_likelihood_that_is_not_finished_says_what_is_to_be_written(approximation):
+    class Unfinished(lik.Poisson):
+        def derivatives(self, y, f, size=1.0):
+            raise NotImplementedError("derivatives are to be written")
+
+    X = np.linspace(0, 1, 12)[:, None]
+    with pytest.raises(NotImplementedError, match="to be written"):
+        GPRegressor(likelihood=Unfinished(), knots=4, approximation=approximation).fit(X, np.arange(12.0))

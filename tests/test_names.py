@@ -126,3 +126,14 @@ def test_a_file_that_numbered_a_shared_name_has_the_names_of_today():
     loaded = knotwise.load(Path(__file__).parent / "golden" / "shared-name-1.knotwise")
     assert loaded.parameters_.names == ("kernel__variance", "lengthscale", "likelihood__variance", "mean")
     assert loaded.parameters_["lengthscale"] == loaded.kernel_.lengthscale
+
+
+def test_one_parameter_has_one_pair_of_bounds():
+    twice = {"likelihood__noise_variance": (0.5, 0.6), "noise_variance": (0.1, 0.2)}
+    with pytest.raises(InvalidInputError, match="which are the same parameter"):
+        problem(k.SquaredExponential(), "gaussian", bounds=twice)
+
+
+def test_a_misspelt_full_name_is_corrected_in_full():
+    with pytest.raises(InvalidInputError, match="kernel__variance"):
+        problem(k.SquaredExponential(), "gaussian", fixed=["kernel__varience"])

@@ -72,11 +72,11 @@ def assemble(
         asked.nugget.start(latent_variance),
     )
 
-    held = ["likelihood__noise_variance"] if noise is not None else []
+    held = ["likelihood"] if noise is not None else []  # which has no other parameter than the noise
     if asked.mean.size and (not informative or getattr(asked.mean, "mean", None) is not None):
-        held.append("mean__mean")
+        held.append("mean")
     if asked.nugget.size and asked.nugget.nugget is not None:
-        held.append("nugget__nugget")
+        held.append("nugget")
     bounds = np.vstack(
         [
             model.kernel.bounds(scale),

@@ -180,6 +180,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         most = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[most]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the labels y that are predicted rightly."""
+        refuse_masked_and_dates(y, "y")
+        refuse_masked_and_dates(sample_weight, "sample_weight")
+        return float(super().score(X, y, sample_weight))
+
     def predict_interval(self, X: Any, level: float = 0.95, kind: str = "mean") -> np.ndarray:
         """Central interval, [n, 2], of the probability ("mean") or the "latent" f of the second of two classes."""
         check_is_fitted(self)

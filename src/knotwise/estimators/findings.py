@@ -29,7 +29,7 @@ __all__ = [
     "without_data",
 ]
 
-INFLATED = 0.45  # unexplained share of a row: its latent standard deviation is then up to a third too wide
+INFLATED = 0.45  # unexplained share of a row: its latent sd is then up to 35 % too wide
 LARGE_SHARE, LARGE_RESIDUAL = 0.25, 0.005  # of all rows: unexplained share, and nats per row
 LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
 FEW_COLUMNS = 4  # whose values are shown with a row

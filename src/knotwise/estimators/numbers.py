@@ -10,7 +10,15 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 
-__all__ = ["and_more", "as_numbers", "column_names", "refuse_masked_and_dates", "refuse_non_finite", "refuse_text"]
+__all__ = [
+    "and_more",
+    "as_finite_numbers",
+    "as_numbers",
+    "column_names",
+    "refuse_masked_and_dates",
+    "refuse_non_finite",
+    "refuse_text",
+]
 
 DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # those of pandas, and its NaT, are among them
 
@@ -39,21 +47,27 @@ def as_numbers(given: Any, name: str) -> np.ndarray:
     return numbers
 
 
+def as_finite_numbers(given: Any, name: str) -> np.ndarray:
+    """A float64 array of any shape without missing values."""
+    values = as_numbers(given, name)
+    refuse_non_finite(values, name)
+    return values
+
+
 def refuse_masked_and_dates(given: Any, name: str) -> None:
     """Refuse masked values, which an array without masks would take for data, and dates, whose units are hidden."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         masked = np.ma.getmaskarray(given)
-        raise InvalidInputError(
-            f"{_what(name)} is masked{_where(masked)}. A masked value is missing: drop these rows, or fill them with "
-            "numbers (`.filled(...)`).",
-            rows=_bad_rows(masked),
-        )
+        raise _masked(f"{_what(name)} is masked{_where(masked)}", _bad_rows(masked))
     if hasattr(given, "columns") and hasattr(given, "dtypes"):
         for column, dtype in zip(given.columns, given.dtypes, strict=True):
             if getattr(dtype, "kind", "O") in "mM":
                 raise _dates(f"Column {column!r}", dtype)
         return
     if isinstance(given, list | tuple):
+        for row, part in enumerate(given):
+            if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+                raise _masked(f"{_what(name)} is masked in row {row}", np.array([row]))
         try:
             given = np.asarray(given)
         except ValueError:  # rows of different lengths, for which there are other words
@@ -113,6 +127,12 @@ def and_more(n_bad: int) -> str:
 
 def _what(name: str) -> str:
     return f"Input {name}" if name in ("X", "y") else f"`{name}`"
+
+
+def _masked(what: str, rows: np.ndarray) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what}. A masked value is missing: drop these rows, or fill them with numbers (`.filled(...)`).", rows=rows
+    )
 
 
 def _dates(what: str, found: Any) -> InvalidInputError:

@@ -14,7 +14,7 @@ __all__ = ["Observations", "sorted_order"]
 class Observations:
     """Checked data in the user's units, [N] each but X [N, D]; None where the data say nothing.
 
-    `weights` say how often each row counts; `numbers` which row of the user's data it is, or the first of equal ones,
+    `weights` say how often each row counts; `numbers` which row of the user's data it is, or one of equal ones,
     and are None where the rows are the user's.
     """
 

@@ -130,7 +130,7 @@ def parameter_table(
 ) -> ParameterTable:
     """The table of a model's parameters in the engine's units; `bounds` come in the user's.
 
-    `held` are the names of parameters that the data or the model hold, beside those that the user fixed; `keep` keeps
+    `held` are the parts whose parameters the data or the model hold, beside those that the user fixed; `keep` keeps
     every value where it is, because nothing is optimised.
     """
     names = tuple(flat_names(model.names))
@@ -146,10 +146,15 @@ def parameter_table(
     table = ParameterTable(
         names, transforms, values.copy(), lower.copy(), upper.copy(), hold.copy(), tuple(model.owners)
     )
-    for name in [*([fixed] if isinstance(fixed, str) else fixed), *held]:
+    for part in held:
+        hold |= table.of_part(part)
+    for name in [fixed] if isinstance(fixed, str) else fixed:
         hold[table.entries(name, "A parameter in `fixed`")] = True
+    bounded: dict[int, str] = {}
     for name, pair in (bounds or {}).items():
         for i in table.entries(name, "A parameter in `bounds`"):
+            if bounded.setdefault(i, name) != name:
+                raise InvalidInputError(f"`bounds` has {bounded[i]!r} and {name!r}, which are the same parameter.")
             low, high = _checked_pair(name, pair, positive=i < n_positive)
             lower[i] = scaling.bounds_to_engine(model, i, low)
             upper[i] = scaling.bounds_to_engine(model, i, high)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import LatentGP, changed_only_by_success
-from knotwise.estimators.numbers import as_numbers
+from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
 from knotwise.estimators.sizes import refuse_rates_for_targets, require_size
@@ -216,6 +216,8 @@ class GPRegressor(RegressorMixin, LatentGP):
         from sklearn.metrics import r2_score
 
         exposure, trials = require_size(self, "gp.score(X, y", exposure, trials)
+        y = as_finite_numbers(y, "y")
+        refuse_masked_and_dates(sample_weight, "sample_weight")
         return float(r2_score(y, self.predict(X, exposure=exposure, trials=trials), sample_weight=sample_weight))
 
     def predict_median(self, X: Any, exposure: Any = None, trials: Any = None) -> np.ndarray:
@@ -268,7 +270,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         """Log density of each observation y under its own prediction, [n]; of counts at their exposure or trials."""
         exposure, trials = require_size(self, "gp.log_predictive_density(X, y", exposure, trials)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
-        y = as_numbers(y, "y")
+        y = as_finite_numbers(y, "y")
         if y.shape != mean.shape:
             raise InvalidInputError(f"X has {len(mean)} rows, but y has shape {y.shape}.")
         observed = variance + self.nugget_

@@ -20,6 +20,9 @@ COMPARES = {
     ("sklearn.model_selection._validation", None),
     ("sklearn.base", "score"),  # of estimators around ours, such as TransformedTargetRegressor
     ("sklearn.ensemble._bagging", "_set_oob_score"),
+    ("sklearn.ensemble._gb", "fit"),
+    ("sklearn.ensemble._stacking", "fit"),
+    ("sklearn.ensemble._weight_boosting", "fit"),
     ("sklearn.linear_model._ransac", "fit"),
     ("knotwise.estimators.scoring", None),
 }

@@ -74,8 +74,6 @@ def search_mode(
         except KnotwiseError as error:
             failure = error
             continue
-        except NotImplementedError:  # one's own likelihood need not know the f of an observation
-            continue
         found = search if search.accepted else found
         if reached:
             break

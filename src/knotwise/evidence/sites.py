@@ -27,9 +27,11 @@ class Sites:
 
 def latent_of_data(model: Model, block: Rows) -> np.ndarray:
     """The latent value at which each observation is its own mean, or the prior mean where that is infinite."""
-    m = model.mean.offset
-    f = np.asarray(model.likelihood.latent_of_mean(block.y, block.sizes), float)
-    return np.where(np.isfinite(f), f, m)
+    try:
+        f = np.asarray(model.likelihood.latent_of_mean(block.y, block.sizes), float)
+    except NotImplementedError:  # one's own likelihood need not know it
+        f = np.array(np.nan)
+    return np.where(np.isfinite(f), f, np.full(len(block), model.mean.offset))
 
 
 def damping(model: Model, W: np.ndarray | float, c: np.ndarray) -> np.ndarray:

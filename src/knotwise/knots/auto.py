@@ -28,7 +28,7 @@ from knotwise.optimize.lbfgs import LBFGS
 __all__ = ["Auto"]
 
 DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
-WORST_SHARE = 0.45  # share that one row in a hundred may exceed: its standard deviation is up to a third too wide
+WORST_SHARE = 0.45  # share that one row in a hundred may exceed: its sd is up to 35 % too wide
 NO_SIGNAL_KNOTS = 5
 DOUBTFUL_GAIN = 2.3  # nats: ten to one
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing

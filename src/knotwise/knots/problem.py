@@ -310,8 +310,8 @@ class Problem:
         if places < n_knots:
             why = "the number of different rows" if places < most else "more would cost more than the exact GP"
             warn(
-                f"{n_knots:,} knots were asked for, and cut to {places:,}: {why}. They stay on their places. Ask for "
-                "fewer, let `knots='auto'` choose, or use approximation='full'."
+                f"{n_knots:,} knots were asked for, and cut to {places:,}: {why}. They stay where they are placed. "
+                "Ask for fewer, let `knots='auto'` choose, or use approximation='full'."
             )
         return places
 

@@ -157,6 +157,17 @@ def _let_any_thread_set_limits() -> None:
 _blas_limit = _BlasLimit()
 
 
+def _begin_anew_after_fork() -> None:
+    """A child has no fit under way, whatever its parent was doing."""
+    if _blas_limit.limiter is not None:
+        _blas_limit.limiter.restore_original_limits()
+    _blas_limit.__init__()  # type: ignore[misc]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew_after_fork)
+
+
 def single_threaded_blas() -> AbstractContextManager[None]:
     """Limit BLAS to one thread while the returned context lives: parallel work is over row blocks."""
     return _blas_limit

@@ -124,13 +124,12 @@ def checked_rows(view: View, X: Any) -> np.ndarray:
 
 def checked_targets(y: Any, n_rows: int, *, numeric: bool = True) -> np.ndarray:
     """The targets as an array [n]; for a regressor as finite numbers."""
-    from knotwise.estimators.numbers import refuse_non_finite
+    from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
 
-    values = np.asarray(y, float) if numeric else np.asarray(y)
+    refuse_masked_and_dates(y, "y")
+    values = as_finite_numbers(y, "y") if numeric else np.asarray(y)
     if values.shape != (n_rows,):
         raise InvalidInputError(f"X has {n_rows} rows, but y has shape {values.shape}: give one value for each row.")
-    if numeric:
-        refuse_non_finite(values, "y")
     return values
 
 
