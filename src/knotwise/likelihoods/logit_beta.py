@@ -32,6 +32,7 @@ class Rule:
     n_tail: int
     n_mode: int
     negligible: float
+    n_moving_tail: int = 18
 
     @cached_property
     def nats(self):
@@ -43,10 +44,11 @@ class Rule:
 
     @cached_property
     def tail(self) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes in (0, 1) that crowd at 0, where the tail is steepest, and their weights."""
-        q, weights = np.polynomial.legendre.leggauss(self.n_tail)
-        q = 0.5 * (1 + q)
-        return q**2, q * weights
+        return _crowded(self.n_tail)
+
+    @cached_property
+    def moving_tail(self) -> tuple[np.ndarray, np.ndarray]:
+        return _crowded(self.n_moving_tail)
 
     @cached_property
     def mode(self) -> tuple[np.ndarray, np.ndarray]:
@@ -55,19 +57,27 @@ class Rule:
         return t, np.log(weights) + 0.5 * t**2
 
 
-ROUGH = Rule(8, 10, 5, 1e-6)
-ACCURATE = Rule(18, 28, 11, 1e-12)
+def _crowded(n):
+    """Nodes in (0, 1) that crowd at 0, where the tail is steepest, and their weights."""
+    q, weights = np.polynomial.legendre.leggauss(n)
+    q = 0.5 * (1 + q)
+    return q**2, q * weights
+
+
+ROUGH = Rule(8, 10, 5, 1e-6, 8)
+ACCURATE = Rule(17, 26, 12, 1e-11, 18)
 #: for precisions below 1, where y changes much with P
 FLAT_ROUGH, FLAT_ACCURATE = Rule(10, 10, 5, 1e-6), Rule(24, 20, 11, 1e-12)
+import os
 LOGISTIC = 0.5
 PANEL = 7.0  # length of a panel of f, in standard deviations of the narrower of N(f) and h
-MOST_PANELS = 6  # beyond it nodes of f move with u
-LEAST_MODE = 100.0  # phi mu (1 - mu) from which on h is nearly normal in f
+MOST_PANELS = int(os.environ.get('MP','3'))  # beyond it nodes of f move with u
+LEAST_MODE = float(os.environ.get('LM','60'))  # phi mu (1 - mu) from which on h is nearly normal in f
 SERIES = 0.3  # the series of a lower tail is used up to this size of its terms' ratio, for shares up to 0.03
 SERIES_TERMS = 14
 LOWEST, HIGHEST = -690.0, 40.0  # logits of the smallest and the largest share that a float can tell from 0 and 1
 SMALLEST = 1e-300
-MOST_NODES = 200_000  # nodes of f times rows in memory
+MOST_NODES = int(os.environ.get('MN','100000'))  # nodes of f times rows in memory
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -245,36 +255,51 @@ class SharedNodes:
         slope, bend = terms.sum(0), ((a - self.precision * expit(x)) * terms).sum(0)
         edge = np.log(min(0.03, SERIES / self.precision))
         from_above = x > -edge  # there P is 1 less a short series
-        start = np.minimum(x, edge)
-        start = np.where(from_above, x, np.maximum(start, x - self._decay(x, x - start, nats)))
-        q, weights = self.rule.tail
+        start = np.where(from_above, x, np.minimum(x, edge))
+        start = self._where_negligible(start, x, nats)
         P = np.zeros(len(x))
-        for share, weight in zip(q, weights, strict=True):
-            P += weight * np.exp(self._log_terms(x - share * (x - start))).sum(0)
-        P *= x - start
+        open_ = np.flatnonzero(start < x)
+        if len(open_):
+            P[open_] = self._between(start[open_], x[open_], open_)
         lower = start <= edge
         P[lower] += self._series(start[lower], lower, True)
         P[from_above] = self.mass[from_above] - self._series(x[from_above], from_above, False)
         return P, slope, bend
 
-    def _log_terms(self, u: np.ndarray) -> np.ndarray:
+    def _between(self, start, x, rows):
+        from scipy.special import log_expit
+        a, b, constant, _ = self.constants
+        whole = len(rows) == a.shape[1]
+        a = a if whole else a[:, rows]
+        at_x = self._log_terms(x, rows)
+        P = np.zeros(len(x))
+        for share, weight in zip(*self.rule.tail, strict=True):
+            u = x - share * (x - start)
+            terms = a * (u - x)
+            terms += at_x
+            terms += self.precision * (log_expit(-u) - log_expit(-x))
+            np.exp(terms, out=terms)
+            P += weight * terms.sum(0)
+        return P * (x - start)
+
+    def _log_terms(self, u: np.ndarray, rows=slice(None), step=1) -> np.ndarray:
         from scipy.special import log_expit
 
-        a, b, constant, _ = self.constants
+        a, b, constant, _ = (v[::step, rows] for v in self.constants)
         terms = a * log_expit(u)
         terms += b * log_expit(-u)
         terms += constant
         return terms
 
-    def _decay(self, x, longest, nats):
-        """How far below x the density has become negligible."""
-        target = self._log_terms(x).max(0) - nats
-        shorter, longer = np.zeros(len(x)), longest
+    def _where_negligible(self, start, x, nats):
+        """The highest u from start to x below which the density is negligible, nearly; start if there is none."""
+        target = self._log_terms(x, step=3).max(0) - nats
+        low, high = start, x
         for _ in range(6):
-            middle = 0.5 * (shorter + longer)
-            enough = self._log_terms(x - middle).max(0) < target
-            shorter, longer = np.where(enough, shorter, middle), np.where(enough, middle, longer)
-        return longer
+            middle = 0.5 * (low + high)
+            enough = self._log_terms(middle, step=3).max(0) < target
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        return low
 
     def _series(self, x, rows, lower):
         from scipy.special import expit
@@ -320,7 +345,7 @@ class MovingNodes:
     def between(self, start, x):
         slope, bend = self._density(x, bend=True)
         P = np.zeros(len(x))
-        for share, weight in zip(*self.rule.tail, strict=True):
+        for share, weight in zip(*self.rule.moving_tail, strict=True):
             P += weight * self._density(x - share * (x - start))
         return P * (x - start), slope, bend
 
