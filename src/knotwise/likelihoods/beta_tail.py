@@ -86,7 +86,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class Reach:
-    """The f that count for one x of each row, and the panels into which they are cut."""
+    """The f that count for one x of each row, in standard deviations from their mean, and the number of panels."""
 
     left: np.ndarray
     right: np.ndarray
@@ -151,9 +151,9 @@ def _reach(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Ru
     from scipy.special import ndtri
 
     reach = -float(ndtri(p * rule.negligible))
-    left, right = mean - reach * s, mean + reach * s
-    right = np.clip(_end_of_step(precision, x, rule.nats), left, right)
-    return Reach(left, right, np.ceil(_length(precision, s, left, right) / PANEL).clip(1))
+    left = np.full(len(s), -reach)
+    right = np.clip((_end_of_step(precision, x, rule.nats) - mean) / s, left, reach)
+    return Reach(left, right, np.ceil(_length(precision, mean, s, left, right) / PANEL).clip(1))
 
 
 def _end_of_step(precision: float, x: np.ndarray, nats: float) -> np.ndarray:
@@ -172,10 +172,10 @@ def _end_of_step(precision: float, x: np.ndarray, nats: float) -> np.ndarray:
     return np.where(longer < 0, x + 2 * nats * np.exp2(longer), np.inf)
 
 
-def _length(precision: float, s: np.ndarray, left: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """The integral of 1/s + (precision sigma(f) sigma(-f))^(1/2) + a constant, from left to f."""
-    angle = np.arctan(np.tanh(0.25 * f)) - np.arctan(np.tanh(0.25 * left))
-    return (f - left) * (1 / s + LOGISTIC) + 2 * np.sqrt(precision) * angle
+def _length(precision: float, mean: np.ndarray, s: np.ndarray, left: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """The integral of 1 + s (precision sigma(f) sigma(-f))^(1/2) + s times a constant, from left to t."""
+    angle = np.arctan(np.tanh(0.25 * (mean + s * t))) - np.arctan(np.tanh(0.25 * (mean + s * left)))
+    return (t - left) * (1 + LOGISTIC * s) + 2 * np.sqrt(precision) * angle
 
 
 def place_nodes(precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, reach: Reach) -> SharedNodes:
@@ -183,14 +183,14 @@ def place_nodes(precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, r
     from scipy.special import expit, gammaln
 
     n_panels = int(reach.n_panels[0])
-    total = _length(precision, s, reach.left, reach.right)
+    total = _length(precision, mean, s, reach.left, reach.right)
     share = np.arange(1, n_panels)[:, None] / n_panels
     low, high = (np.broadcast_to(end, (n_panels - 1, len(s))) for end in (reach.left, reach.right))
     for _ in range(6):
         middle = 0.5 * (low + high)
-        beyond = _length(precision, s, reach.left, middle) > share * total
+        beyond = _length(precision, mean, s, reach.left, middle) > share * total
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    cuts = (np.vstack([reach.left, low, reach.right]) - mean) / s
+    cuts = np.vstack([reach.left, low, reach.right])
     half = 0.5 * np.diff(cuts, axis=0)
     nodes, weights = rule.panel
     t = ((cuts[:-1] + half)[:, None] + half[:, None] * nodes[:, None]).reshape(-1, len(s))
@@ -260,12 +260,13 @@ class SharedNodes:
 
         a, at_x, log_z = self.a[::5], at_x[::5], log_expit(-x)
         least = at_x.max(0) - nats
-        low, high = start, x
-        for _ in range(5):
-            u = 0.5 * (low + high)
+        shorter, longer = np.full(len(x), -20.0), np.zeros(len(x))  # as powers of two of the longest
+        for _ in range(6):
+            power = 0.5 * (shorter + longer)
+            u = x - (x - start) * np.exp2(power)
             enough = (a * (u - x) + at_x).max(0) + self.precision * (log_expit(-u) - log_z) < least
-            low, high = np.where(enough, u, low), np.where(enough, high, u)
-        return low
+            shorter, longer = np.where(enough, shorter, power), np.where(enough, power, longer)
+        return np.where(longer < 0, x - (x - start) * np.exp2(longer), start)
 
     def _between(self, start: np.ndarray, x: np.ndarray, at_x: np.ndarray, rule: Rule) -> np.ndarray:
         """P(start < logit Y <= x)."""
