@@ -16,13 +16,14 @@ from knotwise.likelihoods.roots import find_root, normal_score
 __all__ = ["logit_beta_quantile"]
 
 ROUGH = Rule(n_panel=8, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6)
-ACCURATE = Rule(n_panel=17, n_u=20, n_mode=12, n_u_mode=15, negligible=1e-11)
+ACCURATE = Rule(n_panel=17, n_u=24, n_mode=12, n_u_mode=15, negligible=1e-11)
 #: for levels near 1/2: the integrals over u are longer
 NEAR_HALF = Rule(n_panel=17, n_u=36, n_mode=12, n_u_mode=26, negligible=1e-11)
-#: for precisions below 1, where P changes little between the shares 0 and 1, so that it must be more accurate
+#: for small precisions, where P changes little between the shares 0 and 1, so that it must be more accurate
 FLAT_ROUGH = Rule(n_panel=10, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6)
 FLAT_ACCURATE = Rule(n_panel=24, n_u=24, n_mode=12, n_u_mode=18, negligible=1e-12)
 LOW_LEVEL = 0.06
+SMALL_PRECISION = 3.0
 LOWEST, HIGHEST = -690.0, 40.0  # logits of the smallest and the largest share that a float can tell from 0 and 1
 SMALLEST = 1e-300
 
@@ -41,7 +42,8 @@ def _lower_quantile(
     low, high = (np.full(len(mean), end) for end in ends)
     x, scale = _start(p, precision, mean, s)
     x = np.clip(x, low + 1, high - 1)
-    if precision < 1:
+    high = np.minimum(high, np.maximum(_bound(p, precision, mean, s), x))
+    if precision < SMALL_PRECISION:
         rules = FLAT_ROUGH, FLAT_ACCURATE
     else:
         rules = ROUGH, (ACCURATE if p <= LOW_LEVEL else NEAR_HALF)
@@ -67,6 +69,22 @@ def _start(p: float, precision: float, mean: np.ndarray, s: np.ndarray) -> tuple
         x = logit(betaincinv(phi * first, phi * (1 - first), p))
     normal = mean + ndtri(p) * spread
     return np.where(np.isfinite(x) & (np.abs(mean) < 20), x, normal), spread
+
+
+def _bound(p: float, precision: float, mean: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """A logit above the p-quantile and below the larger tail, of which only rough values are known.
+
+    Y grows with f. So with q = (1 + p) / 2, the q-quantile of Y at the q-quantile of f has a probability of at least
+    q^2 >= p below it.
+    """
+    from scipy.special import betaincinv, expit, logit, ndtri
+
+    q = 0.5 * (1 + p)
+    f = mean + float(ndtri(q)) * s
+    a, b = (np.maximum(precision * expit(side), SMALLEST) for side in (f, -f))
+    with np.errstate(divide="ignore"):
+        bound = logit(betaincinv(a, b, q))
+    return np.where(np.isfinite(bound), bound + 1e-6 * (1 + np.abs(bound)), np.inf)
 
 
 def _evaluate(
