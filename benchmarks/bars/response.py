@@ -1,8 +1,8 @@
 """Processor time and memory of intervals of new observations, for every likelihood.
 
 Run `python benchmarks/bars/response.py`. The claim: both ends of an interval together take at most 50 microseconds of
-processor time for each row, 150 where an incomplete beta function is in the likelihood; and a million rows of negative
-binomial intervals through an estimator at most 150 seconds and 300 MB beside the data. Rows are appended to
+processor time for each row, 150 where the distribution of y given f is an incomplete beta function; and a million rows
+of negative binomial intervals through an estimator at most 150 seconds and 300 MB beside the data. Rows are appended to
 `benchmarks/results/response.jsonl`, and a test checks what is stored.
 """
 
@@ -26,12 +26,14 @@ SEED = 0
 LEVEL = 0.95
 RESULTS = FOLDER / "results" / "response.jsonl"
 MILLION_MB = 300.0
-SLOW = 150.0  # microseconds: the incomplete beta function takes half of one
+SLOW = 150.0  # microseconds
 FAST = 50.0
+BETA_PRECISIONS = (0.01, 0.05, 1.0, 50.0, 500.0, 1e4, 1e6)
+STUDENT_DFS = (1.0, 30.0, 200.0)
 
 
 def cases() -> list[tuple[str, Any, float]]:
-    """Each likelihood at usual parameters, with its limit in microseconds for each row."""
+    """Each likelihood at usual parameters, and some at unusual ones, with its limit in microseconds for each row."""
     from knotwise import likelihoods as lik
 
     return [
@@ -46,7 +48,9 @@ def cases() -> list[tuple[str, Any, float]]:
         ("weibull", lik.Weibull(1.7), FAST),
         ("lognormal", lik.LogNormal(0.3), FAST),
         ("beta", lik.Beta(6.0), SLOW),
+        *((f"beta-{precision:g}", lik.Beta(precision), SLOW) for precision in BETA_PRECISIONS),
         ("student_t", lik.StudentT(0.5, 4.0), FAST),
+        *((f"student_t-{df:g}", lik.StudentT(0.5, df), FAST) for df in STUDENT_DFS),
     ]
 
 

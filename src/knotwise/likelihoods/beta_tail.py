@@ -6,8 +6,8 @@ Where f is known, logit Y has the elementary density
     a = \phi \sigma(f), \quad b = \phi \sigma(-f)
 
 with the logistic function sigma. So P(logit Y <= x) is the integral of h(u | f) N(f) over u <= x and all f, and no
-incomplete beta function is called. As a function of f, h has about the variance 1 / (phi sigma(f) sigma(-f)). Where that
-is not much less than the variance of N(f), nodes of f serve for all u; where it is, they move with u.
+incomplete beta function is called. As a function of f, h has about the variance 1 / (phi sigma(f) sigma(-f)). Where
+that is not much less than the variance of N(f), nodes of f serve for all u; where it is, they move with u.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def place_nodes(precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, r
     total = _length(precision, mean, s, reach.left, reach.right)
     share = np.arange(1, n_panels)[:, None] / n_panels
     low, high = (np.broadcast_to(end, (n_panels - 1, len(s))) for end in (reach.left, reach.right))
-    for _ in range(6):
+    for _ in range(6 + 2 * max(0, n_panels.bit_length() - 3)):  # many panels may be short ones of a long reach
         middle = 0.5 * (low + high)
         beyond = _length(precision, mean, s, reach.left, middle) > share * total
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)

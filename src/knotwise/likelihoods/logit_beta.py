@@ -18,7 +18,7 @@ __all__ = ["logit_beta_quantile"]
 ROUGH = Rule(n_panel=8, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6)
 ACCURATE = Rule(n_panel=17, n_u=24, n_mode=12, n_u_mode=15, negligible=1e-11)
 #: for levels near 1/2: the integrals over u are longer
-NEAR_HALF = Rule(n_panel=17, n_u=36, n_mode=12, n_u_mode=26, negligible=1e-11)
+NEAR_HALF = Rule(n_panel=17, n_u=40, n_mode=12, n_u_mode=34, negligible=1e-11)
 #: for small precisions, where P changes little between the shares 0 and 1, so that it must be more accurate
 FLAT_ROUGH = Rule(n_panel=10, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6)
 FLAT_ACCURATE = Rule(n_panel=24, n_u=24, n_mode=12, n_u_mode=18, negligible=1e-12)
@@ -42,10 +42,10 @@ def _lower_quantile(
     low, high = (np.full(len(mean), end) for end in ends)
     x, scale = _start(p, precision, mean, s)
     x = np.clip(x, low + 1, high - 1)
-    high = np.minimum(high, np.maximum(_bound(p, precision, mean, s), x))
     if precision < SMALL_PRECISION:
         rules = FLAT_ROUGH, FLAT_ACCURATE
     else:
+        high = np.minimum(high, np.maximum(_bound(p, precision, mean, s), x))
         rules = ROUGH, (ACCURATE if p <= LOW_LEVEL else NEAR_HALF)
     for rule, share in zip(rules, (50.0, 2.0), strict=True):
         x = find_root(partial(_evaluate, p, precision, mean, s, rule), x, low, high, share * scale)
@@ -83,8 +83,8 @@ def _bound(p: float, precision: float, mean: np.ndarray, s: np.ndarray) -> np.nd
     f = mean + float(ndtri(q)) * s
     a, b = (np.maximum(precision * expit(side), SMALLEST) for side in (f, -f))
     with np.errstate(divide="ignore"):
-        bound = logit(betaincinv(a, b, q))
-    return np.where(np.isfinite(bound), bound + 1e-6 * (1 + np.abs(bound)), np.inf)
+        bound = np.clip(logit(betaincinv(a, b, q)), LOWEST, -LOWEST)
+    return bound + 1e-6 * (1 + np.abs(bound))
 
 
 def _evaluate(
