@@ -21,13 +21,12 @@ import numpy as np
 __all__ = ["Rule", "Tail", "lower_tail"]
 
 LOGISTIC = 0.5  # nodes of f for each unit of f, in units of those for each standard deviation
-PANEL = 7.0  # length of a panel of f, in standard deviations of the narrower of N(f) and h
-MOST_PANELS = 4  # beyond it nodes of f move with u
-NEARLY_NORMAL = 80.0  # from here on, phi sigma(f) sigma(-f) makes h nearly normal in f
 SERIES = 0.6  # largest ratio of terms in the series of a tail
 LARGEST_SHARE = 0.03  # and the largest y, or 1 - y, for which it is used
 SERIES_TERMS = 14
 MOST_NODES = 100_000  # nodes of f times rows that are in memory together
+FEW_PANELS = 4  # up to which all are summed
+BETWEEN_NODES = 8.0  # nats by which the density may grow from one of some nodes of a panel to the next
 SMALLEST = 1e-300
 SQRT_2PI = float(np.sqrt(2 * np.pi))
 
@@ -36,7 +35,9 @@ SQRT_2PI = float(np.sqrt(2 * np.pi))
 class Rule:
     """How many nodes an integral has: for each panel of f and for u; for f around a mode and for u there.
 
-    What is `negligible`, as a share of P, is left out.
+    What is `negligible`, as a share of P, is left out. Lengths of f are in standard deviations of the narrower of N(f)
+    and h: of a `panel`, and the `longest` reach for which panels are used and not modes. From `nearly_normal` on,
+    phi sigma(f) sigma(-f) makes h normal enough in f for nodes around a mode.
     """
 
     n_panel: int
@@ -44,6 +45,9 @@ class Rule:
     n_mode: int
     n_u_mode: int
     negligible: float
+    panel_length: float
+    longest: float
+    nearly_normal: float
 
     @property
     def nats(self) -> float:
@@ -90,10 +94,11 @@ class Reach:
 
     left: np.ndarray
     right: np.ndarray
+    length: np.ndarray
     n_panels: np.ndarray
 
     def __getitem__(self, rows: np.ndarray) -> Reach:
-        return Reach(self.left[rows], self.right[rows], self.n_panels[rows])
+        return Reach(self.left[rows], self.right[rows], self.length[rows], self.n_panels[rows])
 
 
 def lower_tail(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, x: np.ndarray) -> Tail:
@@ -101,7 +106,7 @@ def lower_tail(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule
     from scipy.special import expit
 
     reach = _reach(p, precision, mean, s, rule, x)
-    moving = (reach.n_panels > MOST_PANELS) & (precision * expit(x) * expit(-x) > NEARLY_NORMAL)
+    moving = (reach.length > rule.longest) & (precision * expit(x) * expit(-x) > rule.nearly_normal)
     parts = np.empty((3, len(x)))
     rows = np.flatnonzero(~moving)
     if len(rows):
@@ -128,7 +133,7 @@ def _with_moving_nodes(
     nodes = MovingNodes(precision, mean, s, rule)
     start = x - nodes.length(x)
     # below this u the density is not nearly normal in f
-    lowest = -np.arccosh(max(0.5 * precision / NEARLY_NORMAL - 1, 1.0))
+    lowest = -np.arccosh(max(0.5 * precision / rule.nearly_normal - 1, 1.0))
     deep = np.flatnonzero(start < lowest)
     start[deep] = lowest
     parts = np.stack([nodes.between(start, x), *nodes.density_and_slope(x)])
@@ -153,7 +158,8 @@ def _reach(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Ru
     reach = -float(ndtri(p * rule.negligible))
     left = np.full(len(s), -reach)
     right = np.clip((_end_of_step(precision, x, rule.nats) - mean) / s, left, reach)
-    return Reach(left, right, np.ceil(_length(precision, mean, s, left, right) / PANEL).clip(1))
+    length = _length(precision, mean, s, left, right)
+    return Reach(left, right, length, np.ceil(length / rule.panel_length).clip(1))
 
 
 def _end_of_step(precision: float, x: np.ndarray, nats: float) -> np.ndarray:
@@ -183,12 +189,11 @@ def place_nodes(precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, r
     from scipy.special import expit, gammaln
 
     n_panels = int(reach.n_panels[0])
-    total = _length(precision, mean, s, reach.left, reach.right)
     share = np.arange(1, n_panels)[:, None] / n_panels
     low, high = (np.broadcast_to(end, (n_panels - 1, len(s))) for end in (reach.left, reach.right))
     for _ in range(6 + 2 * max(0, n_panels.bit_length() - 3)):  # many panels may be short ones of a long reach
         middle = 0.5 * (low + high)
-        beyond = _length(precision, mean, s, reach.left, middle) > share * total
+        beyond = _length(precision, mean, s, reach.left, middle) > share * reach.length
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     cuts = np.vstack([reach.left, low, reach.right])
     half = 0.5 * np.diff(cuts, axis=0)
@@ -272,6 +277,8 @@ class SharedNodes:
         """P(start < logit Y <= x)."""
         from scipy.special import log_expit
 
+        if len(at_x) > FEW_PANELS * rule.n_panel:
+            return self._between_where_it_counts(start, x, at_x, rule)
         log_z = log_expit(-x)
         P, terms = np.zeros(len(x)), np.empty_like(at_x)
         for share, weight in zip(*rule.u, strict=True):
@@ -281,6 +288,27 @@ class SharedNodes:
             terms += at_x
             terms += self.precision * (log_expit(-u) - log_z)
             P += weight * np.exp(terms, out=terms).sum(0)
+        return P * (x - start)
+
+    def _between_where_it_counts(self, start: np.ndarray, x: np.ndarray, at_x: np.ndarray, rule: Rule) -> np.ndarray:
+        """The same for many panels: at each u only those are summed, row by row, of which a node is not negligible."""
+        from scipy.special import log_expit
+
+        log_z = log_expit(-x)
+        a, at_x = (v.reshape(-1, rule.n_panel, len(x)).transpose(2, 0, 1) for v in (self.a, at_x))  # [n, panels, nodes]
+        a, at_x = np.ascontiguousarray(a), np.ascontiguousarray(at_x)
+        some = np.linspace(0, rule.n_panel - 1, 5).astype(int)
+        a_some, at_x_some = np.ascontiguousarray(a[..., some]), np.ascontiguousarray(at_x[..., some])
+        P = np.zeros(len(x))
+        for share, weight in zip(*rule.u, strict=True):
+            u = x - share * (x - start)
+            largest = (a_some * (u - x)[:, None, None] + at_x_some).max(2)  # [n, panels]
+            rows, panels = np.nonzero(largest > largest.max(1)[:, None] - rule.nats - BETWEEN_NODES)
+            terms = a[rows, panels]
+            terms *= (u - x)[rows, None]
+            terms += at_x[rows, panels]
+            terms += (self.precision * (log_expit(-u) - log_z))[rows, None]
+            P += weight * np.bincount(rows, np.exp(terms, out=terms).sum(1), len(x))
         return P * (x - start)
 
     def _series(self, x: np.ndarray, a: np.ndarray, y: np.ndarray) -> np.ndarray:

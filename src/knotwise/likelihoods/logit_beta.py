@@ -6,6 +6,7 @@ an accurate rule, of third order by exact derivatives, ends there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,13 +16,17 @@ from knotwise.likelihoods.roots import find_root, normal_score
 
 __all__ = ["logit_beta_quantile"]
 
-ROUGH = Rule(n_panel=8, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6)
-ACCURATE = Rule(n_panel=17, n_u=24, n_mode=12, n_u_mode=15, negligible=1e-11)
+ROUGH = Rule(
+    n_panel=12, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6, panel_length=12.0, longest=16.0, nearly_normal=12.0
+)
+ACCURATE = Rule(
+    n_panel=17, n_u=24, n_mode=14, n_u_mode=15, negligible=1e-11, panel_length=7.0, longest=28.0, nearly_normal=60.0
+)
 #: for levels near 1/2: the integrals over u are longer
-NEAR_HALF = Rule(n_panel=17, n_u=40, n_mode=12, n_u_mode=34, negligible=1e-11)
+NEAR_HALF = replace(ACCURATE, n_u=40, n_u_mode=34)
 #: for small precisions, where P changes little between the shares 0 and 1, so that it must be more accurate
-FLAT_ROUGH = Rule(n_panel=10, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6)
-FLAT_ACCURATE = Rule(n_panel=24, n_u=24, n_mode=12, n_u_mode=18, negligible=1e-12)
+FLAT_ROUGH = replace(ROUGH, n_panel=16)
+FLAT_ACCURATE = replace(ACCURATE, n_panel=24, negligible=1e-12)
 LOW_LEVEL = 0.06
 SMALL_PRECISION = 3.0
 LOWEST, HIGHEST = -690.0, 40.0  # logits of the smallest and the largest share that a float can tell from 0 and 1
