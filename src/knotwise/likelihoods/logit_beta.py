@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from knotwise.likelihoods.beta_tail import Rule, lower_tail
+from knotwise.likelihoods.beta_nodes import Rule
+from knotwise.likelihoods.beta_tail import lower_tail
 from knotwise.likelihoods.roots import find_root, normal_score
 
 __all__ = ["logit_beta_quantile"]
