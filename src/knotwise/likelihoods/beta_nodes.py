@@ -12,8 +12,6 @@ __all__ = ["MovingNodes", "Rule", "SharedNodes"]
 SERIES = 0.6  # largest ratio of terms in the series of a tail
 LARGEST_SHARE = 0.03  # and the largest y, or 1 - y, for which it is used
 SERIES_TERMS = 14
-FEW_PANELS = 4  # up to which all are summed
-BETWEEN_NODES = 8.0  # nats by which the density may grow from one of some nodes of a panel to the next
 
 
 @dataclass(frozen=True)
@@ -134,8 +132,6 @@ class SharedNodes:
         """P(start < logit Y <= x)."""
         from scipy.special import log_expit
 
-        if len(at_x) > FEW_PANELS * rule.n_panel:
-            return self._between_where_it_counts(start, x, at_x, rule)
         log_z = log_expit(-x)
         P, terms = np.zeros(len(x)), np.empty_like(at_x)
         for share, weight in zip(*rule.u, strict=True):
@@ -145,27 +141,6 @@ class SharedNodes:
             terms += at_x
             terms += self.precision * (log_expit(-u) - log_z)
             P += weight * np.exp(terms, out=terms).sum(0)
-        return P * (x - start)
-
-    def _between_where_it_counts(self, start: np.ndarray, x: np.ndarray, at_x: np.ndarray, rule: Rule) -> np.ndarray:
-        """The same for many panels: at each u only those are summed, row by row, of which a node is not negligible."""
-        from scipy.special import log_expit
-
-        log_z = log_expit(-x)
-        a, at_x = (v.reshape(-1, rule.n_panel, len(x)).transpose(2, 0, 1) for v in (self.a, at_x))  # [n, panels, nodes]
-        a, at_x = np.ascontiguousarray(a), np.ascontiguousarray(at_x)
-        some = np.linspace(0, rule.n_panel - 1, 5).astype(int)
-        a_some, at_x_some = np.ascontiguousarray(a[..., some]), np.ascontiguousarray(at_x[..., some])
-        P = np.zeros(len(x))
-        for share, weight in zip(*rule.u, strict=True):
-            u = x - share * (x - start)
-            largest = (a_some * (u - x)[:, None, None] + at_x_some).max(2)  # [n, panels]
-            rows, panels = np.nonzero(largest > largest.max(1)[:, None] - rule.nats - BETWEEN_NODES)
-            terms = a[rows, panels]
-            terms *= (u - x)[rows, None]
-            terms += at_x[rows, panels]
-            terms += (self.precision * (log_expit(-u) - log_z))[rows, None]
-            P += weight * np.bincount(rows, np.exp(terms, out=terms).sum(1), len(x))
         return P * (x - start)
 
     def _series(self, x: np.ndarray, a: np.ndarray, y: np.ndarray) -> np.ndarray:

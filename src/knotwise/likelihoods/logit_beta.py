@@ -21,13 +21,15 @@ ROUGH = Rule(
     n_panel=12, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6, panel_length=12.0, longest=16.0, nearly_normal=12.0
 )
 ACCURATE = Rule(
-    n_panel=17, n_u=24, n_mode=14, n_u_mode=15, negligible=1e-11, panel_length=7.0, longest=28.0, nearly_normal=60.0
+    n_panel=17, n_u=24, n_mode=14, n_u_mode=15, negligible=1e-11, panel_length=7.0, longest=35.0, nearly_normal=60.0
 )
 #: for levels near 1/2: the integrals over u are longer
-NEAR_HALF = replace(ACCURATE, n_u=40, n_u_mode=34)
+NEAR_HALF = replace(ACCURATE, n_u=44, n_mode=18, n_u_mode=44)
 #: for small precisions, where P changes little between the shares 0 and 1, so that it must be more accurate
 FLAT_ROUGH = replace(ROUGH, n_panel=16)
 FLAT_ACCURATE = replace(ACCURATE, n_panel=24, negligible=1e-12)
+#: steps that end the search on the rough and on the accurate rule, as in `find_root`: each leaves an error of its cube
+ENOUGH = (300.0, 5.0)
 LOW_LEVEL = 0.06
 SMALL_PRECISION = 3.0
 LOWEST, HIGHEST = -690.0, 40.0  # logits of the smallest and the largest share that a float can tell from 0 and 1
@@ -53,7 +55,7 @@ def _lower_quantile(
     else:
         high = np.minimum(high, np.maximum(_bound(p, precision, mean, s), x))
         rules = ROUGH, (ACCURATE if p <= LOW_LEVEL else NEAR_HALF)
-    for rule, share in zip(rules, (50.0, 2.0), strict=True):
+    for rule, share in zip(rules, ENOUGH, strict=True):
         x = find_root(partial(_evaluate, p, precision, mean, s, rule), x, low, high, share * scale)
     return x
 
