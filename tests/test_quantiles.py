@@ -18,7 +18,9 @@ from knotwise import GPRegressor
 from knotwise import likelihoods as lik
 from knotwise.kernels import Matern32
 from knotwise.likelihoods import response
+from knotwise.likelihoods.beta_tail import lower_tail
 from knotwise.likelihoods.log_gamma import average_over_log_gamma, log_gamma_quantile
+from knotwise.likelihoods.logit_beta import ACCURATE, FLAT_ACCURATE, NEAR_HALF, logit_beta_quantile
 from knotwise.likelihoods.roots import find_between, find_root, find_whole_root
 from knotwise.numerics.blocks import Threads
 from knotwise.testing import slow_predictive_cdf, slow_predictive_quantile
@@ -174,6 +176,38 @@ def test_the_quantile_of_a_log_gamma_variable_alone_is_scipys():
             assert_allclose(log_gamma_quantile(p, a, np.zeros(1)), stats.loggamma(a).ppf(p) - np.log(a), rtol=1e-9)
 
 
+@pytest.mark.parametrize("precision", [0.01, 0.3, 2.0, 6.0, 40.0, 500.0, 1e4, 1e6])
+def test_the_lower_tail_of_a_beta_variable_is_the_slow_twins(precision, rng):
+    mean, s = rng.uniform(-9, 9, 100), log_uniform(rng, 1e-3, 2.0, 100)
+    for p, rule in ((0.0005, ACCURATE), (0.025, ACCURATE), (0.4, NEAR_HALF)):
+        x = logit_beta_quantile(p, precision, mean, s**2)
+        inside = (x > -30) & (x < 10)  # else it does not count beside the width, or y has lost digits beside 1
+        assert inside.any()
+        at = mean[inside], s[inside]
+        tail = lower_tail(p, precision, *at, FLAT_ACCURATE if precision < 3 else rule, x[inside])
+        expected = slow_predictive_cdf(lik.Beta(precision), expit(x[inside]), at[0], at[1] ** 2)
+        assert_allclose(tail.value, expected, rtol=1e-7)  # which moves a quantile by 1e-8 of an interval, or less
+
+
+@pytest.mark.parametrize("precision", [0.05, 6.0, 500.0, 1e6])
+def test_the_derivatives_of_the_lower_tail_of_a_beta_variable_are_those_of_its_value(precision):
+    mean, s = np.array([-3.0, 0.0, 0.5, 4.0]), np.array([1.2, 0.02, 1.0, 0.5])
+    x = logit_beta_quantile(0.025, precision, mean, s**2).clip(-600, 30)
+    step = 1e-4 * (s + 1 / np.sqrt(precision))
+    at, up, down = (lower_tail(0.025, precision, mean, s, ACCURATE, x + d) for d in (0.0, step, -step))
+    assert_allclose(at.slope, (up.value - down.value) / (2 * step), rtol=1e-5, atol=1e-12)
+    assert_allclose(at.bend, (up.slope - down.slope) / (2 * step), rtol=1e-4, atol=1e-7 * at.slope.max())
+
+
+@pytest.mark.parametrize("precision", [0.01, 6.0, 1e6])
+def test_quantiles_of_a_share_and_of_the_rest_are_each_others(precision, rng):
+    mean, variance = rows_of_every_kind(40, rng)
+    low = logit_beta_quantile(0.025, precision, mean, variance)
+    high = logit_beta_quantile(0.975, precision, -mean, variance)
+    inside = (np.abs(low) < 40) & (np.abs(high) < 40)
+    assert_allclose(low[inside], -high[inside], rtol=1e-8)
+
+
 def test_a_root_beyond_its_bracket_is_the_end_of_it():
     def evaluate(x, rows):
         return x - np.array([-9.0, 0.3, 9.0])[rows], np.ones(len(x)), np.zeros(len(x))
@@ -268,6 +302,7 @@ def test_a_likelihood_of_ones_own_is_asked_for_blocks_of_rows(ask, rng):
     assert Recorded.largest == most
 
 
+@pytest.mark.failure(47)
 @pytest.mark.parametrize(
     "likelihood", [lik.Bernoulli(), lik.Beta(6.0), lik.NegativeBinomial(0.4), lik.StudentT(0.5, 4.0)]
 )
@@ -332,7 +367,7 @@ DRAWN = {
     "gamma": lambda rng: lik.Gamma(log_uniform(rng, 0.05, 1e5)),
     "weibull": lambda rng: lik.Weibull(log_uniform(rng, 0.05, 100)),
     "lognormal": lambda rng: lik.LogNormal(log_uniform(rng, 1e-8, 100)),
-    "beta": lambda rng: lik.Beta(log_uniform(rng, 0.1, 1e6)),
+    "beta": lambda rng: lik.Beta(log_uniform(rng, 0.01, 1e6)),
     "student_t": lambda rng: lik.StudentT(log_uniform(rng, 1e-5, 1e3), log_uniform(rng, 1, 200)),
 }
 
@@ -370,11 +405,15 @@ def test_the_slow_twin_finds_the_quantiles_of_a_lognormal():
     assert_allclose(found, stats.lognorm(np.sqrt(0.3 + variance), scale=np.exp(mean)).ppf(0.975), rtol=1e-9)
 
 
+@pytest.mark.failure(47)
 @pytest.mark.slow
 def test_the_stored_times_and_memory_of_intervals_are_within_their_limits():
-    rows = [json.loads(line) for line in STORED.read_text().splitlines()]
-    names = {row["likelihood"].split("-")[0] for row in rows}
-    assert names == set(lik.LIKELIHOODS)
+    stored = (json.loads(line) for line in STORED.read_text().splitlines())
+    latest = {row["likelihood"]: row for row in stored}
+    names, rows = set(latest), latest.values()
+    assert {name.split("-")[0] for name in names} == set(lik.LIKELIHOODS)
+    assert names >= {f"beta-{precision}" for precision in ("0.01", "0.05", "1", "50", "500", "10000", "1e+06")}
+    assert names >= {"student_t-1", "student_t-30", "student_t-200"}
     assert all(row["microseconds_per_row"] <= row["limit"] <= 150 for row in rows)
     (million,) = [row for row in rows if row["rows"] == 1_000_000]
     assert million["likelihood"].startswith("negative_binomial")

@@ -1,16 +1,14 @@
 """Processor time and memory of intervals of new observations, for every likelihood.
 
 Run `python benchmarks/bars/response.py`. The claim: both ends of an interval together take at most 50 microseconds of
-processor time for each row, 150 where an incomplete beta function is in the likelihood; and a million rows of negative
-binomial intervals through an estimator at most 150 seconds and 300 MB beside the data. Rows are appended to
+processor time for each row, 150 where the distribution of y given f is an incomplete beta function; and a million rows
+of negative binomial intervals through an estimator at most 150 seconds and 300 MB beside the data. Rows are appended to
 `benchmarks/results/response.jsonl`, and a test checks what is stored.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,19 +17,22 @@ from typing import Any
 import numpy as np
 
 FOLDER = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(FOLDER))
+sys.path[:0] = [str(FOLDER), str(FOLDER / "bars")]
 from memory import peak_during, resident  # noqa: E402
+from storing import append_row  # noqa: E402
 
 SEED = 0
 LEVEL = 0.95
 RESULTS = FOLDER / "results" / "response.jsonl"
 MILLION_MB = 300.0
-SLOW = 150.0  # microseconds: the incomplete beta function takes half of one
+SLOW = 150.0  # microseconds
 FAST = 50.0
+BETA_PRECISIONS = (0.01, 0.05, 1.0, 50.0, 500.0, 1e4, 1e6)
+STUDENT_DFS = (1.0, 30.0, 200.0)
 
 
 def cases() -> list[tuple[str, Any, float]]:
-    """Each likelihood at usual parameters, with its limit in microseconds for each row."""
+    """Each likelihood at usual parameters, and some at unusual ones, with its limit in microseconds for each row."""
     from knotwise import likelihoods as lik
 
     return [
@@ -46,7 +47,9 @@ def cases() -> list[tuple[str, Any, float]]:
         ("weibull", lik.Weibull(1.7), FAST),
         ("lognormal", lik.LogNormal(0.3), FAST),
         ("beta", lik.Beta(6.0), SLOW),
+        *((f"beta-{precision:g}", lik.Beta(precision), SLOW) for precision in BETA_PRECISIONS),
         ("student_t", lik.StudentT(0.5, 4.0), FAST),
+        *((f"student_t-{df:g}", lik.StudentT(0.5, df), FAST) for df in STUDENT_DFS),
     ]
 
 
@@ -89,12 +92,6 @@ def timed(work: Any, n_rows: int) -> tuple[float, float]:
     return 1e6 * (time.process_time() - start) / n_rows, (peak - before) / 1e6
 
 
-def commit() -> str:
-    """The version that is measured."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=True).stdout.strip()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--rows", type=int, default=20_000, help="rows of each likelihood")
@@ -104,16 +101,14 @@ def main() -> None:
     print(f"{'likelihood':28}{'rows':>10}{'us / row':>10}{'limit':>8}{'MB':>8}")
     work = [(name, options.rows, limit, likelihood) for name, likelihood, limit in cases()]
     work.append(("negative_binomial-estimator", options.million, SLOW, None))
-    with options.out.open("a") as out:
-        for name, n_rows, limit, likelihood in work:
-            measured = measure_estimator(n_rows, SEED) if likelihood is None else measure(likelihood, n_rows, SEED)
-            row = {
-                "commit": commit(), "seed": SEED, "likelihood": name, "rows": n_rows,
-                "microseconds_per_row": round(measured[0], 2), "limit": limit, "peak_mb": round(measured[1], 1),
-            }  # fmt: skip
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            print(f"{name:28}{n_rows:10,}{measured[0]:10.1f}{limit:8.0f}{measured[1]:8.0f}", flush=True)
+    for name, n_rows, limit, likelihood in work:
+        measured = measure_estimator(n_rows, SEED) if likelihood is None else measure(likelihood, n_rows, SEED)
+        row = {
+            "seed": SEED, "likelihood": name, "rows": n_rows,
+            "microseconds_per_row": round(measured[0], 2), "limit": limit, "peak_mb": round(measured[1], 1),
+        }  # fmt: skip
+        append_row(options.out, row)
+        print(f"{name:28}{n_rows:10,}{measured[0]:10.1f}{limit:8.0f}{measured[1]:8.0f}", flush=True)
 
 
 if __name__ == "__main__":

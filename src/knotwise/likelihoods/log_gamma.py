@@ -144,8 +144,8 @@ def _log_gamma_quantile(p: float, a: float) -> float:
     return float(np.log(quantile) if quantile > 1e-290 else (np.log(p) + gammaln(a + 1)) / a) - float(np.log(a))
 
 
-def log_gamma_rule(a: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the average of smooth functions of log(G_a / a): panels that grow to the left."""
+def log_gamma_rule(a: float, n_nodes: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of averages of smooth functions of log(G_a / a): panels of `n_nodes`, longer to the left."""
     one = np.array([a])
     left, right = (float(side[0]) for side in _reach(one, None, one))
     cuts = [right, 0.0]
@@ -154,7 +154,7 @@ def log_gamma_rule(a: float) -> tuple[np.ndarray, np.ndarray]:
         cuts.append(max(cuts[-1] - length, -left))
         length *= 1.35
     ends = np.array(cuts[::-1])
-    nodes, weights = np.polynomial.legendre.leggauss(20)
+    nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
     half = 0.5 * np.diff(ends)[:, None]
     U = (ends[:-1, None] + half + half * nodes).ravel()
     density = np.exp(-a * (np.expm1(U) - U)) * (half * weights).ravel()

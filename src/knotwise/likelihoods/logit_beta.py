@@ -1,54 +1,62 @@
 """Quantiles of a beta variable whose mean has a logit-normal distribution, on the logit scale.
 
-The incomplete beta function costs more than all else, half a microsecond a call. So a rough rule leads near the root,
-and one step on an accurate rule, of third order by exact derivatives, ends there.
+Only the smaller tail is integrated; the larger one is that of 1 - Y. A rough rule leads near the root, and one step on
+an accurate rule, of third order by exact derivatives, ends there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from knotwise.likelihoods.beta_nodes import Rule
+from knotwise.likelihoods.beta_tail import lower_tail
 from knotwise.likelihoods.roots import find_root, normal_score
 
 __all__ = ["logit_beta_quantile"]
 
-
-@dataclass(frozen=True)
-class Rule:
-    """Gauss-Legendre nodes on each side of the step, and where it ends: in nats, and in standard deviations of f."""
-
-    n_nodes: int
-    negligible: float
-    reach: float
-
-    @cached_property
-    def nodes_and_weights(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.polynomial.legendre.leggauss(self.n_nodes)
-
-
-ROUGH = Rule(10, 12.0, 4.6)
-#: accurate ones up to an sd of f: beyond it the long tails of a step count beside its steep middle
-ACCURATE = {0.9: Rule(24, 26.0, 6.8), 2.0: Rule(36, 26.0, 6.8), np.inf: Rule(56, 26.0, 6.8)}
+ROUGH = Rule(
+    n_panel=12, n_u=10, n_mode=5, n_u_mode=8, negligible=1e-6, panel_length=12.0, longest=16.0, nearly_normal=12.0
+)
+ACCURATE = Rule(
+    n_panel=17, n_u=24, n_mode=14, n_u_mode=15, negligible=1e-11, panel_length=7.0, longest=35.0, nearly_normal=60.0
+)
+#: for levels near 1/2: the integrals over u are longer
+NEAR_HALF = replace(ACCURATE, n_u=44, n_mode=18, n_u_mode=44)
+#: for small precisions, where P changes little between the shares 0 and 1, so that it must be more accurate
+FLAT_ROUGH = replace(ROUGH, n_panel=16)
+FLAT_ACCURATE = replace(ACCURATE, n_panel=24, negligible=1e-12)
+#: steps that end the search on the rough and on the accurate rule, as in `find_root`: each leaves an error of its cube
+ENOUGH = (300.0, 5.0)
+LOW_LEVEL = 0.06
+SMALL_PRECISION = 3.0
 LOWEST, HIGHEST = -690.0, 40.0  # logits of the smallest and the largest share that a float can tell from 0 and 1
 SMALLEST = 1e-300
-SQRT_2PI = float(np.sqrt(2 * np.pi))
 
 
 def logit_beta_quantile(p: float, precision: float, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """The p-quantile of logit Y, where Y is beta with this precision and mean 1 / (1 + e^-f), f ~ N(mean, variance)."""
-    s = np.sqrt(variance)
-    low, high = np.full(len(mean), LOWEST), np.full(len(mean), HIGHEST)
+    s = np.maximum(np.sqrt(variance), SMALLEST)
+    if p > 0.5:
+        return -_lower_quantile(1 - p, precision, -mean, s, (-HIGHEST, -LOWEST))
+    return _lower_quantile(p, precision, mean, s, (LOWEST, HIGHEST))
+
+
+def _lower_quantile(
+    p: float, precision: float, mean: np.ndarray, s: np.ndarray, ends: tuple[float, float]
+) -> np.ndarray:
+    low, high = (np.full(len(mean), end) for end in ends)
     x, scale = _start(p, precision, mean, s)
-    x = find_root(partial(_evaluate, p, precision, mean, s, ROUGH), x, low, high, 50 * scale)
-    above = -np.inf
-    for most, rule in ACCURATE.items():
-        rows = np.flatnonzero((s > above) & (s <= most))
-        evaluate = partial(_evaluate, p, precision, mean[rows], s[rows], rule)
-        x[rows] = find_root(evaluate, x[rows], low[rows], high[rows], 5 * scale[rows])
-        above = most
+    x = np.clip(x, low + 1, high - 1)
+    if precision < SMALL_PRECISION:
+        rules = FLAT_ROUGH, FLAT_ACCURATE
+    else:
+        high = np.minimum(high, np.maximum(_bound(p, precision, mean, s), x))
+        rules = ROUGH, (ACCURATE if p <= LOW_LEVEL else NEAR_HALF)
+    for rule, share in zip(rules, ENOUGH, strict=True):
+        x = find_root(partial(_evaluate, p, precision, mean, s, rule), x, low, high, share * scale)
     return x
 
 
@@ -68,8 +76,23 @@ def _start(p: float, precision: float, mean: np.ndarray, s: np.ndarray) -> tuple
     with np.errstate(divide="ignore"):
         x = logit(betaincinv(phi * first, phi * (1 - first), p))
     normal = mean + ndtri(p) * spread
-    x = np.where(np.isfinite(x) & (np.abs(mean) < 20), x, normal)
-    return np.clip(x, LOWEST + 1, HIGHEST - 1), spread
+    return np.where(np.isfinite(x) & (np.abs(mean) < 20), x, normal), spread
+
+
+def _bound(p: float, precision: float, mean: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """A logit above the p-quantile and below the larger tail, of which only rough values are known.
+
+    Y grows with f. So with q = (1 + p) / 2, the q-quantile of Y at the q-quantile of f has a probability of at least
+    q^2 >= p below it.
+    """
+    from scipy.special import betaincinv, expit, logit, ndtri
+
+    q = 0.5 * (1 + p)
+    f = mean + float(ndtri(q)) * s
+    a, b = (np.maximum(precision * expit(side), SMALLEST) for side in (f, -f))
+    with np.errstate(divide="ignore"):
+        bound = np.clip(logit(betaincinv(a, b, q)), LOWEST, -LOWEST)
+    return bound + 1e-6 * (1 + np.abs(bound))
 
 
 def _evaluate(
@@ -81,54 +104,6 @@ def _evaluate(
     x: np.ndarray,
     rows: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The normal score of P(logit Y <= x) and its derivatives in x, of some rows.
-
-    As a function of f, P(Y <= y | f) is 1 below its step and 0 above it; only the step is integrated.
-    """
-    from scipy.special import betainc, expit, gammaln, log_expit, ndtr
-
-    mean, s = mean[rows], np.maximum(s[rows], SMALLEST)
-    step = _step(precision, x, rule.negligible)
-    left, centre, right = (np.clip((f - mean) / s, -rule.reach, rule.reach) for f in step)
-    centre = np.clip(centre, left + 0.12 * (right - left), right - 0.12 * (right - left))
-    half = 0.5 * np.stack([centre - left, right - centre])
-    nodes, weights = rule.nodes_and_weights
-    t = (np.stack([left, centre]) + half)[:, None] + half[:, None] * nodes[:, None]  # [2, nodes, n]
-    normal = half[:, None] * weights[:, None] * np.exp(-0.5 * t**2) / SQRT_2PI
-    mu = expit(mean + s * t)
-    a, b = np.maximum(precision * mu, SMALLEST), np.maximum(precision * (1 - mu), SMALLEST)
-    # a share near 1 has lost its digits, its distance from 1 has not
-    y, low = expit(x), x < 0
-    below = betainc(np.where(low, a, b), np.where(low, b, a), expit(-np.abs(x)))
-    below = np.where(low, below, 1 - below)
-    P = ndtr(left) * below[0, 0] + (normal * below).sum((0, 1)) + ndtr(-right) * below[-1, -1]
-    log_density = a * log_expit(x) + b * log_expit(-x) + gammaln(precision) - gammaln(a) - gammaln(b)
-    density = normal * np.exp(log_density)
-    bend = (density * (a - precision * y)).sum((0, 1))
-    return normal_score(P, density.sum((0, 1)), bend, p)
-
-
-def _step(precision: float, x: np.ndarray, negligible: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where P(Y <= y | f) is 1, about 1/2, and 0, as values of f for y = 1 / (1 + e^-x).
-
-    Where the precision is large it falls as e^(-precision KL), with the divergence of two shares; else, and far out, by
-    a factor e or more per unit of f. A small shape a has its median at 2^(-1/a), far below its mean.
-    """
-    from scipy.special import expit, log_expit, logit
-
-    log_y, log_z = log_expit(x), log_expit(-x)
-    small = 0.7 / (0.7 + precision * np.maximum(-log_y, -log_z))
-    centre = np.where(x < 0, np.maximum(x, logit(small)), np.minimum(x, -logit(small)))
-    ends = []
-    for sign in (-1.0, 1.0):
-        shorter, longer = np.full(len(x), -17.0), np.zeros(len(x))  # as powers of two of the longest
-        for _ in range(9):
-            power = 0.5 * (shorter + longer)
-            f = x + sign * negligible * np.exp2(power)
-            mu = expit(f)
-            divergence = mu * (log_expit(f) - log_y) + (1 - mu) * (log_expit(-f) - log_z)
-            enough = precision * divergence >= negligible
-            shorter, longer = np.where(enough, shorter, power), np.where(enough, power, longer)
-        far = x + sign * negligible * np.exp2(longer)
-        ends.append(np.where(longer < 0, far, centre + sign * negligible))
-    return np.minimum(ends[0], centre), centre, np.maximum(ends[1], centre)
+    """The normal score of P(logit Y <= x) and its derivatives in x, of some rows."""
+    tail = lower_tail(p, precision, mean[rows], s[rows], rule, x)
+    return normal_score(tail.value, tail.slope, tail.bend, p)

@@ -17,6 +17,8 @@ from knotwise.numerics.weighted import weighted_quantile
 
 __all__ = ["StudentT"]
 
+ROUGH_NODES, NODES = 8, 20  # for each panel of the logarithm of a gamma variable
+
 
 class StudentT(Likelihood):
     r"""Noise with outliers: y = f + scale times a Student t variable.
@@ -112,23 +114,17 @@ class StudentT(Likelihood):
         """The p-quantile of a t error plus a normal one of this variance, [n].
 
         A t variable is a normal one over the root of a gamma variable e^U, so the sum has the distribution function
-        E Phi(x / (variance + scale^2 e^-U)^(1/2)), in which nothing is narrow.
+        E Phi(x / (variance + scale^2 e^-U)^(1/2)), in which nothing is narrow. A rough rule leads near the root.
         """
-        from scipy.special import ndtr, ndtri, stdtrit
+        from scipy.special import ndtri, stdtrit
 
-        s, nu = self.value("scale"), self.value("df")
-        U, weights = log_gamma_rule(nu / 2)
-        precision = 1 / np.sqrt(variance + s**2 * np.exp(-U)[:, None])  # [nodes, n]
-
-        def evaluate(x, rows):
-            z = x * precision[:, rows]
-            slopes = weights[:, None] * precision[:, rows] * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-            return normal_score(weights @ ndtr(z), slopes.sum(0), -(slopes * z * precision[:, rows]).sum(0), p)
-
-        sd = np.sqrt(variance)
+        s, nu, sd = self.value("scale"), self.value("df"), np.sqrt(variance)
         low, high = (ndtri(q) * sd + stdtrit(nu, q) * s for q in (p / 2, (1 + p) / 2))  # one or both are beyond
-        start = np.sign(p - 0.5) * np.hypot(ndtri(p) * sd, stdtrit(nu, p) * s)
-        return find_root(evaluate, start, low, high, 0.1 * (high - low))
+        x = np.sign(p - 0.5) * np.hypot(ndtri(p) * sd, stdtrit(nu, p) * s)
+        for n_nodes, share in ((ROUGH_NODES, 10.0), (NODES, 1.0)):
+            evaluate = partial(_error_score, p, *log_gamma_rule(nu / 2, n_nodes), s, variance)
+            x = find_root(evaluate, x, low, high, share * (high - low))
+        return x
 
     def sample(self, f, rng, size=1.0):
         return f + self.value("scale") * rng.standard_t(self.value("df"), np.shape(f))
@@ -145,3 +141,15 @@ class StudentT(Likelihood):
 
     def scaled(self, factor):
         return type(self)(None if self.scale is None else self.scale * factor**0.5, self.df)
+
+
+def _error_score(p, U, weights, scale, variance, x, rows):
+    """The normal score of the distribution function of an error at x, given by nodes of U, and its derivatives."""
+    from scipy.special import ndtr
+
+    precision = 1 / np.sqrt(variance[rows] + scale**2 * np.exp(-U)[:, None])  # [nodes, n]
+    z = x * precision
+    slopes = np.exp(-0.5 * z**2)
+    slopes *= weights[:, None] / np.sqrt(2 * np.pi) * precision
+    bend = -np.einsum("jn,jn,jn->n", slopes, z, precision)
+    return normal_score(weights @ ndtr(z), slopes.sum(0), bend, p)

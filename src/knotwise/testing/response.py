@@ -33,12 +33,13 @@ def slow_predictive_cdf(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         centre = np.clip(np.nan_to_num(likelihood.latent_of_mean(y, size)), low, high)
         width = np.nan_to_num(1 / np.sqrt(np.maximum(likelihood.fisher(y, centre, size), 1 / variance)))
-    cuts = np.vstack([mean + sd * WIDE[:, None], np.clip(centre + width * NARROW[:, None], low, high)])
-    cuts = np.sort(cuts, axis=0)  # [cuts, n]
+    # in standard deviations from the mean: differences of f have lost digits where it is far from 0 and nearly known
+    narrow = np.clip((centre - mean) / sd + width / sd * NARROW[:, None], -REACH, REACH)
+    cuts = np.sort(np.vstack([np.broadcast_to(WIDE[:, None], (len(WIDE), len(mean))), narrow]), axis=0)  # [cuts, n]
     half = 0.5 * np.diff(cuts, axis=0)
-    f = (cuts[:-1] + half)[:, None] + half[:, None] * NODES[:, None]  # [panels, nodes, n]
-    f, weights = f.reshape(-1, len(mean)), (half[:, None] * WEIGHTS[:, None]).reshape(-1, len(mean))
-    density = np.exp(-0.5 * ((f - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
+    t = ((cuts[:-1] + half)[:, None] + half[:, None] * NODES[:, None]).reshape(-1, len(mean))  # [panels * nodes, n]
+    f, weights = mean + sd * t, (half[:, None] * WEIGHTS[:, None]).reshape(-1, len(mean))
+    density = np.exp(-0.5 * t**2) / np.sqrt(2 * np.pi)
     values = likelihood.cdf(np.broadcast_to(y, f.shape), f, np.broadcast_to(size, f.shape))
     return np.clip((weights * density * values).sum(0), 0.0, 1.0)
 
