@@ -18,8 +18,9 @@ import numpy as np
 
 FOLDER = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(FOLDER), str(FOLDER / "bars")]
-from memory import peak_during, resident  # noqa: E402
 from storing import append_row  # noqa: E402
+
+from memory import peak_during, resident  # noqa: E402
 
 SEED = 0
 LEVEL = 0.95
