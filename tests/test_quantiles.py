@@ -292,7 +292,8 @@ def fitted(likelihood, n_jobs=1):
 
 
 @pytest.mark.parametrize("ask", ["predict", "predict_interval"])
-def test_a_likelihood_of_ones_own_is_asked_for_blocks_of_rows(ask, rng):
+def test_a_likelihood_of_ones_own_is_asked_for_blocks_of_rows(ask, rng, monkeypatch):
+    monkeypatch.setattr(response, "BLOCK_ROWS", 200)
     gp = fitted(Recorded(2.0))
     most = 0
     for n_rows in (response.BLOCK_ROWS, 2 * response.BLOCK_ROWS + 5):
