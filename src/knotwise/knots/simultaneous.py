@@ -41,7 +41,8 @@ class Simultaneous:
         how = "held where they were placed" if move is None else "optimised together with the parameters"
         notes = [f"{len(Z)} knots {how}; {stage.result.reason}"]
         if named and len(Z) < self.n_knots:
-            notes.append(f"{self.n_knots} knots were asked for, and cut to {len(Z)}")
+            cut = "and cut to {}" if n_knots < self.n_knots else "{} could be placed"  # on a grid
+            notes.append(f"{self.n_knots} knots were asked for, {cut.format(len(Z))}")
         drop = problem.redundant(stage.theta, stage.Z)
         if drop.any() and not drop.all():
             kept = stage.Z[~drop]
