@@ -220,9 +220,8 @@ class ParameterTable:
         if shared:
             both = " and ".join(dict.fromkeys(n.split("[")[0] for n in shared))
             raise InvalidInputError(f"{what} is {name!r}, which two parts of the model have: write {both}.")
-        raise unknown_option(
-            what, name, {n.split("[")[0] for n in (self.names if "__" not in name else [*self.names, *in_full])}
-        )
+        known = [*self.names, *in_full] if "__" in str(name) else self.names
+        raise unknown_option(what, name, {n.split("[")[0] for n in known})
 
     def of_part(self, part: str) -> np.ndarray:
         """Mask of the entries that belong to a part."""
