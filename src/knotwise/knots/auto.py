@@ -100,7 +100,7 @@ class Auto:
         theta = settled.theta
         # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
         few, all_rows = (replace(p, model=p.model.with_power(0.0), n_restarts=0, memory={}) for p in (small, problem))
-        moved = self._move(few, theta, self._first_knots(few, settled, trace), trace)
+        moved = self._place(few, settled, trace)
         if len(small.rows) < len(problem.rows):
             moved = self._move(all_rows, theta, moved.Z, trace, iterations=8)
         kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace), moved.share
@@ -124,13 +124,16 @@ class Auto:
 
     # -- knots: few, and moved --------------------------------------------------------------------
 
-    def _first_knots(self, problem: Problem, settled: Settled, trace: KnotTrace) -> np.ndarray:
-        """Few knots on rows; or the many, where few contradict the data so much that nothing can be computed."""
+    def _place(self, problem: Problem, settled: Settled, trace: KnotTrace) -> Moved:
+        """Few knots, moved; or the many, where few contradict the data so much that nothing can be computed."""
         theta = settled.theta
         try:
-            Z, scores, _ = grow(problem, theta, first_precisions(problem, theta), FIRST_SHARE, self._cap(problem))
+            return self._move(problem, theta, self._first_knots(problem, theta, trace), trace)
         except KnotwiseError:
-            return settled.Z
+            return self._move(replace(problem, memory={}), theta, settled.Z, trace)
+
+    def _first_knots(self, problem: Problem, theta: np.ndarray, trace: KnotTrace) -> np.ndarray:
+        Z, scores, _ = grow(problem, theta, first_precisions(problem, theta), FIRST_SHARE, self._cap(problem))
         trace.add(
             "start", len(Z), scores.value, n_rows=problem.rows.count, share=scores.share, note="knots on rows, few"
         )
