@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from knotwise import GPRegressor
 from knotwise.errors import FitWarning, KnotwiseError
 from knotwise.kernels import SquaredExponential
-from knotwise.knots import Auto, auto, settle
+from knotwise.knots import Auto
+from knotwise.knots.automatic import auto, settle
 from knotwise.likelihoods import Gaussian
 from knotwise.optimize import LBFGS, Adadelta
 

@@ -17,15 +17,15 @@ import pytest
 from sklearn.base import clone
 
 from knotwise import GPClassifier, GPRegressor
+from knotwise.checkpoint import journal as journal_module
+from knotwise.checkpoint.digest import digest
+from knotwise.checkpoint.journal import MAGIC, SEAL, Journal
+from knotwise.checkpoint.records import decode, encode
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.files import write_atomically
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, OneAtATime
-from knotwise.knots import journal as journal_module
-from knotwise.knots.digest import digest
-from knotwise.knots.journal import MAGIC, SEAL, Journal
 from knotwise.knots.problem import Problem
-from knotwise.knots.records import decode, encode
 from knotwise.optimize.lbfgs import LBFGS
 
 ROOT = Path(__file__).parents[1]

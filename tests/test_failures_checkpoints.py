@@ -15,10 +15,10 @@ import pytest
 from sklearn.base import clone
 
 from knotwise import GPClassifier, GPRegressor
+from knotwise.checkpoint.journal import MAGIC, SEAL, Journal, _seal
+from knotwise.checkpoint.records import encode
 from knotwise.errors import FitWarning
 from knotwise.knots import OneAtATime, RandomSubset
-from knotwise.knots.journal import MAGIC, SEAL, Journal, _seal
-from knotwise.knots.records import encode
 from knotwise.optimize.lbfgs import LBFGS
 from test_checkpoint import Counter, bits, states
 
@@ -306,7 +306,7 @@ def test_a_fit_goes_on_while_others_begin_and_finish_in_its_folder(tmp_path):
 
 def test_a_step_survives_a_folder_that_disappears_at_any_moment(tmp_path, monkeypatch):
     """Other processes remove the folder between its making and the writing, as often as they like."""
-    from knotwise.knots import journal as module
+    from knotwise.checkpoint import journal as module
 
     write, removed = module.write_atomically, []
 

@@ -25,8 +25,8 @@ from knotwise.likelihoods import (
     Weibull,
     likelihood_named,
 )
-from knotwise.likelihoods.check import check_likelihood
 from knotwise.likelihoods.response import log_predictive_density, response_moments
+from knotwise.testing.likelihood import check_likelihood
 
 NAMES = ["gaussian", "bernoulli", "binomial", "poisson", "negative_binomial", "gamma", "exponential", "weibull"]
 NAMES += ["lognormal", "beta", "student_t"]

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import knotwise
 from knotwise import GPRegressor
+from knotwise.diagnosis import neighbours
+from knotwise.diagnosis.neighbours import Neighbours, neighbour_test
 from knotwise.errors import FitWarning
-from knotwise.estimators import neighbours
-from knotwise.estimators.neighbours import Neighbours, neighbour_test
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.likelihoods import Gaussian
 

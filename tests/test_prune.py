@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from knotwise import GPRegressor
-from knotwise.knots import Auto, auto
+from knotwise.knots import Auto
+from knotwise.knots.automatic import auto
+from knotwise.knots.automatic.prune import prune
 from knotwise.knots.problem import Problem
-from knotwise.knots.prune import prune
 from knotwise.knots.trace import KnotTrace
 
 TOLERANCE = 0.01

@@ -28,7 +28,7 @@ from knotwise.optimize.base import advice_for_early_stop
 from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:
-    from knotwise.estimators.diagnose import Diagnosis
+    from knotwise.diagnosis.diagnose import Diagnosis
 
 __all__ = ["LatentGP", "changed_only_by_success"]
 
@@ -180,7 +180,7 @@ class LatentGP(BaseEstimator):
         from the residuals of neighbouring rows a test of what knots or kernel miss. A model from a file tells what it
         can.
         """
-        from knotwise.estimators.diagnose import diagnose
+        from knotwise.diagnosis.diagnose import diagnose
 
         check_is_fitted(self)
         return diagnose(self)

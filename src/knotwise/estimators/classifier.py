@@ -29,7 +29,7 @@ from knotwise.posterior import Latent
 from knotwise.progress import FitEvent
 
 if TYPE_CHECKING:
-    from knotwise.estimators.diagnose import Diagnosis
+    from knotwise.diagnosis.diagnose import Diagnosis
 
 __all__ = ["GPClassifier"]
 

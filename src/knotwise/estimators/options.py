@@ -15,7 +15,7 @@ from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
-from knotwise.knots.auto import Auto
+from knotwise.knots.automatic.auto import Auto
 from knotwise.knots.fixed import Fixed
 from knotwise.knots.initial import checked_knots
 from knotwise.knots.problem import Selector

@@ -11,9 +11,9 @@ import numpy as np
 import scipy
 
 from knotwise import __version__
+from knotwise.checkpoint.digest import digest
+from knotwise.checkpoint.journal import Journal
 from knotwise.errors import InvalidInputError
-from knotwise.knots.digest import digest
-from knotwise.knots.journal import Journal
 from knotwise.knots.problem import Problem
 from knotwise.progress import Progress, Watcher
 

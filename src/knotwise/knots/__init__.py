@@ -1,6 +1,6 @@
 """Knot selection: how many knots, and where."""
 
-from knotwise.knots.auto import Auto
+from knotwise.knots.automatic.auto import Auto
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.fixed import Fixed
 from knotwise.knots.greedy import GreedyVariance, KMeans

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.checkpoint.journal import are_alike
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Jitter
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.initial import Initial
-from knotwise.knots.journal import are_alike
 from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.proposals import (
     GrowthState,

@@ -9,12 +9,12 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from knotwise.checkpoint.journal import Journal, are_alike
 from knotwise.errors import KnotwiseError, warn
 from knotwise.evidence import Evidence, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.scores import RowScores, knot_sums, rank_one_gains, row_scores
 from knotwise.evidence.subsets import KnotSums
 from knotwise.knots.initial import Initial, checked_knots, count_distinct, initial_knots
-from knotwise.knots.journal import Journal, are_alike
 from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order

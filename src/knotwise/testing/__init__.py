@@ -1,6 +1,5 @@
 """Slow twins and conformance checks: the oracles of our tests, and one-line tests for a user's own parts."""
 
-from knotwise.likelihoods.check import check_likelihood
 from knotwise.testing.adjoint import assert_adjoint
 from knotwise.testing.dense import (
     dense_full_evidence,
@@ -9,6 +8,7 @@ from knotwise.testing.dense import (
     dense_sparse_posterior,
 )
 from knotwise.testing.kernel import check_kernel
+from knotwise.testing.likelihood import check_likelihood
 from knotwise.testing.response import slow_predictive_cdf, slow_predictive_quantile
 from knotwise.testing.selector import check_selector
 

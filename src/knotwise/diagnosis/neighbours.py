@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.estimators.residuals import Residuals, exact_residuals, residuals_through_knots
+from knotwise.diagnosis.residuals import Residuals, exact_residuals, residuals_through_knots
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
 from knotwise.posterior import FullPosterior, SparsePosterior

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from knotwise.checkpoint.digest import digest
+from knotwise.checkpoint.records import decode, encode
 from knotwise.errors import InvalidInputError, warn
 from knotwise.files import write_atomically
-from knotwise.knots.digest import digest
-from knotwise.knots.records import decode, encode
 
 __all__ = ["Journal", "are_alike"]
 

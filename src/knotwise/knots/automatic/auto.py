@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.knots.automatic.prune import prune
+from knotwise.knots.automatic.settle import FIRST_SHARE, Settled, first_precisions, grow, refine, settle
+from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
 from knotwise.knots.copies import said_of_copies
 from knotwise.knots.initial import count_distinct, kmeans
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection, Stage
 from knotwise.knots.proposals import check_at_least
-from knotwise.knots.prune import prune
-from knotwise.knots.settle import FIRST_SHARE, Settled, first_precisions, grow, refine, settle
-from knotwise.knots.signal import WEAK_KNOTS, find_signal, without_inputs
 from knotwise.knots.start import starting_theta
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import projected_norm

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.estimators.neighbours import NeighbourTest
+from knotwise.diagnosis.neighbours import NeighbourTest
 from knotwise.evidence.scores import RowScores, largest_widening
-from knotwise.knots.auto import Auto
+from knotwise.knots.automatic.auto import Auto
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult, advice_for_early_stop

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.estimators import findings
-from knotwise.estimators.findings import Finding, Place
-from knotwise.estimators.neighbours import NeighbourTest, neighbour_test
+from knotwise.diagnosis import findings
+from knotwise.diagnosis.findings import Finding, Place
+from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test
 from knotwise.evidence.scores import RowScores
 from knotwise.numerics.blocks import single_threaded_blas
 from knotwise.numerics.weighted import counted

@@ -1,0 +1,1 @@
+"""Finished steps of a fit on disk, from which an interrupted fit goes on to the bit."""

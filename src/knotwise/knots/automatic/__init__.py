@@ -1,0 +1,1 @@
+"""Knots that choose themselves: how many, where, and the parameters with them."""
