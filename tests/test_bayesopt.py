@@ -45,13 +45,15 @@ def state_with(rng, approximation="vfe", *, n=60, n_knots=4, kernel=None, likeli
         standardize=False,
     ).fit(X, y)
     problem, selection = gp._fit.problem, gp._fit.selection
-    value = problem.evaluate(selection.theta, selection.Z, selection.jitter, gradient=False).value
-    rows = np.array([i for i in distinct_row_numbers(X, rng) if i >= n_knots])
-    return GrowthState(problem, selection.theta, selection.Z, selection.jitter, value, rows)
+    value = problem.evaluate(selection.point, gradient=False).value
+    numbers = distinct_row_numbers(problem, rng)
+    is_knot = (problem.take(numbers).X[:, None] == selection.Z).all(2).any(1)
+    rows = numbers[~is_knot]
+    return GrowthState(problem, selection.point, value, rows)
 
 
 def dense_value(state, z):
-    model = state.problem.model.with_theta(state.theta)
+    model = state.problem.model.with_theta(state.point.theta)
     return dense_sparse_evidence(model, state.problem.rows, np.vstack([state.Z, z]), state.jitter)
 
 
@@ -71,10 +73,11 @@ def test_an_evaluation_that_fails_is_nan(rng):
 
 
 def test_candidates_are_distinct_rows_and_a_kept_random_subset_of_many(rng):
+    problem = state_with(rng, n=300).problem
     X = rng.integers(0, 4, size=(300, 2)).astype(float)
-    numbers = distinct_row_numbers(X, rng)
-    assert_array_equal(X[numbers], np.unique(X, axis=0))
-    few = distinct_row_numbers(rng.normal(size=(300, 2)), rng, at_most=50)
+    grid = problem.on_rows(replace(problem.rows, X=X))
+    assert_array_equal(X[distinct_row_numbers(grid, rng)], np.unique(X, axis=0))
+    few = distinct_row_numbers(problem, rng, at_most=50)
     assert len(few) == 50 and len(set(few)) == 50 and few.max() > 50
 
 
@@ -191,7 +194,7 @@ def test_failed_evaluations_count_as_the_lowest_value_and_are_not_proposed(rng, 
             return np.nan if z[0] < 0.5 else super().evaluate(z)
 
     sound = state_with(rng)
-    state = Faulty(sound.problem, sound.theta, sound.Z, sound.jitter, sound.value, sound.rows)
+    state = Faulty(sound.problem, sound.point, sound.value, sound.rows)
     proposed, steps = watched(monkeypatch, BayesOpt(8, 16), state)
     failed = proposed.tried[:, 0] < 0.5
     assert 0 < failed.sum() < 16
@@ -210,7 +213,7 @@ def test_a_proposal_says_so_where_no_evaluation_succeeds(proposal, rng):
             return np.nan
 
     sound = state_with(rng)
-    state = Broken(sound.problem, sound.theta, sound.Z, sound.jitter, sound.value, sound.rows)
+    state = Broken(sound.problem, sound.point, sound.value, sound.rows)
     proposed = proposal.propose(state, rng)
     assert proposed.value == -np.inf and np.isnan(proposed.values).all()
 
@@ -288,7 +291,7 @@ def test_random_subset_proposes_the_best_of_its_rows(rng):
 
 
 def predicted_gains(state):
-    return state.problem.gains(state.theta, state.Z, state.candidates, state.jitter)
+    return state.problem.gains(state.point, state.candidates)
 
 
 def test_predicted_gains_are_exact_for_gaussian_data_under_vfe(rng):
@@ -321,9 +324,9 @@ def test_residual_variance_proposes_the_row_that_the_knots_explain_least(weighte
     state = state_with(
         rng, likelihood="poisson", y=lambda X: rng.poisson(np.exp(3 * X[:, 0])), kernel=SquaredExponential(1.0, 0.2)
     )
-    X, kernel = state.problem.rows.X, state.problem.model.with_theta(state.theta).kernel
+    X, kernel = state.problem.rows.X, state.problem.model.with_theta(state.point.theta).kernel
     c = 1.0 - np.einsum("nk,kn->n", kernel(X, state.Z), np.linalg.solve(kernel(state.Z, state.Z), kernel(state.Z, X)))
-    W = state.problem.scores(state.theta, state.Z, state.jitter).W
+    W = state.problem.row_scores(state.point).W
     left = (W * c if weighted else c)[state.rows]
     proposed = ResidualVariance(weighted).propose(state, rng)
     assert_array_equal(proposed.z, state.candidates[np.argmax(left)])

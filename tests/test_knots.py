@@ -331,7 +331,7 @@ def test_a_selector_that_repeats_a_knot_is_found_out():
     class Doubled(Fixed):
         def select(self, problem, rng):
             chosen = super().select(problem, rng)
-            return replace(chosen, Z=np.vstack([chosen.Z, chosen.Z[:1]]))
+            return replace(chosen, point=replace(chosen.point, Z=np.vstack([chosen.Z, chosen.Z[:1]])))
 
     with pytest.raises(AssertionError, match="two knots are equal"):
         check_selector(Doubled("kmeans", n_knots=5))

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from knotwise import GPClassifier, GPRegressor
 from knotwise.errors import InvalidInputError, UnknownOptionError
+from knotwise.evidence import Point
 from knotwise.kernels import Linear, Matern32, SquaredExponential
 from knotwise.knots import Fixed
 from knotwise.knots.bayesopt import BayesOpt
@@ -268,7 +269,7 @@ def test_jitter_grows_only_where_nothing_can_be_evaluated_and_the_gain_is_at_one
     assert_allclose(gp.jitter_, 1e-8)
     first, last = kept(gp)
     problem, selection = gp._fit.problem, gp._fit.selection
-    before = problem.evaluate(first.theta, selection.Z[:5], selection.jitter, gradient=False).value
+    before = problem.evaluate(Point(first.theta, selection.Z[:5], selection.jitter), gradient=False).value
     assert_allclose(last.evidence - before, last.gain, rtol=1e-9)
     # a jitter that the user gave is used as it is
     gp = GPRegressor(knots=chooser, random_state=0, jitter=1e-9).fit(X, y)
@@ -285,7 +286,7 @@ def test_the_trace_records_what_was_tried_chosen_and_left(waves):
         assert step.n_tried == 8 and step.tried.shape == (8, 2)
         assert "3 random rows and 5 by Bayesian optimisation" in step.note
     last = kept(gp)[-1]
-    scores = problem.scores(last.theta, gp._fit.selection.Z, gp._fit.selection.jitter)
+    scores = problem.scores(Point(last.theta, gp._fit.selection.Z, gp._fit.selection.jitter))
     assert_allclose([last.share, last.residual_information], [scores.share, scores.residual_information], rtol=1e-9)
     assert_array_equal(last.theta, gp._fit.selection.theta)
     assert "reached max_knots=7" in str(trace_of(gp))

@@ -26,11 +26,11 @@ def crowded(likelihood, n_knots, rng):
     gp = GPRegressor(likelihood=likelihood, knots=8, random_state=0, n_jobs=1).fit(X, y)
     problem, theta = gp._fit.problem, gp._fit.selection.theta
     rows = problem.rows.X[rng.choice(400, n_knots, replace=False)]
-    return replace(problem, model=problem.model.with_power(0.0), memory={}), theta, rows
+    return replace(problem.anew(), model=problem.model.with_power(0.0)), theta, rows
 
 
 def value(problem, theta, Z):
-    return problem.evaluate(theta, Z, problem.choose_jitter(theta, Z), gradient=False).value
+    return problem.evaluate(problem.point(theta, Z), gradient=False).value
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
@@ -71,7 +71,9 @@ def test_of_two_knots_that_stand_for_each_other_one_is_kept(rng):
 def test_knots_are_judged_on_all_rows_and_not_on_the_subset_that_found_them(rng, monkeypatch):
     monkeypatch.setattr(auto, "SELECTION_ROWS", 150)
     seen = []
-    monkeypatch.setattr(auto, "prune", lambda problem, *args: seen.append(problem.rows.count) or prune(problem, *args))
+    monkeypatch.setattr(
+        auto, "prune", lambda problem, *args: seen.append(problem.summary.count) or prune(problem, *args)
+    )
     X = rng.uniform(size=(900, 1))
     GPRegressor(random_state=0).fit(X, np.sin(9 * X[:, 0]) + 0.1 * rng.normal(size=900))
     assert seen == [900]

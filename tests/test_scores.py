@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from knotwise import GPRegressor, metrics
-from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
-from knotwise.evidence.scores import knot_sums, largest_widening, rank_one_gains, row_scores
+from knotwise.evidence import InMemory, Jitter, Model, Rows, sparse_evidence
+from knotwise.evidence.scores import WIDE, knot_scores, knot_sums, largest_widening, rank_one_gains, row_scores
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots.pivots import Pivots
 from knotwise.likelihoods import Gaussian, Poisson
@@ -140,10 +140,16 @@ def test_scores_do_not_depend_on_blocks_or_threads(rng, toy):
         candidates = toy.X_new
 
         def every(**options):
-            scores = row_scores(model, rows, Z, jitter=jitter, **options)  # noqa: B023
-            gains = rank_one_gains(model, rows, Z, candidates, jitter=jitter, **options)  # noqa: B023
-            losses = knot_sums(model, rows, Z, jitter=jitter, **options).losses  # noqa: B023
-            return np.concatenate([scores.c, scores.v, scores.W, gains, losses, [scores.value, scores.share]])
+            blocks = InMemory(rows, **options)  # noqa: B023
+            scores = row_scores(model, blocks, Z, jitter=jitter)  # noqa: B023
+            sums = knot_scores(model, blocks.anew(), Z, jitter=jitter)  # noqa: B023
+            gains = rank_one_gains(model, blocks.anew(), Z, candidates, jitter=jitter)  # noqa: B023
+            losses = knot_sums(model, blocks.anew(), Z, jitter=jitter).losses  # noqa: B023
+            assert_allclose(sums.share, scores.share, rtol=1e-10)
+            assert_allclose(sums.residual_information, scores.residual_information, rtol=1e-10)
+            assert_allclose(sums.wide_rows, np.mean(scores.shares > WIDE), rtol=1e-12)
+            rows_scored = [scores.c, scores.v, scores.W, scores.a]
+            return np.concatenate([*rows_scored, gains, losses, [scores.value, sums.share, sums.signal]])
 
         whole, blocks = every(), every(block_size=7)
         assert_allclose(blocks, whole, rtol=1e-9, atol=1e-9)
@@ -213,14 +219,14 @@ def test_the_divergence_is_about_0_58_times_the_square_of_the_share(likelihood):
     full = GPRegressor(likelihood=likelihood, approximation="full", random_state=0).fit(X, y)
     problem, theta = full._fit.problem, full._fit.selection.theta
     table = replace(problem.table.with_theta(theta), fixed=np.ones(len(theta), bool))
-    sparse = replace(problem, full=False, model=problem.model.with_power(0.0), table=table, memory={})
+    sparse = replace(problem.anew(), full=False, model=problem.model.with_power(0.0), table=table)
     exact = full._fit.posterior.latent(problem.rows.X)
 
     def divergence_and_square(Z):
-        jitter = sparse.choose_jitter(theta, Z)
-        latent = SparsePosterior(sparse.evaluate(theta, Z, jitter, gradient=False).state).latent(problem.rows.X)
+        point = sparse.point(theta, Z)
+        latent = SparsePosterior(sparse.evaluate(point, gradient=False).state).latent(problem.rows.X)
         aukl = metrics.aukl_latent(exact.mean, exact.variance, latent.mean, latent.variance)
-        return aukl, 0.58 * sparse.scores(theta, Z, jitter).share ** 2
+        return aukl, 0.58 * sparse.scores(point).share ** 2
 
     pivots, seen = Pivots(problem.model.with_theta(theta).kernel, problem.rows.X), 0
     for n_knots in (25, 28, 32, 36, 40, 45, 50):

@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from knotwise import likelihoods as lik
 from knotwise import means
 from knotwise.errors import InvalidInputError
-from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.laplace import SparseSearch
-from knotwise.evidence.projection import Projector
+from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, sparse_evidence
+from knotwise.evidence.inference.laplace import SparseSearch, _gamma_of_last
+from knotwise.evidence.projection import Evaluation
 from knotwise.evidence.scores import knot_sums, rank_one_gains, row_scores
 from knotwise.kernels import Matern32
 from knotwise.nugget import NoNugget, Nugget
-from knotwise.numerics.blocks import Serial, Threads
+from knotwise.numerics.blocks import Threads
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 from knotwise.posterior import FullPosterior, SparsePosterior
 from knotwise.testing import assert_adjoint
@@ -249,9 +249,9 @@ def test_blocks_and_threads_do_not_change_a_weighted_evidence(likelihood, nugget
     assert problem.sparse(block_size=7, keep_bytes=0, executor=Threads(2)).value == blocks.value
 
 
-def search(problem, start=None):
-    blocks = {"executor": Serial(), "block_size": 7, "keep_bytes": 0}
-    return SparseSearch(Projector(problem.model, problem.rows, problem.Z, jitter=problem.jitter, **blocks), start)
+def search(problem):
+    blocks = InMemory(problem.rows, block_size=7, keep_bytes=0)
+    return SparseSearch(Evaluation.of(problem.model, blocks, problem.Z, problem.jitter), np.zeros(len(problem.Z)))
 
 
 def test_a_newton_step_with_whole_weights_is_that_of_repeated_rows(whole):
@@ -267,11 +267,13 @@ def test_a_newton_step_with_whole_weights_is_that_of_repeated_rows(whole):
 
 def test_a_weighted_mode_is_a_start_for_its_neighbours(fractions):
     problem = case("poisson", 0.15, 0.5).weighted(fractions)
-    cold = problem.sparse()
-    assert_allclose(search(problem, cold.start).gamma, cold.state.gamma, rtol=1e-6)
-    for evidence in (Case.sparse, Case.full):
-        cold = evidence(problem)
-        assert_allclose(evidence(problem, start=cold.start).value, cold.value, rtol=1e-12)
+    blocks = InMemory(problem.rows, block_size=7)
+    cold = replace(problem, rows=blocks).sparse()
+    at = Evaluation.of(problem.model, blocks, problem.Z, problem.jitter)
+    assert_allclose(_gamma_of_last(at), cold.state.gamma, rtol=1e-6)
+    assert_allclose(problem.sparse(start=cold.state.gamma).value, cold.value, rtol=1e-12)
+    cold = problem.full()
+    assert_allclose(problem.full(start=cold.state.a).value, cold.value, rtol=1e-12)
 
 
 def test_dense_twins_refuse_weights():

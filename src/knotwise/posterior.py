@@ -79,6 +79,11 @@ class SparsePosterior(RowwisePosterior):
         self.state = state
         self.width = len(state.gamma)
 
+    @property
+    def start(self) -> np.ndarray:
+        """Where another inference through the same knots may begin."""
+        return self.state.gamma
+
     def _features(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """v = L^-1 k(Z, x) for each row [n, K], and with the rows of the mean's basis [n, K + p]."""
         state = self.state
@@ -107,6 +112,11 @@ class FullPosterior(RowwisePosterior):
     def __init__(self, state: FullState) -> None:
         self.state = state
         self.width = len(state.a)
+
+    @property
+    def start(self) -> np.ndarray:
+        """Where another inference for the same rows may begin."""
+        return self.state.a
 
     def _cross(self, X: np.ndarray) -> np.ndarray:
         rows, model = self.state.rows, self.state.model

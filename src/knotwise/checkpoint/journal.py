@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,14 @@ STEP = re.compile(r"(start|[0-9a-f]{64})\.step|\.(start|[0-9a-f]{64})\.step\.[0-
 PART = re.compile(r"model\d+")
 
 Result = TypeVar("Result")
+
+
+class Resumable(Protocol):
+    """What a step leaves for the next one beside its result."""
+
+    def last(self) -> np.ndarray | None: ...
+
+    def restore(self, a: np.ndarray | None) -> None: ...
 
 
 class Journal:
@@ -87,37 +95,36 @@ class Journal:
         compute: Callable[[], Result],
         *,
         types: tuple[type, ...],
-        memory: dict[str, np.ndarray],
+        beside: Resumable,
         rng: np.random.Generator | None = None,
-        fits: Callable[[Result, dict[str, np.ndarray]], bool] = lambda result, memory: True,
+        fits: Callable[[Result, np.ndarray | None], bool] = lambda result, last: True,
     ) -> Result:
-        """The result of a step, computed or as kept; `memory` and `rng` end as the computation leaves them.
+        """The result of a step, computed or as kept; `beside` and `rng` end as the computation leaves them.
 
-        The result is of the first of the `types`. A kept result and memory that do not have the form of this step,
-        which `fits` tells, are damage.
+        The result is of the first of the `types`. A kept result and what lay beside the rows that do not have the form
+        of this step, which `fits` tells, are damage.
         """
 
         def take(kept: Any) -> dict[str, Any]:
-            if not isinstance(kept, dict) or set(kept) != {"result", "memory", "rng"}:
+            if not isinstance(kept, dict) or set(kept) != {"result", "last", "rng"}:
                 raise ValueError("it is not a step of a fit")
             if types and not isinstance(kept["result"], types[0]):
                 raise ValueError("it is the result of another kind of step")
-            if not isinstance(kept["memory"], dict) or not fits(kept["result"], kept["memory"]):
+            if not fits(kept["result"], kept["last"]):
                 raise ValueError("its arrays do not fit the data")
             if rng is not None:
                 _set_state(rng, kept["rng"])
             return kept
 
         before = None if rng is None else rng.bit_generator.state
-        key = digest(inputs, memory, before)
+        key = digest(inputs, beside.last(), before)
         kept = self._read(key, types, take)
         if kept is None:
             result = compute()
             after = None if rng is None else rng.bit_generator.state
-            self._write(key, {"result": result, "memory": memory, "rng": after})
+            self._write(key, {"result": result, "last": beside.last(), "rng": after})
             return result
-        memory.clear()
-        memory.update(kept["memory"])
+        beside.restore(kept["last"])
         return kept["result"]
 
     def remove(self) -> None:

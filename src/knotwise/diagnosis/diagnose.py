@@ -10,7 +10,7 @@ import numpy as np
 from knotwise.diagnosis import findings
 from knotwise.diagnosis.findings import Finding, Place
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test
-from knotwise.evidence.scores import RowScores
+from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.numerics.blocks import single_threaded_blas
 from knotwise.numerics.weighted import counted
 from knotwise.posterior import SparsePosterior
@@ -98,13 +98,13 @@ def diagnose(estimator: Any) -> Diagnosis:
         else:
             condition = _condition(fit.posterior)
             if fit.training is not None:
-                scores = fit.training.scores(fit.selection.theta, fit.selection.Z, fit.selection.jitter)
+                scores = fit.training.anew().row_scores(fit.selection.point)
                 neighbours = neighbour_test(fit.posterior, fit.training.rows, scores)
                 n_inflated, places = _inflated(estimator, scores)
     result = estimator.optimize_result_
     at_bound = tuple(estimator.parameters_.at_bound())
     said = (
-        findings.convergence(estimator, result, fit.final.converged),
+        findings.convergence(estimator, result, fit.final),
         findings.bounds(estimator.parameters_, at_bound),
         findings.numerics(estimator.jitter_, condition),
         findings.knots(estimator, scores),
@@ -139,9 +139,9 @@ def _condition(posterior: SparsePosterior) -> float:
 
 def _inflated(estimator: Any, scores: RowScores) -> tuple[int | float, tuple[Place, ...]]:
     """How many rows have inflated uncertainty, and the worst of them that are not neighbours."""
-    share = scores.c / np.maximum(scores.v, np.finfo(float).tiny)
+    share = scores.shares
     relevant = scores.W / (1.0 + scores.W * scores.nugget) * scores.c > RELEVANT
-    inflated = (share > findings.INFLATED) & relevant
+    inflated = (share > WIDE) & relevant
     X, kernel, scaling = estimator._fit.training.rows.X, estimator._fit.model.kernel, estimator._fit.scaling
     names = getattr(estimator, "feature_names_in_", [f"column {i}" for i in range(X.shape[1])])
     numbers = estimator._fit.row_numbers

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from knotwise.diagnosis.neighbours import NeighbourTest
-from knotwise.evidence.scores import RowScores, largest_widening
+from knotwise.evidence import Evidence
+from knotwise.evidence.scores import WIDE, RowScores, largest_widening
 from knotwise.knots.automatic.auto import Auto
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
@@ -17,7 +18,6 @@ from knotwise.optimize.base import OptimizeResult, advice_for_early_stop
 from knotwise.posterior import SparsePosterior
 
 __all__ = [
-    "INFLATED",
     "Finding",
     "Place",
     "bounds",
@@ -29,7 +29,6 @@ __all__ = [
     "without_data",
 ]
 
-INFLATED = 0.45  # unexplained share of a row: its latent sd is then up to 35 % too wide
 LARGE_SHARE, LARGE_RESIDUAL = 0.25, 0.005  # of all rows: unexplained share, and nats per row
 LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
 FEW_COLUMNS = 4  # whose values are shown with a row
@@ -55,19 +54,19 @@ class Place:
     share: float
 
 
-def convergence(estimator: Any, result: OptimizeResult, mode_found: bool) -> Finding:
-    """Whether the optimiser, and Newton's method for the mode, arrived."""
+def convergence(estimator: Any, result: OptimizeResult, final: Evidence) -> Finding:
+    """Whether the optimiser and the inference at its end arrived."""
     norm = "" if np.isnan(result.gradient_norm) else f"; gradient norm {result.gradient_norm:.1e}"
     if (
         norm and estimator.n_knots_ and _is_auto(estimator)
     ):  # parameters of the few knots would be worse than those of the many
         norm += " with the knots kept (the parameters were settled with more knots)"
     skipped = f"; {estimator.n_failed_restarts_} restarts failed" if estimator.n_failed_restarts_ else ""
-    if not mode_found:
+    if not final.converged:
         return Finding(
             "convergence",
             "problem",
-            "Newton's method did not reach the mode of the latent function",
+            final.why or "inference did not arrive at the posterior",
             "Start from other parameters, or from `mean='constant'`; do not trust the predictions.",
         )
     if not estimator.converged_:
@@ -153,8 +152,8 @@ def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place
     return Finding(
         "places",
         "problem" if n_inflated > 0.1 * n_rows else "note",
-        f"at {round(n_inflated, 2)} of {round(n_rows, 2)} rows more than {INFLATED:.0%} of the latent variance is "
-        f"there only for want of knots, so that standard deviations may be over {largest_widening(INFLATED):.0%} too "
+        f"at {round(n_inflated, 2)} of {round(n_rows, 2)} rows more than {WIDE:.0%} of the latent variance is "
+        f"there only for want of knots, so that standard deviations may be over {largest_widening(WIDE):.0%} too "
         f"wide, around {where}",
         f"Knots are missing there. {_more_knots(estimator)}",
     )

@@ -10,8 +10,8 @@ import numpy as np
 
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.model import Rows
+from knotwise.evidence.residual.independent import damping
 from knotwise.evidence.scores import RowScores
-from knotwise.evidence.sites import damping
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.posterior import SparsePosterior
 
@@ -86,13 +86,9 @@ def residuals_through_knots(
     """Residuals of the chosen rows under a model with knots. Costs O(n K^2)."""
     state, some = posterior.state, rows[chosen]
     _, V = posterior._features(some.X)
-    w = scores.W[chosen] * damping(state.model, scores.W[chosen], scores.c[chosen])
-    if scores.start is None:
-        a = w * (some.y - state.model.mean.offset - V @ state.gamma)
-    else:  # at the mode of non-Gaussian data
-        a = scores.start[chosen]
-    w = some.weigh(w)
-    return LowRankResiduals(some.weigh(a), w, w[:, None] * times_lower_transposed(V, state.T))
+    lam = state.model.power * scores.c[chosen] + state.model.nugget.variance
+    w = some.weigh(scores.W[chosen] * damping(scores.W[chosen], lam))
+    return LowRankResiduals(some.weigh(scores.a[chosen]), w, w[:, None] * times_lower_transposed(V, state.T))
 
 
 def exact_residuals(state: FullState, chosen: np.ndarray) -> DenseResiduals:

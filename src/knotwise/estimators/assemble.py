@@ -14,13 +14,13 @@ from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import kernel_from, likelihood_from, nugget_from, parameter_table, power_from
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
-from knotwise.evidence import Model, Rows
+from knotwise.evidence import InMemory, Model, Rows
 from knotwise.evidence.full import check_full_size
 from knotwise.kernels.base import DataScale
-from knotwise.knots.problem import Problem
+from knotwise.knots.problem import Problem, Run
 from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
-from knotwise.numerics.blocks import Serial
+from knotwise.numerics.blocks import Executor
 from knotwise.numerics.parameters import Part
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 from knotwise.optimize.base import optimizer_from
@@ -31,7 +31,7 @@ FEW_EVENTS = 3
 
 
 def assemble(
-    options: Any, data: Observations, feature_names: list[str] | None
+    options: Any, data: Observations, feature_names: list[str] | None, executor: Executor
 ) -> tuple[Problem, Scaling, np.ndarray | None]:
     """Make the problem of a fit, in the engine's units, the scaling that leads back, and the numbers of its rows.
 
@@ -64,12 +64,12 @@ def assemble(
     noise = known_noise(data, scaling.y_scale, variance, full=full)
     level = _constant_start(asked.likelihood, y, 1.0 if size is None else size, weights)
     typical_noise = None if noise is None else float(np.average(noise, weights=weights))
-    model = Model(
-        asked.kernel.start(scale),
-        asked.likelihood.start(variance) if typical_noise is None else Gaussian(typical_noise),
-        asked.mean.bind(X, second_moment if likelihood.scales_targets else 1.0, level, weights),
-        power,
-        asked.nugget.start(latent_variance),
+    model = replace(
+        asked,
+        kernel=asked.kernel.start(scale),
+        likelihood=asked.likelihood.start(variance) if typical_noise is None else Gaussian(typical_noise),
+        mean=asked.mean.bind(X, second_moment if likelihood.scales_targets else 1.0, level, weights),
+        nugget=asked.nugget.start(latent_variance),
     )
 
     held = ["likelihood"] if noise is not None else []  # which has no other parameter than the noise
@@ -88,15 +88,15 @@ def assemble(
     table = parameter_table(
         model, bounds, scaling, fixed=options.fixed, bounds=options.bounds, held=held, keep=options.optimizer is None
     )
+    block_size = None if options.block_size is None else check_count(options.block_size, "block_size", least=1)
+    rows = Rows(X, y, noise, model.mean.basis(X), size, weights)
     problem = Problem(
         model,
-        Rows(X, y, noise, model.mean.basis(X), size, weights),
         table,
+        Run(InMemory(rows, executor, block_size)),
         optimizer_from(options.optimizer),
-        Serial(),
         given=np.concatenate([_given(part) for part in asked.parts]),
         jitter=_checked_jitter(options.jitter),
-        block_size=None if options.block_size is None else check_count(options.block_size, "block_size", least=1),
         n_restarts=check_count(options.n_restarts, "n_restarts", least=0),
         full=full,
         scale_inputs=scaling.inputs,

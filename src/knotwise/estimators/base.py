@@ -54,23 +54,19 @@ class LatentGP(BaseEstimator):
         selector = selector_from(self.knots, data.X.shape[1])
         names = getattr(self, "feature_names_in_", None)
         with self._oversight or Oversight.of(self) as oversight, executor_for(check_jobs(self.n_jobs)) as executor:
-            problem, scaling, numbers = assemble(self, data, None if names is None else list(names))
+            problem, scaling, numbers = assemble(self, data, None if names is None else list(names), executor)
             oversight.open_journal(self, problem.rows, scaling, names)
             problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
-            problem = replace(problem, executor=executor)
             selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
-            final = selection.evidence or problem.evaluate(
-                selection.theta, selection.Z, selection.jitter, gradient=False
-            )
             selection.trace.listener = None
+        final = selection.evidence
         self._fit = Fit(
-            replace(selection, evidence=None),
+            replace(selection, evidence=Evidence(final.value, None, None, None, final.converged, final.why)),
             scaling,
             FullPosterior(final.state) if problem.full else SparsePosterior(final.state),
             problem.table,
-            problem.rows.count,
-            Evidence(final.value, None, None, None, converged=final.converged),
-            replace(problem, executor=Serial(), journal=None, watch=None),
+            problem.summary.count,
+            problem.computed_by(Serial()),
             numbers,
             data.size is not None,
         )
@@ -104,8 +100,8 @@ class LatentGP(BaseEstimator):
         result = self._fit.selection.result
         if not self._fit.final.converged:
             warn(
-                "Newton's method did not reach the mode of the latent function, so predictions are not to be trusted. "
-                "Start from other parameters, or from `mean='constant'`.",
+                f"Predictions are not to be trusted: {self._fit.final.why}. Start from other parameters, or from "
+                "`mean='constant'`.",
             )
         elif not self.converged_:
             bound = self.parameters_.at_bound()
@@ -155,8 +151,8 @@ class LatentGP(BaseEstimator):
                 )
             engine_theta = scaling.theta_to_engine(problem.table, problem.model, theta)
         with executor_for(check_jobs(self.n_jobs)) as executor:
-            engine = replace(problem, executor=executor).evaluate(
-                engine_theta, selection.Z, selection.jitter, gradient=gradient
+            engine = problem.computed_by(executor).evaluate(
+                replace(selection.point, theta=engine_theta), gradient=gradient, start=self._fit.posterior.start
             )
         knot_gradient = engine.knot_gradient
         return Evidence(
@@ -164,7 +160,8 @@ class LatentGP(BaseEstimator):
             None if engine.gradient is None else scaling.gradient_to_user(problem.model, engine.gradient),
             None if knot_gradient is None else knot_gradient / scaling.x_scale,
             None,
-            converged=engine.converged,
+            engine.converged,
+            engine.why,
         )
 
     def summary(self) -> Summary:

@@ -20,7 +20,7 @@ from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import Summary
 from knotwise.estimators.validation import check_inputs, check_weights, generator_from
 from knotwise.kernels.base import Kernel
-from knotwise.knots.problem import Selector
+from knotwise.knots.selection import Selector
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Bernoulli
 from knotwise.means import Mean

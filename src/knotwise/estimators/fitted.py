@@ -9,7 +9,8 @@ import numpy as np
 from knotwise.errors import NoTrainingDataError
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence import Evidence, Model
-from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Selection
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.posterior import FullPosterior, SparsePosterior
 
@@ -20,10 +21,10 @@ __all__ = ["Fit"]
 class Fit:
     """The solution in the engine's units, and the way back to the user's.
 
-    `table` has the parameters with which the fit began, and their bounds; `final` the evidence at the end, without
-    gradients; `n_rows` the number of rows, each as often as it counts. `training` is the problem with the data, which a
-    model from a file does not have, and `row_numbers` the rows of the user's data that its rows are, None for all.
-    `size_given` says whether the data came with an exposure or trials; None where a file of version 1 does not tell.
+    `table` has the parameters with which the fit began, and their bounds; `n_rows` the number of rows, each as often as
+    it counts. `training` is the problem with the data, which a model from a file does not have, and `row_numbers` the
+    rows of the user's data that its rows are, None for all. `size_given` says whether the data came with an exposure or
+    trials; None where a file of version 1 does not tell.
     """
 
     selection: Selection
@@ -31,10 +32,14 @@ class Fit:
     posterior: SparsePosterior | FullPosterior
     table: ParameterTable
     n_rows: int | float
-    final: Evidence
     training: Problem | None = None
     row_numbers: np.ndarray | None = None
     size_given: bool | None = None
+
+    @property
+    def final(self) -> Evidence:
+        """The evidence at the end, without gradients."""
+        return self.selection.evidence
 
     @property
     def model(self) -> Model:

@@ -18,7 +18,7 @@ from knotwise.kernels.stationary import SquaredExponential
 from knotwise.knots.automatic.auto import Auto
 from knotwise.knots.fixed import Fixed
 from knotwise.knots.initial import checked_knots
-from knotwise.knots.problem import Selector
+from knotwise.knots.selection import Selector
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Likelihood, likelihood_named
 from knotwise.nugget import NoNugget, Nugget

@@ -69,10 +69,11 @@ class Oversight:
 
     def attach(self, problem: Problem, shift: float, rng: np.random.Generator) -> tuple[Problem, Watcher]:
         """Let the problem report and keep its steps; a fit that goes on takes the random numbers that it began with."""
-        watcher = Watcher(self.progress, problem.rows.count, shift, self.label)
+        watcher = Watcher(self.progress, problem.summary.count, shift, self.label)
         if self.journal is not None:
             self.journal.begin(rng, seeded=self.seeded)
-        return replace(problem, journal=self.journal, watch=watcher), watcher
+        run = replace(problem.run, journal=self.journal, watch=watcher)
+        return replace(problem, run=run), watcher
 
     def finish(self) -> None:
         """The fit is complete: its state is not needed any more."""

@@ -19,7 +19,7 @@ from knotwise.estimators.options import likelihood_from, lowest_target
 from knotwise.estimators.sizes import refuse_rates_for_targets, require_size
 from knotwise.estimators.validation import check_data, check_jobs, check_noise_variance, check_size, check_weights
 from knotwise.kernels.base import Kernel
-from knotwise.knots.problem import Selector
+from knotwise.knots.selection import Selector
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.likelihoods.response import by_blocks

@@ -12,9 +12,9 @@ import knotwise
 from knotwise.errors import InvalidInputError, ModelFileError
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.scaling import Scaling
-from knotwise.evidence import Evidence
+from knotwise.evidence import Evidence, Point
 from knotwise.evidence.full_sites import FullState
-from knotwise.knots.problem import Selection
+from knotwise.knots.selection import Selection
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, read_archive, write_archive
 from knotwise.persistence.labels import Labels
 from knotwise.persistence.parts import read_arguments, write_arguments
@@ -196,13 +196,14 @@ def _read_fit(data: Any, at: str, given: Reading) -> Fit:
     table = check_model(state.model, table, selection["theta"], given.sizes, f"{at}.state")
     full = isinstance(state, FullState)
     Z = np.empty((0, given.sizes["D"])) if full else state.Z
+    point = Point(selection.pop("theta"), Z, None if full else state.jitter)
+    final = Evidence(fit["final"]["value"], None, None, None, fit["final"]["converged"])
     return Fit(
-        Selection(Z=Z, jitter=None if full else state.jitter, **selection),
+        Selection(point, final, **selection),
         fit["scaling"],
         FullPosterior(state) if full else SparsePosterior(state),
         table,
         fit["n_rows"],
-        Evidence(fit["final"]["value"], None, None, None, converged=fit["final"]["converged"]),
         size_given=_size_given(fit, at),
     )
 

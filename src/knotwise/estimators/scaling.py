@@ -86,12 +86,12 @@ class Scaling:
         mean = model.mean
         if isinstance(mean, Constant) and mean.mean is not None:
             mean = Constant(move(mean.mean))
-        return Model(
-            model.kernel.scaled(factor),
-            model.likelihood.scaled(factor),
-            mean,
-            model.power,
-            model.nugget.scaled(factor),
+        return replace(
+            model,
+            kernel=model.kernel.scaled(factor),
+            likelihood=model.likelihood.scaled(factor),
+            mean=mean,
+            nugget=model.nugget.scaled(factor),
         )
 
     def table_to_user(self, table: ParameterTable, model: Model) -> ParameterTable:

@@ -1,7 +1,19 @@
-"""Evidence: (model, data) -> Evidence(value, gradient, knot_gradient, state)."""
+"""Evidence: (model, rows) -> Evidence(value, gradient, knot_gradient, state)."""
 
+from knotwise.evidence.blocks import Blocks, InMemory
 from knotwise.evidence.full import MAX_FULL_ROWS, full_evidence
-from knotwise.evidence.model import Evidence, Jitter, Model, Rows
+from knotwise.evidence.model import Evidence, Jitter, Model, Point, Rows
 from knotwise.evidence.sparse import sparse_evidence
 
-__all__ = ["MAX_FULL_ROWS", "Evidence", "Jitter", "Model", "Rows", "full_evidence", "sparse_evidence"]
+__all__ = [
+    "MAX_FULL_ROWS",
+    "Blocks",
+    "Evidence",
+    "InMemory",
+    "Jitter",
+    "Model",
+    "Point",
+    "Rows",
+    "full_evidence",
+    "sparse_evidence",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,11 @@ from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.linalg import smallest_jitter
 from knotwise.numerics.parameters import unique_names
 
-__all__ = ["Evidence", "Jitter", "Model", "Rows"]
+if TYPE_CHECKING:
+    from knotwise.evidence.inference.base import Inference
+    from knotwise.evidence.residual.base import Residual
+
+__all__ = ["Evidence", "Jitter", "Model", "Point", "Rows"]
 
 #: what the parts of a model are called, in the order of theta
 PARTS = ("kernel", "likelihood", "nugget", "mean")
@@ -83,9 +87,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class Model:
-    """Kernel, likelihood, mean and nugget with values for their parameters, and the power of the approximation.
+    """Kernel, likelihood, mean and nugget with values for their parameters, and how the posterior is approximated.
 
-    theta is the kernel's, the likelihood's, the nugget's and the mean's, in this order.
+    theta is the kernel's, the likelihood's, the nugget's and the mean's, in this order. `power` is that of the
+    approximation through knots; `inference` says how the sites of the observations are found (None: the one that the
+    likelihood asks for), and `residual` what is done with what the knots leave (None: rows are independent).
     """
 
     kernel: Kernel
@@ -93,6 +99,8 @@ class Model:
     mean: Mean
     power: float = 1.0
     nugget: Nugget = field(default_factory=NoNugget)
+    inference: Inference | None = None
+    residual: Residual | None = None
 
     @property
     def parts(self) -> tuple[Kernel, Likelihood, Nugget, Mean]:
@@ -128,12 +136,12 @@ class Model:
     def with_theta(self, theta: np.ndarray) -> Model:
         """The same model at other parameters."""
         p, q, r = self.sizes
-        new = Model(
-            self.kernel.with_theta(theta[:p]),
-            self.likelihood.with_theta(theta[p : p + q]),
-            self.mean.with_theta(theta[p + q + r :]),
-            self.power,
-            self.nugget.with_theta(theta[p + q : p + q + r]) if r else self.nugget,
+        new = replace(
+            self,
+            kernel=self.kernel.with_theta(theta[:p]),
+            likelihood=self.likelihood.with_theta(theta[p : p + q]),
+            mean=self.mean.with_theta(theta[p + q + r :]),
+            nugget=self.nugget.with_theta(theta[p + q : p + q + r]) if r else self.nugget,
         )
         new.__dict__["sizes"] = self.sizes  # structure does not change with the values
         return new
@@ -170,16 +178,24 @@ class Jitter:
 
 
 @dataclass(frozen=True)
+class Point:
+    """Where a model is evaluated: parameters theta [P], knots Z [K, D] and jitter; the exact GP has no jitter."""
+
+    theta: np.ndarray
+    Z: np.ndarray
+    jitter: Jitter | None
+
+
+@dataclass(frozen=True)
 class Evidence:
     """Log evidence, its gradient in theta [P] and in the knots [K, D] (None if not asked for), and the state.
 
-    `start` is where the search for the mode may begin at a neighbouring evaluation (None for Gaussian data), and
-    `converged` says whether that search ended at a mode.
+    `converged` says whether the inference reached its end, and if not, `why` says it in words.
     """
 
     value: float
     gradient: np.ndarray | None
     knot_gradient: np.ndarray | None
     state: Any
-    start: np.ndarray | None = None
     converged: bool = True
+    why: str = ""

@@ -1,24 +1,26 @@
-"""Data seen through knots: V and c of each block of rows, kept in memory or computed again."""
+"""Data seen through knots: V and c of each block of rows, kept beside the block or computed again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import count
 
 import numpy as np
 
-from knotwise.evidence.model import Jitter, Model, Rows
+from knotwise.evidence.blocks import Beside, Block, Blocks
+from knotwise.evidence.model import Jitter, Model
+from knotwise.evidence.residual import residual_of
 from knotwise.kernels.base import Pullback
-from knotwise.numerics.blocks import Executor, block_slices, rows_per_block, sum_in_order
 from knotwise.numerics.linalg import cholesky, invert_lower, times_lower_transposed
 
-__all__ = ["KEEP_BYTES", "Projection", "Projector"]
+__all__ = ["Evaluation", "Projection", "Projector", "next_serial"]
 
-#: V and what its pullback needs are kept in memory up to this size, and recomputed block by block above it
-KEEP_BYTES = 256 * 2**20
+_serials = count()
 
-Sums = TypeVar("Sums")
+
+def next_serial() -> int:
+    """A number that no other object of this process has: what lies beside a block is known by it."""
+    return next(_serials)
 
 
 @dataclass(frozen=True)
@@ -30,56 +32,92 @@ class Projection:
     pullback: Pullback
 
 
+@dataclass(frozen=True)
 class Projector:
-    """Maps functions over the blocks of the data, each with its projection, and adds their results in order.
+    """Sees blocks of rows through the knots Z; L_inverse inverts the factor of Kuu with its jitter.
 
-    While V and the kernel's arrays fit in `keep_bytes` they are computed once and kept for later passes;
-    otherwise every pass computes them again. Nothing else differs.
+    With `keep` a projection lies beside its block for later passes; otherwise each pass computes it again.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        rows: Rows,
-        Z: np.ndarray,
-        *,
-        jitter: Jitter,
-        executor: Executor,
-        block_size: int | None,
-        keep_bytes: int,
-    ) -> None:
-        K, p = len(Z), rows.basis.shape[1]
-        self.model, self.rows, self.Z, self.executor = model, rows, Z, executor
-        self.slices = block_slices(len(rows), block_size or rows_per_block(K + p, len(rows)))
-        self.blocks = [rows] if len(self.slices) == 1 else [rows[s] for s in self.slices]
-        arrays = 1 + 2 * model.kernel.n_leaves
-        self.keep = 8 * len(rows) * (K + p) * arrays <= keep_bytes
-        self.kept: dict[int, Projection] = {}
-        value, self.pull_uu = model.kernel.value_and_pullback(Z, Z)
-        Kuu = value.copy()
-        Kuu.flat[:: K + 1] += jitter.relative * jitter.scale(model.kernel)
-        self.L_inverse = invert_lower(cholesky(Kuu))  # (S1)
+    model: Model
+    Z: np.ndarray
+    L_inverse: np.ndarray
+    n_basis: int
+    keep: bool
+    serial: int
 
-    def sum(self, function: Callable[[int, Rows, Projection], Sums]) -> Sums:
-        """Add function(i, block, projection) over the blocks i, in block order."""
-        return sum_in_order(
-            self.executor.map(lambda i: function(i, self.blocks[i], self._project(i)), range(len(self.blocks)))
-        )
+    @property
+    def width(self) -> int:
+        return len(self.Z) + self.n_basis
 
-    def _project(self, i: int) -> Projection:
-        """See one block of rows through the knots. Costs O(n K^2) when it is not kept."""
-        if i in self.kept:
-            return self.kept[i]
-        block, kernel = self.blocks[i], self.model.kernel
-        Kfu, pullback = kernel.value_and_pullback(block.X, self.Z)
-        K = len(self.Z)
-        V = np.empty((len(block), K + block.basis.shape[1]), order="F")
+    def project(self, block: Block, beside: Beside) -> Projection:
+        """See a block and its halo through the knots. Costs O(n K^2) when it is not kept."""
+        serial, done = beside.get("projection", (None, None))
+        if serial == self.serial:
+            return done
+        rows, kernel, K = block.rows, self.model.kernel, len(self.Z)
+        Kfu, pullback = kernel.value_and_pullback(rows.X, self.Z)
+        V = np.empty((len(rows), self.width), order="F")
         Vk = times_lower_transposed(Kfu, self.L_inverse, out=V[:, :K])  # [n, K]  (S2)
-        V[:, K:] = block.basis  # (S16): c stays the kernel's
-        c = kernel.diag(block.X)
+        V[:, K:] = rows.basis  # (S16): c stays the kernel's
+        c = kernel.diag(rows.X)
         c -= np.einsum("nk,nk->n", Vk, Vk)  # [n]  (S3)
         np.maximum(c, 0.0, out=c)  # rounding can push c below 0 when a knot sits on a datum
         done = Projection(V, c, pullback)
         if self.keep:
-            self.kept[i] = done
+            beside["projection"] = (self.serial, done)
         return done
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation at the driver: the rows, the knots through which they are seen, and the pullback of Kuu.
+
+    It is a context: when it is left, what the passes have kept for each other is dropped.
+    """
+
+    blocks: Blocks
+    projector: Projector
+    jitter: Jitter
+    pull_uu: Pullback
+
+    @property
+    def model(self) -> Model:
+        return self.projector.model
+
+    def __enter__(self) -> Evaluation:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.blocks.end_evaluation()
+
+    @staticmethod
+    def of(model: Model, blocks: Blocks, Z: np.ndarray, jitter: Jitter, *, keep: bool = True) -> Evaluation:
+        """Factorise Kuu; raises `NotPositiveDefiniteError` where Kuu + jitter has no Cholesky factor.
+
+        Projections are kept if the caller wants it, and while V and the kernel's arrays fit in `keep_bytes`.
+        """
+        value, pull_uu = model.kernel.value_and_pullback(Z, Z)
+        Kuu = value.copy()
+        Kuu.flat[:: len(Z) + 1] += jitter.relative * jitter.scale(model.kernel)
+        L_inverse = invert_lower(cholesky(Kuu))  # (S1)
+        n_basis = model.mean.basis(Z[:1]).shape[1]
+        arrays = 1 + 2 * model.kernel.n_leaves
+        fits = 8 * blocks.summary.n_rows * (len(Z) + n_basis) * arrays <= blocks.keep_bytes
+        projector = Projector(model, Z, L_inverse, n_basis, keep and fits, next_serial())
+        return Evaluation(blocks, projector, jitter, pull_uu)
+
+
+@dataclass(frozen=True)
+class ProjectedPass:
+    """A pass that sees each block through the knots; subclasses say what they sum."""
+
+    projector: Projector
+
+    @property
+    def width(self) -> int:
+        return self.projector.width
+
+    @property
+    def halo(self):  # type: ignore[no-untyped-def]
+        return residual_of(self.projector.model).halo

@@ -2,64 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.evidence.adjoint import Mode
-from knotwise.evidence.gaussian import GaussianMode, gaussian_mode, is_conjugate
-from knotwise.evidence.laplace import LaplaceMode, laplace_mode
+from knotwise.evidence.blocks import Beside, Block, Blocks, Sums, as_blocks
+from knotwise.evidence.inference import SiteFit, inference_of
 from knotwise.evidence.model import Jitter, Model, Rows
-from knotwise.evidence.projection import KEEP_BYTES, Projection, Projector
-from knotwise.evidence.sites import unpaid
+from knotwise.evidence.projection import Evaluation, ProjectedPass
+from knotwise.evidence.residual import residual_of
 from knotwise.evidence.subsets import KnotSums
-from knotwise.numerics.blocks import Executor, Serial
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.weighted import weighted_quantile
 
-__all__ = ["RowScores", "knot_sums", "largest_widening", "rank_one_gains", "row_scores"]
+__all__ = [
+    "WIDE",
+    "KnotScores",
+    "RowScores",
+    "knot_scores",
+    "knot_sums",
+    "largest_widening",
+    "rank_one_gains",
+    "row_scores",
+    "widest_rows",
+]
 
 CANDIDATES_AT_ONCE = 512
+WIDE = 0.45  # unexplained share of a row at which its latent sd is up to 35 % too wide
+
+
+@dataclass(frozen=True)
+class KnotScores:
+    """What the knots leave unexplained, over all rows, and the log evidence through them.
+
+    `share` is the mean of c / v, residual prior variance over latent posterior variance: at the right parameters the
+    latent AUKL is about 0.58 share^2 for knots on rows, and less for moved ones. `residual_information` is in nats per
+    row, what the data could still say about what the knots leave open. `wide_rows` is the share of rows with c / v
+    above `WIDE`, `signal` the mean of W times the prior variance.
+    """
+
+    value: float
+    share: float
+    residual_information: float
+    wide_rows: float
+    signal: float
 
 
 @dataclass(frozen=True)
 class RowScores:
-    """Per row: residual prior variance c, latent posterior variance v, and site precision W; and the evidence.
-
-    `start` is the mode from which a neighbouring evaluation may start, `weights` how often each row counts.
+    """Per row: residual prior variance c, latent posterior variance v, site precision W, and the residual a (S6, L5)
+    counted once; the log evidence and the nugget. `weights` say how often each row counts.
     """
 
     c: np.ndarray
     v: np.ndarray
     W: np.ndarray
+    a: np.ndarray
     value: float
     nugget: float
-    start: np.ndarray | None
     weights: np.ndarray | None = None
 
     @property
-    def share(self) -> float:
-        """Unexplained share: mean of c / v.
+    def shares(self) -> np.ndarray:
+        """Unexplained share of each row, c / v."""
+        return self.c / np.maximum(self.v, np.finfo(float).tiny)
 
-        At the right parameters the latent AUKL is about 0.58 share^2 for knots on rows, and less for moved ones.
-        """
-        return float(np.average(self._shares, weights=self.weights))
+    @property
+    def share(self) -> float:
+        """Unexplained share: mean of c / v."""
+        return float(np.average(self.shares, weights=self.weights))
 
     @property
     def largest_share(self) -> float:
         """The unexplained share that one row in a hundred exceeds."""
-        return weighted_quantile(self._shares, 0.99, self.weights)
+        return weighted_quantile(self.shares, 0.99, self.weights)
 
     @property
     def residual_information(self) -> float:
         """Nats per row that the data could still say about what the knots leave open."""
         precision = np.maximum(self.W / (1.0 + self.W * self.nugget), 0.0)
         return float(0.5 * np.average(precision * self.c, weights=self.weights))
-
-    @property
-    def _shares(self) -> np.ndarray:
-        return self.c / np.maximum(self.v, np.finfo(float).tiny)
 
 
 def largest_widening(share: float) -> float:
@@ -71,155 +93,165 @@ def largest_widening(share: float) -> float:
     return float(1.0 / np.sqrt(1.0 - share) - 1.0)
 
 
-def row_scores(
-    model: Model,
-    rows: Rows,
-    Z: np.ndarray,
-    *,
-    jitter: Jitter,
-    executor: Executor | None = None,
-    block_size: int | None = None,
-    start: np.ndarray | None = None,
-) -> RowScores:
-    """Score every row at the posterior through the knots Z. Costs O(N K^2)."""
-    projector = _projector(model, rows, Z, jitter, executor, block_size)
-    mode = _mode(projector, start)
-    c, v, W = np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows))
+@dataclass(frozen=True)
+class RowScorePass(ProjectedPass):
+    """c, v, W and a of each row of a block, [n, 4]."""
 
-    def fill(i: int, block: Rows, seen: Projection) -> int:
-        at = projector.slices[i]
-        G = times_lower_transposed(seen.V, mode.T)
-        c[at], W[at] = seen.c, mode.sites(i, block, seen).W
-        v[at] = seen.c + np.einsum("nk,nk->n", G, G)
-        return 0
+    fit: SiteFit
 
-    projector.sum(fill)
-    return RowScores(c, v, W, mode.value, model.nugget.variance, mode.start, rows.weights)
+    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+        seen = self.projector.project(block, beside)
+        sites = self.fit.rule.sites(block, seen, beside)
+        G = times_lower_transposed(seen.V[: block.n], self.fit.T)
+        c = seen.c[: block.n]
+        out = np.empty((block.n, 4))
+        out[:, 0], out[:, 2], out[:, 3] = c, np.broadcast_to(sites.W, len(seen.c))[: block.n], sites.a
+        out[:, 1] = c + np.einsum("nk,nk->n", G, G)
+        return out
+
+
+class SharePass(RowScorePass):
+    """The unexplained share of each row, c / v, [n]."""
+
+    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+        c, v, _, _ = super().__call__(block, beside).T
+        return c / np.maximum(v, np.finfo(float).tiny)
 
 
 @dataclass
-class DirectionSums:
-    """Sums over rows for functions nu of the input, one per column: they add."""
+class ScoreSums(Sums):
+    share: float
+    information: float
+    wide: float
+    signal: float
+
+
+class KnotScorePass(RowScorePass):
+    """The same summed, each row as often as it counts."""
+
+    def __call__(self, block: Block, beside: Beside) -> ScoreSums:  # type: ignore[override]
+        model, own = self.projector.model, block.own
+        c, v, W, _ = super().__call__(block, beside).T
+        share = c / np.maximum(v, np.finfo(float).tiny)
+        precision = np.maximum(W / (1.0 + W * model.nugget.variance), 0.0)
+        return ScoreSums(
+            own.total(share),
+            0.5 * own.total(precision * c),
+            own.total((share > WIDE).astype(float)),
+            own.total(W * model.kernel.diag(own.X)),
+        )
+
+
+def knot_scores(model: Model, rows: Rows | Blocks, Z: np.ndarray, *, jitter: Jitter) -> KnotScores:
+    """Score the knots Z at the posterior through them. Costs O(N K^2)."""
+    with _evaluation(model, rows, Z, jitter) as at:
+        fit = inference_of(model).fit(at)
+        total, count = at.blocks.sum(KnotScorePass(at.projector, fit)), float(at.blocks.summary.count)
+    return KnotScores(
+        fit.value, total.share / count, total.information / count, total.wide / count, total.signal / count
+    )
+
+
+def row_scores(
+    model: Model, rows: Rows | Blocks, Z: np.ndarray, *, jitter: Jitter, at_rows: Rows | None = None
+) -> RowScores:
+    """Score rows at the posterior through the knots Z: some of them, `at_rows`, or all. Costs O(N K^2)."""
+    with _evaluation(model, rows, Z, jitter) as at:
+        fit, blocks = inference_of(model).fit(at), at.blocks
+        some = blocks.take(slice(None)) if at_rows is None else at_rows
+        where = blocks if at_rows is None else blocks.at_driver(at_rows)
+        c, v, W, a = np.ascontiguousarray(where.gather(RowScorePass(at.projector, fit)).T)
+    return RowScores(c, v, W, a, fit.value, model.nugget.variance, some.weights)
+
+
+def widest_rows(model: Model, rows: Rows | Blocks, Z: np.ndarray, n_rows: int, *, jitter: Jitter) -> np.ndarray:
+    """Numbers of the rows with the largest unexplained share through the knots Z, the largest first."""
+    with _evaluation(model, rows, Z, jitter) as at:
+        fit = inference_of(model).fit(at)
+        return at.blocks.top(SharePass(at.projector, fit), n_rows)
+
+
+# -- one more knot --------------------------------------------------------------------------------
+
+
+@dataclass
+class DirectionSums(Sums):
+    """Sums over rows for functions nu of the input, one per column."""
 
     projected: np.ndarray  # V' diag(w) nu, [K + p, M]
     weighted: np.ndarray  # sum w nu^2
     fit: np.ndarray  # sum a nu
     cost: np.ndarray  # sum c_bar nu^2
 
-    def __iadd__(self, other: DirectionSums) -> DirectionSums:
-        self.projected += other.projected
-        self.weighted += other.weighted
-        self.fit += other.fit
-        self.cost += other.cost
-        return self
-
 
 @dataclass(frozen=True)
-class Directions:
-    """For each nu: p = nu' R nu, e = nu' a, and the sum of c_bar nu^2. R is the precision of the data."""
+class DirectionPass(ProjectedPass):
+    """Look along the functions nu that candidates for a knot would add, [n, M]: what the knots leave of their kernel
+    function, scaled to unit variance. Costs O(n K M).
+    """
 
-    p: np.ndarray
-    e: np.ndarray
-    cost: np.ndarray
+    fit: SiteFit
+    candidates: np.ndarray
+    v_z: np.ndarray
+    scale: np.ndarray
 
-
-def _along(projector: Projector, mode: Mode, direction: Callable[[Rows, Projection], np.ndarray]) -> Directions:
-    """Look along the functions nu = direction(block, projection), [n, M]. Costs O(N K M)."""
-    model = projector.model
-
-    def sums(i: int, block: Rows, seen: Projection) -> DirectionSums:
-        sites = mode.sites(i, block, seen)
-        w, a = sites.w, sites.a
-        nu = direction(block, seen)
-        c_bar = unpaid(model, sites) - 0.5 * w
+    def __call__(self, block: Block, beside: Beside) -> DirectionSums:
+        projector, model = self.projector, self.projector.model
+        seen = projector.project(block, beside)
+        sites = self.fit.rule.sites(block, seen, beside)
+        V, w, a = sites.V, sites.w, sites.a
+        nu = model.kernel(block.own.X, self.candidates)
+        nu -= V[:, : len(projector.Z)] @ self.v_z.T
+        nu *= self.scale
+        quad: np.ndarray | float = 0.0
         if model.power > 0:
-            G = times_lower_transposed(seen.V, mode.T)
-            c_bar = c_bar + 0.5 * model.power * (a * a + w * w * np.einsum("nk,nk->n", G, G))
-        w_nu = block.weigh(w)[:, None] * nu
+            G = times_lower_transposed(V, self.fit.T)
+            quad = np.einsum("nk,nk->n", G, G)
+        D_bar = 0.5 * (a * a + w * w * quad - w)
+        c_bar = residual_of(model).c_bar(model, sites, D_bar)
+        w_nu = sites.weigh(w)[:, None] * nu
         return DirectionSums(
-            seen.V.T @ w_nu,
-            np.einsum("nm,nm->m", w_nu, nu),
-            block.weigh(a) @ nu,
-            block.weigh(c_bar) @ (nu * nu),
+            V.T @ w_nu, np.einsum("nm,nm->m", w_nu, nu), sites.weigh(a) @ nu, sites.weigh(c_bar) @ (nu * nu)
         )
-
-    total = projector.sum(sums)
-    G = mode.T @ total.projected
-    return Directions(np.maximum(total.weighted - np.einsum("km,km->m", G, G), 0.0), total.fit, total.cost)
 
 
 def rank_one_gains(
-    model: Model,
-    rows: Rows,
-    Z: np.ndarray,
-    candidates: np.ndarray,
-    *,
-    jitter: Jitter,
-    executor: Executor | None = None,
-    block_size: int | None = None,
-    start: np.ndarray | None = None,
+    model: Model, rows: Rows | Blocks, Z: np.ndarray, candidates: np.ndarray, *, jitter: Jitter
 ) -> np.ndarray:
     """Gain in log evidence of adding each candidate [M, D] as a knot, at fixed parameters, [M].
 
     Exact for Gaussian data at alpha = 0; elsewhere a screen that orders candidates well. O(N K M) for all of them,
     against O(N K^2 M) for M evaluations. A candidate that the knots determine already gains nothing.
     """
-    projector = _projector(model, rows, Z, jitter, executor, block_size)
-    mode = _mode(projector, start)
 
-    def gains(candidates: np.ndarray) -> np.ndarray:
+    def gains(candidates: np.ndarray, at: Evaluation, fit: SiteFit) -> np.ndarray:
         prior = model.kernel.diag(candidates) + jitter.relative * jitter.scale(model.kernel)
-        v_z = times_lower_transposed(model.kernel(candidates, Z), projector.L_inverse)  # [M, K]
+        v_z = times_lower_transposed(model.kernel(candidates, Z), at.projector.L_inverse)  # [M, K]
         left = prior - np.einsum("mk,mk->m", v_z, v_z)
         new = left > 1e-8 * prior
         scale = 1.0 / np.sqrt(np.where(new, left, np.inf))
-
-        def direction(block: Rows, seen: Projection) -> np.ndarray:
-            nu = model.kernel(block.X, candidates)
-            nu -= seen.V[:, : len(Z)] @ v_z.T
-            nu *= scale
-            return nu
-
-        along = _along(projector, mode, direction)
-        gain = 0.5 * along.e**2 / (1 + along.p) - 0.5 * np.log1p(along.p) - along.cost
+        total = at.blocks.sum(DirectionPass(at.projector, fit, candidates, v_z, scale))
+        G = fit.T @ total.projected
+        p = np.maximum(total.weighted - np.einsum("km,km->m", G, G), 0.0)  # nu' R nu
+        gain = 0.5 * total.fit**2 / (1 + p) - 0.5 * np.log1p(p) - total.cost
         return np.where(new, gain, 0.0)
 
     # some candidates at a time: a block's [n, M] arrays stay small
     parts = [candidates[i : i + CANDIDATES_AT_ONCE] for i in range(0, len(candidates), CANDIDATES_AT_ONCE)]
-    return np.concatenate([gains(part) for part in parts]) if parts else np.empty(0)
+    with _evaluation(model, rows, Z, jitter) as at:
+        fit = inference_of(model).fit(at)
+        return np.concatenate([gains(part, at, fit) for part in parts]) if parts else np.empty(0)
 
 
-def knot_sums(
-    model: Model,
-    rows: Rows,
-    Z: np.ndarray,
-    *,
-    jitter: Jitter,
-    executor: Executor | None = None,
-    block_size: int | None = None,
-    start: np.ndarray | None = None,
-) -> KnotSums:
+def knot_sums(model: Model, rows: Rows | Blocks, Z: np.ndarray, *, jitter: Jitter) -> KnotSums:
     """Sums over the rows from which VFE can be had through any subset of the knots Z. Costs O(N K^2)."""
-    projector = _projector(model.with_power(0.0), rows, Z, jitter, executor, block_size)
-    mode = _mode(projector, start)
+    vfe = model.with_power(0.0)
+    with _evaluation(vfe, rows, Z, jitter) as at:
+        fit = inference_of(vfe).fit(at)
     Kuu = model.kernel(Z, Z)
     Kuu.flat[:: len(Z) + 1] += jitter.relative * jitter.scale(model.kernel)
-    return KnotSums(Kuu, mode.gram, mode.gamma + mode.gram @ mode.gamma)
+    return KnotSums(Kuu, fit.gram, fit.gamma + fit.gram @ fit.gamma, fit.rule.moves)
 
 
-def _mode(projector: Projector, start: np.ndarray | None) -> GaussianMode | LaplaceMode:
-    return gaussian_mode(projector) if is_conjugate(projector.model) else laplace_mode(projector, start)
-
-
-def _projector(
-    model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter, executor: Executor | None, block_size: int | None
-) -> Projector:
-    return Projector(
-        model,
-        rows,
-        Z,
-        jitter=jitter,
-        executor=executor or Serial(),
-        block_size=block_size,
-        keep_bytes=KEEP_BYTES,
-    )
+def _evaluation(model: Model, rows: Rows | Blocks, Z: np.ndarray, jitter: Jitter) -> Evaluation:
+    return Evaluation.of(model, as_blocks(rows), Z, jitter)

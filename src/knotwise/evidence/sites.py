@@ -1,4 +1,4 @@
-"""Sites: the Gaussian precision that each observation gives its latent value, at the posterior mode."""
+"""Sites: the Gaussian factor that each observation gives its latent value."""
 
 from __future__ import annotations
 
@@ -8,54 +8,39 @@ import numpy as np
 
 from knotwise.evidence.model import Model, Rows
 
-__all__ = ["Sites", "damping", "latent_of_data", "paying", "trace_term", "unpaid"]
+__all__ = ["Sites", "latent_of_data"]
 
 
 @dataclass(frozen=True)
 class Sites:
-    """Per row of a block, counted once: W the precision of the site, h and w = W h damped by what the knots leave
-    open (S4), a = (prior precision) (f - m), f the mode, and the third derivative of log p there (None where it is 0).
+    """Per row of a block, counted once: its V~, the precision W of the site, w = W h damped by what the knots leave
+    open (S4), and a = (prior precision) (f - m).
+
+    Where the sites were found by looking at latent values: h, the variance lam of the row's own part of f, the value f
+    at which the site was taken, and the third derivative of log p there. `waived` is what sites that do not pay for
+    residual variance take out of the adjoint of c (L12).
     """
 
+    V: np.ndarray
     W: np.ndarray | float
-    h: np.ndarray
     w: np.ndarray
     a: np.ndarray
-    f: np.ndarray
-    third: np.ndarray | None
+    copies: np.ndarray | None
+    h: np.ndarray | float = 1.0
+    lam: np.ndarray | float = 0.0
+    f: np.ndarray | None = None
+    third: np.ndarray | None = None
+    waived: np.ndarray | float = 0.0
+
+    def weigh(self, terms: np.ndarray) -> np.ndarray:
+        """Terms of the rows, each as often as its row counts."""
+        return terms if self.copies is None else self.copies * terms
 
 
-def latent_of_data(model: Model, block: Rows) -> np.ndarray:
+def latent_of_data(model: Model, rows: Rows) -> np.ndarray:
     """The latent value at which each observation is its own mean, or the prior mean where that is infinite."""
     try:
-        f = np.asarray(model.likelihood.latent_of_mean(block.y, block.sizes), float)
+        f = np.asarray(model.likelihood.latent_of_mean(rows.y, rows.sizes), float)
     except NotImplementedError:  # one's own likelihood need not know it
         f = np.array(np.nan)
-    return np.where(np.isfinite(f), f, np.full(len(block), model.mean.offset))
-
-
-def damping(model: Model, W: np.ndarray | float, c: np.ndarray) -> np.ndarray:
-    """h = 1 / (1 + W lam), lam = alpha c + nugget."""
-    return 1.0 / (1.0 + W * (model.power * c + model.nugget.variance))
-
-
-def trace_term(model: Model, block: Rows, W: np.ndarray | float, c: np.ndarray) -> float:
-    """Sum of what the residual variance costs: -log h, and twice the penalty of a power below one (S7, L9)."""
-    power = model.power
-    cost = block.total(np.log1p(W * (power * c + model.nugget.variance)))
-    if power == 1.0:
-        return cost
-    paid = paying(model, W) * c
-    return cost + (1.0 - power) * block.total(np.log1p(power * paid) / power if power > 0 else paid)
-
-
-def paying(model: Model, W: np.ndarray | float) -> np.ndarray | float:
-    """Precision with which a site pays for residual variance: its own without the nugget, and none below 0 (L9)."""
-    return np.maximum(W / (1.0 + W * model.nugget.variance), 0.0)
-
-
-def unpaid(model: Model, sites: Sites) -> np.ndarray | float:
-    """What the sites that do not pay would add to the adjoint of c, if they did (L12)."""
-    if model.power == 1.0 or model.likelihood.log_concave:
-        return 0.0
-    return 0.5 * (1.0 - model.power) * np.minimum(sites.w, 0.0)
+    return np.where(np.isfinite(f), f, np.full(len(rows), model.mean.offset))

@@ -1,9 +1,8 @@
-"""The sparse engine: log evidence and gradient through knots, for every power alpha (FIC 1, VFE 0).
+"""The sparse engine: log evidence and gradient through knots.
 
-The posterior mode and the value come from passes over row blocks (one for Gaussian data, one per Newton
-iteration otherwise), the gradient from one or two more. Equations (S..) are those of
-docs/derivations/sparse-gaussian.md; arrays of a block have a row per datum, so `V` in this package is the [n, K]
-transpose of the derivation's.
+The sites and the value come from passes over row blocks (one for Gaussian data, some for others), the gradient from one
+or two more. Equations (S..) are those of docs/derivations/sparse-gaussian.md; arrays of a block have a row per datum,
+so `V` in this package is the [n, K] transpose of the derivation's.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.evidence.adjoint import sparse_gradient
-from knotwise.evidence.gaussian import GaussianMode, gaussian_mode, is_conjugate
-from knotwise.evidence.laplace import LaplaceMode, laplace_mode
+from knotwise.evidence.adjoint import NO_GRADIENT, sparse_gradient
+from knotwise.evidence.blocks import KEEP_BYTES, Blocks, as_blocks
+from knotwise.evidence.inference import inference_of
 from knotwise.evidence.model import Evidence, Jitter, Model, Rows
-from knotwise.evidence.projection import KEEP_BYTES, Projector
-from knotwise.numerics.blocks import Executor, Serial
+from knotwise.evidence.projection import Evaluation
+from knotwise.numerics.blocks import Executor
 
 __all__ = ["SparseState", "sparse_evidence"]
 
@@ -39,37 +38,27 @@ class SparseState:
 
 def sparse_evidence(
     model: Model,
-    rows: Rows,
+    rows: Rows | Blocks,
     Z: np.ndarray,
     *,
     jitter: Jitter,
     gradient: bool = True,
+    start: np.ndarray | None = None,
     executor: Executor | None = None,
     block_size: int | None = None,
     keep_bytes: int = KEEP_BYTES,
-    start: np.ndarray | None = None,
 ) -> Evidence:
     """Compute the log evidence of the rows through the knots Z and, if asked, its gradient.
 
     For Gaussian data it costs 6 N K^2 flops with V kept and 7 N K^2 streaming (those of triangles counted once);
-    memory O(block K + K^2 + N), and up to `keep_bytes` more. The gradient for all knots costs no more than for
-    one. `start` is the `start` of a neighbouring evaluation. Raises `NotPositiveDefiniteError` where Kuu + jitter
-    has no Cholesky factor.
+    memory O(block K + K^2), and up to `keep_bytes` more beside the blocks. The gradient for all knots costs no more
+    than for one. `start` is the gamma of a state through the same knots. Raises `NotPositiveDefiniteError` where
+    Kuu + jitter has no Cholesky factor. `rows` may be blocks, which know how they are computed.
     """
-    projector = Projector(
-        model,
-        rows,
-        Z,
-        jitter=jitter,
-        executor=executor or Serial(),
-        block_size=block_size,
-        keep_bytes=keep_bytes,
-    )
-    exact = is_conjugate(model)
-    projector.keep &= gradient or not exact  # a single pass keeps nothing
-    mode: GaussianMode | LaplaceMode = gaussian_mode(projector) if exact else laplace_mode(projector, start)
-    state = SparseState(model, Z, jitter, projector.L_inverse, mode.T, mode.gamma)
-    if not gradient:
-        return Evidence(mode.value, None, None, state, mode.start, mode.converged)
-    bar = sparse_gradient(projector, mode, jitter)
-    return Evidence(mode.value, bar.theta, bar.Z, state, mode.start, mode.converged)
+    inference = inference_of(model)
+    blocks = as_blocks(rows, executor, block_size, keep_bytes)
+    with Evaluation.of(model, blocks, Z, jitter, keep=gradient or inference.several_passes) as at:
+        fit = inference.fit(at, start)
+        bar = sparse_gradient(at, fit) if gradient else NO_GRADIENT
+    state = SparseState(model, Z, jitter, at.projector.L_inverse, fit.T, fit.gamma)
+    return Evidence(fit.value, bar.theta, bar.Z, state, fit.converged, fit.why)

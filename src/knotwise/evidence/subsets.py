@@ -18,12 +18,14 @@ class KnotSums:
 
     Kuu [K, K] has its jitter; G = V diag(w) V' and g = V (h b) are sums over the rows (S4, S6), with the basis of the
     mean behind the knots. A subset of the knots sees the rows through M'V, where M has orthonormal columns, so its sums
-    are M'G M and M'g: no row is needed. Exact for Gaussian data; for others the sites would move a little.
+    are M'G M and M'g: no row is needed. Exact for Gaussian data; for others the sites would move a little, which
+    `sites_move` says.
     """
 
     Kuu: np.ndarray
     G: np.ndarray
     g: np.ndarray
+    sites_move: bool = False
 
     @cached_property
     def L(self) -> np.ndarray:
@@ -67,4 +69,4 @@ class KnotSums:
         M = np.zeros((len(self.G), len(kept) + n_basis))
         M[: len(self.Kuu), : len(kept)] = (invert_lower(cholesky(Kuu)) @ self.L[kept]).T
         M[len(self.Kuu) :, len(kept) :] = np.eye(n_basis)
-        return KnotSums(Kuu, M.T @ self.G @ M, M.T @ self.g)
+        return KnotSums(Kuu, M.T @ self.G @ M, M.T @ self.g, self.sites_move)

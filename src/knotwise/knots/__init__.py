@@ -6,8 +6,9 @@ from knotwise.knots.fixed import Fixed
 from knotwise.knots.greedy import GreedyVariance, KMeans
 from knotwise.knots.initial import initial_knots
 from knotwise.knots.oneatatime import OneAtATime
-from knotwise.knots.problem import Problem, Selection, Selector
+from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import EvidenceGain, GrowthState, Proposal, Proposed, RandomSubset, ResidualVariance
+from knotwise.knots.selection import Selection, Selector, Stage
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.knots.trace import KnotStep, KnotTrace
 
@@ -30,5 +31,6 @@ __all__ = [
     "Selection",
     "Selector",
     "Simultaneous",
+    "Stage",
     "initial_knots",
 ]

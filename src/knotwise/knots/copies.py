@@ -15,14 +15,14 @@ def said_of_copies(problem: Problem, theta: np.ndarray) -> str:
     The evidence of n rows, m times each, grows by n (m - 1) / 2 nats with each e-fold of less noise, whatever the
     inputs say. It is right if they were measured m times, and nonsense if they were copied; only the user knows.
     """
-    weights = problem.rows.weights
-    if weights is None or not (weights > 1).any():
+    rows = problem.summary
+    if not rows.n_repeated:
         return ""
     table, towards_noise = problem.table, np.where(problem.free, problem.model.noise_directions, 0)
     for name, way, at, (low, high) in zip(table.names, towards_noise, theta, table.theta_bounds, strict=True):
         if (way > 0 and at <= low + 1e-6) or (way < 0 and at >= high - 1e-6):
             return (
-                f"; {name} is at its bound, and {(weights > 1).sum()} of {len(weights)} different rows count more than "
+                f"; {name} is at its bound, and {rows.n_repeated} of {rows.n_rows} different rows count more than "
                 "once, which says that there is no noise: drop them if they are copies"
             )
     return ""

@@ -8,7 +8,8 @@ import numpy as np
 
 from knotwise.knots.copies import said_of_copies
 from knotwise.knots.initial import Initial
-from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Selection
 from knotwise.knots.start import starting_theta, with_its_nugget
 
 __all__ = ["Fixed", "select_exact"]
@@ -36,14 +37,12 @@ class Fixed:
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
         reason = f"{len(Z)} knots held where they were placed; {stage.result.reason}"
         given = None if isinstance(self.initial, str) or callable(self.initial) else np.array(self.initial, float)
-        return Selection(
-            stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts, knots_as_given=given
-        )
+        return problem.selection(stage, reason, knots_as_given=given)
 
 
 def select_exact(problem: Problem, rng: np.random.Generator) -> Selection:
     """Fit the exact GP, which has no knots to select."""
-    stage = problem.optimize(starting_theta(problem, rng), np.empty((0, problem.rows.X.shape[1])), rng)
+    stage = problem.optimize(starting_theta(problem, rng), np.empty((0, problem.summary.n_columns)), rng)
     stage = with_its_nugget(problem, stage, rng)
     reason = f"exact GP; {stage.result.reason}{said_of_copies(problem, stage.theta)}"
-    return Selection(stage.theta, stage.Z, None, stage.result, reason, stage.failed_restarts)
+    return problem.selection(stage, reason)

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from knotwise.evidence import Rows
 from knotwise.knots.fixed import Fixed
 from knotwise.knots.pivots import Pivots
-from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least, distinct_row_numbers
+from knotwise.knots.selection import Selection
 from knotwise.knots.start import starting_theta
 
 __all__ = ["GreedyVariance", "KMeans"]
@@ -40,25 +42,25 @@ class GreedyVariance:
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
         trace = problem.new_trace()
         n_knots = problem.sensible_number(self.n_knots)
-        rows = distinct_row_numbers(problem.rows.X, rng)
+        rows = problem.take(distinct_row_numbers(problem, rng))
         theta, failed = starting_theta(problem, rng), 0
         for _ in range(self.rounds):
             Z = self.choose(problem, theta, rows, n_knots)
             stage = problem.optimize(theta, Z, rng)
             theta, failed = stage.theta, failed + stage.failed_restarts
-            trace.add("choose", len(Z), stage.result.value, theta=theta, note=stage.result.reason)
+            trace.add("choose", len(Z), stage.value, theta=theta, note=stage.result.reason)
         few = "" if len(Z) == min(n_knots, len(rows)) else f", {self.n_knots} asked for: others add no variance"
         trace.stop_reason = f"{len(Z)} knots on rows of the largest conditional variance{few}; {stage.result.reason}"
-        return Selection(theta, Z, stage.jitter, stage.result, trace.stop_reason, failed, trace)
+        return problem.selection(stage, trace.stop_reason, trace, failed_restarts=failed)
 
-    def choose(self, problem: Problem, theta: np.ndarray, rows: np.ndarray, n_knots: int) -> np.ndarray:
-        """Knots [K, D] among these rows, at fixed parameters. O(N K^2)."""
-        kernel, X = problem.model.with_theta(theta).kernel, problem.rows.X[rows]
+    def choose(self, problem: Problem, theta: np.ndarray, rows: Rows, n_knots: int) -> np.ndarray:
+        """Knots [K, D] among these rows, at fixed parameters. O(n K^2) for n rows."""
+        kernel, X = problem.model.with_theta(theta).kernel, rows.X
         Z = X[Pivots(kernel, X).extend(n_knots)]
         if not self.weighted:
             return Z
         # precisions need the latent function, for which the knots without weights are good enough
-        W = problem.scores(theta, Z, problem.choose_jitter(theta, Z)).W[rows]
+        W = problem.row_scores(problem.point(theta, Z), rows).W
         return X[Pivots(kernel, X, W).extend(n_knots)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["INITIALISERS", "Initial", "checked_knots", "count_distinct", "distinct_rows", "initial_knots"]
+__all__ = ["INITIALISERS", "Initial", "checked_knots", "distinct_rows", "initial_knots"]
 
 #: a name of INITIALISERS, an array of knots, or a function of (X, y, n_knots, rng)
 Initial = str | np.ndarray | Callable[..., np.ndarray]
@@ -58,16 +58,6 @@ def distinct_rows(X: np.ndarray, rng: np.random.Generator, at_most: int = MAX_CL
     if len(X) > at_most:
         X = X[np.sort(rng.choice(len(X), at_most, replace=False))]
     return np.unique(X, axis=0)
-
-
-def count_distinct(X: np.ndarray, most: int) -> int:
-    """Number of distinct rows, counted up to `most`; no more rows are looked at than needed."""
-    n = 4 * most
-    while True:
-        count = len(np.unique(X[:n], axis=0))
-        if count >= most or n >= len(X):
-            return min(count, most)
-        n *= 4
 
 
 def grid(X: np.ndarray, y: np.ndarray, n_knots: int, rng: np.random.Generator) -> np.ndarray:

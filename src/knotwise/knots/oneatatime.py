@@ -12,7 +12,7 @@ from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Jitter
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.initial import Initial
-from knotwise.knots.problem import Problem, Selection, Stage
+from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import (
     GrowthState,
     Proposal,
@@ -21,6 +21,7 @@ from knotwise.knots.proposals import (
     check_at_least,
     distinct_row_numbers,
 )
+from knotwise.knots.selection import Selection, Stage
 from knotwise.knots.start import starting_theta
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.optimize.adadelta import Adadelta
@@ -126,8 +127,8 @@ class OneAtATime:
             growth.trace.stop_reason = growth.why_enough() or growth.add_knot()
         if growth.held:
             growth.release()
-        end, trace = growth.stage, growth.trace
-        return Selection(end.theta, end.Z, end.jitter, end.result, trace.stop_reason, growth.failed_restarts, trace)
+        trace = growth.trace
+        return problem.selection(growth.stage, trace.stop_reason, trace, failed_restarts=growth.failed_restarts)
 
 
 class Growth:
@@ -146,7 +147,7 @@ class Growth:
         self.stage = first.optimize(starting_theta(problem, rng), Z, rng, move=move)
         self.failed_restarts = self.stage.failed_restarts
         self.problem = replace(first, n_restarts=0)  # restarts are for the parameters, and they know their region now
-        self.rows = distinct_row_numbers(problem.rows.X, rng)
+        self.rows = distinct_row_numbers(problem, rng)
         self.n_distinct = len(self.rows)
         for z in self.stage.Z:
             self._strike(z)
@@ -157,7 +158,7 @@ class Growth:
         assert self.stage.jitter is not None
         problem = replace(self.released, jitter=self.stage.jitter.relative)
         stage = problem.optimize(self.stage.theta, self.stage.Z, self.rng)
-        gain = stage.result.value - self.stage.result.value
+        gain = stage.value - self.stage.value
         if gain >= 0:
             self.stage = stage
         self.failed_restarts = stage.failed_restarts
@@ -183,16 +184,13 @@ class Growth:
         """Propose and optimise one more knot, and keep it if it gains enough; else return the reason to stop."""
         if self.held and self.scores.share < self.hold_until:
             self.release()
-        assert self.stage.jitter is not None
-        state = GrowthState(
-            self.problem, self.stage.theta, self.stage.Z, self.stage.jitter, self.stage.result.value, self.rows
-        )
+        state = GrowthState(self.problem, self.stage.point, self.stage.value, self.rows)
         gains: list[float] = []
         for _ in range(1 + self.settings.patience):
             before, proposed = self._propose(state)
             stage = self._optimize(before, proposed)
             # both under the jitter of `before`, so that the gain is the knot's
-            gain = stage.result.value - before.value if np.isfinite(proposed.value) else -np.inf
+            gain = stage.value - before.value if np.isfinite(proposed.value) else -np.inf
             gains.append(gain)
             decision = {
                 "n_tried": len(proposed.values),
@@ -222,14 +220,15 @@ class Growth:
             jitter = Jitter(10 * state.jitter.relative, state.jitter.points)
             if jitter.relative > LARGEST_JITTER * 1.01:
                 break
-            value = self.problem.evaluate(state.theta, state.Z, jitter, gradient=False).value
-            state = replace(state, jitter=jitter, value=value)
+            point = replace(state.point, jitter=jitter)
+            value = self.problem.evaluate(point, gradient=False).value
+            state = replace(state, point=point, value=value)
             proposed = self._ask(state)
         return state, proposed
 
     def _ask(self, state: GrowthState) -> Proposed:
-        inputs = ("proposal", state.theta, state.Z, state.jitter, state.value, state.rows)
-        row = self.problem.rows.X[0]
+        inputs = ("proposal", state.point, state.value, state.rows)
+        row = state.candidates[0]
         return self.problem.recall(
             inputs,
             lambda: self.proposal.propose(state, self.rng),
@@ -240,22 +239,22 @@ class Growth:
 
     def _optimize(self, state: GrowthState, proposed: Proposed) -> Stage:
         """Optimise the new knot and the parameters; older knots stay, and so does the jitter."""
-        Z = np.vstack([state.Z, proposed.z])
-        move = np.zeros(len(Z), bool)
+        here = state.with_knot(proposed.z)
+        move = np.zeros(len(here.Z), bool)
         move[-1] = self.settings.move_new
         problem = replace(self.problem, jitter=state.jitter.relative)
-        here = OptimizeResult(
-            proposed.value, state.theta, 1, np.nan, False, "nothing better than the proposal found", np.empty(0)
+        unmoved = OptimizeResult(
+            proposed.value, here.theta, 1, np.nan, False, "nothing better than the proposal found", np.empty(0)
         )
         if np.isfinite(proposed.value):
             try:
-                stage = problem.optimize(state.theta, Z, self.rng, move=move)
+                stage = problem.optimize(here.theta, here.Z, self.rng, move=move)
             except KnotwiseError as error:
-                here = replace(here, reason=str(error))
+                unmoved = replace(unmoved, reason=str(error))
             else:
-                if stage.result.value >= proposed.value:
+                if stage.value >= proposed.value:
                     return stage
-        return Stage(state.theta, Z, state.jitter, here)
+        return Stage(here, unmoved)
 
     def _why_rejected(self, gains: list[float]) -> str:
         best = max(gains)
@@ -268,19 +267,17 @@ class Growth:
 
     def _all_noise(self) -> bool:
         """Whether the prior variance of f is nothing against the noise, so that no knot can matter."""
-        prior = self.problem.model.with_theta(self.stage.theta).kernel.diag(self.problem.rows.X)
-        return float(np.average(self.scores.W * prior, weights=self.scores.weights)) < SMALLEST_SIGNAL
+        return self.scores.signal < SMALLEST_SIGNAL
 
     # -- bookkeeping ----------------------------------------------------------------------------
 
     def _strike(self, z: np.ndarray) -> None:
         """Take a knot from the rows that may become one."""
-        self.rows = self.rows[(self.problem.rows.X[self.rows] != z).any(1)]
+        self.rows = self.rows[(z != self.problem.take(self.rows).X).any(1)]
 
     def _enter(self, action: str, **details: Any) -> None:
         """Score and record the stage that has been reached."""
-        assert self.stage.jitter is not None
-        self.scores = self.problem.scores(self.stage.theta, self.stage.Z, self.stage.jitter)
+        self.scores = self.problem.scores(self.stage.point)
         self._record(action, **{"note": self.stage.result.reason, **details})
 
     def _record(self, action: str, **details: Any) -> None:
@@ -289,7 +286,7 @@ class Growth:
         self.trace.add(
             action,
             len(stage.Z),
-            stage.result.value,
+            stage.value,
             share=scores.share,
             residual_information=scores.residual_information,
             theta=stage.theta,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
-from knotwise.evidence import Jitter
+from knotwise.evidence import Jitter, Point, Rows
 from knotwise.knots.problem import Problem
 
 __all__ = [
@@ -30,28 +30,45 @@ MAX_CANDIDATES = 20_000
 
 @dataclass(frozen=True)
 class GrowthState:
-    """A model that may take one more knot: parameters, knots and jitter, its log evidence, and the rows to choose from.
+    """A model that may take one more knot: where it is, its log evidence, and the rows to choose from.
 
     `rows` are the numbers of the candidate rows of the data: distinct, and none of them a knot.
     """
 
     problem: Problem
-    theta: np.ndarray
-    Z: np.ndarray
-    jitter: Jitter
+    point: Point
     value: float
     rows: np.ndarray
 
+    @property
+    def Z(self) -> np.ndarray:
+        """The knots so far, [K, D]."""
+        return self.point.Z
+
+    @property
+    def jitter(self) -> Jitter:
+        assert self.point.jitter is not None
+        return self.point.jitter
+
     @cached_property
+    def candidate_rows(self) -> Rows:
+        """The rows to choose from, with their targets."""
+        return self.problem.take(self.rows)
+
+    @property
     def candidates(self) -> np.ndarray:
         """The rows to choose from, [M, D]."""
-        return self.problem.rows.X[self.rows]
+        return self.candidate_rows.X
+
+    def with_knot(self, z: np.ndarray) -> Point:
+        """The point with z as one more knot, parameters and jitter unchanged."""
+        return replace(self.point, Z=np.vstack([self.Z, z]))
 
     def evaluate(self, z: np.ndarray) -> float:
         """Log evidence with z as one more knot, parameters and jitter unchanged; NaN where it cannot be computed."""
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                evidence = self.problem.evaluate(self.theta, np.vstack([self.Z, z]), self.jitter, gradient=False)
+                evidence = self.problem.evaluate(self.with_knot(z), gradient=False)
         except (KnotwiseError, ArithmeticError):
             return np.nan
         return evidence.value if evidence.converged and np.isfinite(evidence.value) else np.nan
@@ -120,12 +137,12 @@ class ResidualVariance:
     weighted: bool = False
 
     def propose(self, state: GrowthState, rng: np.random.Generator) -> Proposed:
-        scores = state.problem.scores(state.theta, state.Z, state.jitter)
+        scores = state.problem.row_scores(state.point, state.candidate_rows)
         left = scores.W * scores.c if self.weighted else scores.c
-        best = int(np.argmax(left[state.rows]))
+        best = int(np.argmax(left))
         tried = state.candidates[best : best + 1]
         what = "W c" if self.weighted else "residual variance"
-        return best_of(tried, np.array([state.evaluate(tried[0])]), f"largest {what}, {left[state.rows[best]]:.3g}")
+        return best_of(tried, np.array([state.evaluate(tried[0])]), f"largest {what}, {left[best]:.3g}")
 
 
 @dataclass
@@ -153,17 +170,17 @@ class EvidenceGain:
         candidates = state.candidates
         if len(candidates) > self.max_candidates:
             candidates = candidates[np.sort(rng.choice(len(candidates), self.max_candidates, replace=False))]
-        gains = state.problem.gains(state.theta, state.Z, candidates, state.jitter)
+        gains = state.problem.gains(state.point, candidates)
         order = np.argsort(-np.where(np.isfinite(gains), gains, -np.inf), kind="stable")[: self.n_exact]
         tried = candidates[order]
         note = f"best of {len(tried)} rows with the largest predicted gains among {len(candidates)}"
         return best_of(tried, np.array([state.evaluate(z) for z in tried]), note)
 
 
-def distinct_row_numbers(X: np.ndarray, rng: np.random.Generator, at_most: int = MAX_CANDIDATES) -> np.ndarray:
-    """Numbers of distinct rows of X, in the order of their values; from a random subset where X is long."""
-    numbers = np.arange(len(X)) if len(X) <= at_most else np.sort(rng.choice(len(X), at_most, replace=False))
-    _, first = np.unique(X[numbers], axis=0, return_index=True)
+def distinct_row_numbers(problem: Problem, rng: np.random.Generator, at_most: int = MAX_CANDIDATES) -> np.ndarray:
+    """Numbers of rows at different places, in the order of their values; of a random sample where there are many."""
+    numbers = problem.sample(at_most, rng)
+    _, first = np.unique(problem.take(numbers).X, axis=0, return_index=True)
     return numbers[first]
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.knots.initial import Initial
-from knotwise.knots.problem import Problem, Selection
+from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Selection
 from knotwise.knots.start import starting_theta
 
 __all__ = ["Simultaneous"]
@@ -45,10 +46,9 @@ class Simultaneous:
             notes.append(f"{self.n_knots} knots were asked for, {cut.format(len(Z))}")
         drop = problem.redundant(stage.theta, stage.Z)
         if drop.any() and not drop.all():
-            kept = stage.Z[~drop]
-            jitter = problem.choose_jitter(stage.theta, kept)
-            value = problem.evaluate(stage.theta, kept, jitter, gradient=False).value
-            if value > stage.result.value - NEGLIGIBLE_LOSS:
+            kept = problem.point(stage.theta, stage.Z[~drop])
+            value = problem.evaluate(kept, gradient=False).value
+            if value > stage.value - NEGLIGIBLE_LOSS:
                 notes.append(f"{drop.sum()} knots that the others determine were dropped")
-                stage = replace(stage, Z=kept, jitter=jitter, result=replace(stage.result, value=value))
-        return Selection(stage.theta, stage.Z, stage.jitter, stage.result, "; ".join(notes), stage.failed_restarts)
+                stage = replace(stage, point=kept, result=replace(stage.result, value=value))
+        return problem.selection(stage, "; ".join(notes))

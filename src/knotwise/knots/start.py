@@ -13,10 +13,11 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
-from knotwise.knots.problem import Problem, Stage
+from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Stage
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["rows_at_random", "starting_theta", "subset_rows", "with_its_nugget"]
+__all__ = ["starting_theta", "subset_rows", "with_its_nugget"]
 
 SUBSET_ROWS = 150
 MIN_ROWS = 10
@@ -27,16 +28,14 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     """Starting values for the parameters; those that the user gave or holds stay as they are."""
     start = problem.table.theta
     open_ = ~problem.given & problem.free
-    if problem.optimizer is None or not open_.any() or len(problem.rows) < MIN_ROWS:
+    if problem.optimizer is None or not open_.any() or problem.summary.n_rows < MIN_ROWS:
         return start
-    chosen = rows_at_random(problem.rows, SUBSET_ROWS, rng)
+    chosen = problem.sample(SUBSET_ROWS, rng, by_weight=True)
     subset = replace(
-        problem,
-        rows=subset_rows(problem, chosen),
+        problem.on_rows(subset_rows(problem, chosen)),
         optimizer=LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2),
         full=True,
         n_restarts=0,
-        memory={},
     )
     lengthscales = np.array([name.split("[")[0].endswith("lengthscale") for name in problem.table.names])
     best, best_value = start, -np.inf
@@ -46,8 +45,8 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
             stage = subset.optimize(theta, np.empty((0, 1)), rng)
         except KnotwiseError:
             continue
-        if stage.result.value > best_value:
-            best, best_value = stage.theta, stage.result.value
+        if stage.value > best_value:
+            best, best_value = stage.theta, stage.value
     return np.where(open_, best, start)
 
 
@@ -57,17 +56,10 @@ def with_its_nugget(problem: Problem, stage: Stage, rng: np.random.Generator) ->
     if not nugget.any() or (stage.theta[nugget] > problem.table.theta[nugget] - np.log(10)).all():
         return stage
     other = problem.optimize(np.where(nugget, problem.table.theta, stage.theta), stage.Z, rng)
-    return other if other.result.value > stage.result.value else stage
+    return other if other.value > stage.value else stage
 
 
 def subset_rows(problem: Problem, chosen: np.ndarray) -> Rows:
     """Some rows, as an exact GP on them should see them."""
-    rows = problem.rows[chosen]
+    rows = problem.take(chosen)
     return rows if problem.model.likelihood.discrete else rows.once
-
-
-def rows_at_random(rows: Rows, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of some of the rows, in order; the more often a row counts, the likelier it is among them."""
-    shares = None if rows.weights is None else rows.weights / rows.weights.sum()
-    possible = len(rows) if shares is None else np.count_nonzero(shares)  # a tiny share can underflow
-    return np.sort(rng.choice(len(rows), min(n_rows, possible), replace=False, p=shares))

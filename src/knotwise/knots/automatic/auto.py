@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.evidence import Point, Rows
 from knotwise.knots.automatic.prune import prune
 from knotwise.knots.automatic.settle import FIRST_SHARE, Settled, first_precisions, grow, refine, settle
 from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
 from knotwise.knots.copies import said_of_copies
-from knotwise.knots.initial import count_distinct, kmeans
 from knotwise.knots.pivots import Pivots
-from knotwise.knots.problem import Problem, Selection, Stage
+from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
+from knotwise.knots.selection import Selection, Stage
 from knotwise.knots.start import starting_theta
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import projected_norm
@@ -28,7 +29,7 @@ from knotwise.optimize.lbfgs import LBFGS
 __all__ = ["Auto"]
 
 DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
-WORST_SHARE = 0.45  # share that one row in a hundred may exceed: its sd is up to 35 % too wide
+WIDE_ROWS = 0.01  # share of rows whose unexplained share may exceed `WIDE`
 NO_SIGNAL_KNOTS = 5
 DOUBTFUL_GAIN = 2.3  # nats: ten to one
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
@@ -84,7 +85,7 @@ class Auto:
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
         trace = problem.new_trace()
-        if len(problem.rows) <= FEW_ROWS:
+        if problem.summary.n_rows <= FEW_ROWS:
             return self._every_row(problem, rng, trace)
         small, theta = problem, problem.table.theta
         if problem.optimizer is not None:
@@ -94,48 +95,51 @@ class Auto:
                 return self._without_signal(problem, theta, rng, trace, signal.note)
         if problem.optimizer is None or not signal.weak:  # a weak signal needs all rows, and few knots
             small = _subset(problem, SELECTION_ROWS, rng)
-        settled = settle(small, theta, self._cap(small, big=True), rng, trace)
-        if len(small.rows) < len(problem.rows) and problem.optimizer is not None:
+        pool = small.take(small.sample(SELECTION_ROWS, rng))
+        settled = settle(small, pool, theta, self._cap(small, big=True), rng, trace)
+        is_subset = small.summary.n_rows < problem.summary.n_rows
+        if is_subset and problem.optimizer is not None:
             settled = refine(problem, settled, rng, trace)
         theta = settled.theta
         # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
-        few, all_rows = (replace(p, model=p.model.with_power(0.0), n_restarts=0, memory={}) for p in (small, problem))
-        moved = self._place(few, settled, trace)
-        if len(small.rows) < len(problem.rows):
+        few, all_rows = (replace(p.anew(), model=p.model.with_power(0.0), n_restarts=0) for p in (small, problem))
+        moved = self._place(few, pool, settled, trace)
+        if is_subset:
             moved = self._move(all_rows, theta, moved.Z, trace, iterations=8)
         kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace), moved.share
         if len(kept) < len(moved.Z):
-            share = all_rows.scores(theta, kept, all_rows.choose_jitter(theta, kept)).share
-        stage = Stage(theta, kept, None, settled.result, settled.failed_restarts)
+            share = all_rows.scores(all_rows.point(theta, kept)).share
+        stage = Stage(problem.point(theta, kept), settled.result, settled.failed_restarts)
         reason = self._reason(problem, len(kept), share, moved.ended, too_few=settled.too_few)
         if not share < self.share and problem.optimizer is not None:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
                 reason += note
-                share = all_rows.scores(stage.theta, stage.Z, all_rows.choose_jitter(stage.theta, stage.Z)).share
+                share = all_rows.scores(all_rows.point(stage.theta, stage.Z)).share
         return self._finish(problem, stage, trace, reason, share)
 
     def _cap(self, problem: Problem, *, big: bool = False) -> int:
         """Largest number of knots: of those that are kept, or of the many on rows that settle the parameters."""
-        n = len(problem.rows)
+        n = problem.summary.n_rows
         if self.max_knots:
             return min(n, self.max_knots)
         return max(min(n // 2, BIG_CAP) if big else min(n // 3, DEFAULT_CAP), min(n, SMALLEST_CAP))
 
     # -- knots: few, and moved --------------------------------------------------------------------
 
-    def _place(self, problem: Problem, settled: Settled, trace: KnotTrace) -> Moved:
+    def _place(self, problem: Problem, pool: Rows, settled: Settled, trace: KnotTrace) -> Moved:
         """Few knots, moved; or the many, where few contradict the data so much that nothing can be computed."""
         theta = settled.theta
         try:
-            return self._move(problem, theta, self._first_knots(problem, theta, trace), trace)
+            return self._move(problem, theta, self._first_knots(problem, pool, theta, trace), trace)
         except KnotwiseError:
-            return self._move(replace(problem, memory={}), theta, settled.Z, trace)
+            return self._move(problem.anew(), theta, settled.Z, trace)
 
-    def _first_knots(self, problem: Problem, theta: np.ndarray, trace: KnotTrace) -> np.ndarray:
-        Z, scores, _ = grow(problem, theta, first_precisions(problem, theta), FIRST_SHARE, self._cap(problem))
+    def _first_knots(self, problem: Problem, pool: Rows, theta: np.ndarray, trace: KnotTrace) -> np.ndarray:
+        W = first_precisions(problem, theta, pool)
+        Z, scores, _ = grow(problem, pool, theta, W, FIRST_SHARE, self._cap(problem))
         trace.add(
-            "start", len(Z), scores.value, n_rows=problem.rows.count, share=scores.share, note="knots on rows, few"
+            "start", len(Z), scores.value, n_rows=problem.summary.count, share=scores.share, note="knots on rows, few"
         )
         return Z
 
@@ -153,47 +157,55 @@ class Auto:
         for _ in range(ROUNDS):
             stage = vfe.optimize(theta, Z, rng, move=np.ones(len(Z), bool))
             Z = stage.Z
-            scores = vfe.scores(theta, Z, vfe.choose_jitter(theta, Z))
+            point = vfe.point(theta, Z)
+            scores = vfe.scores(point)
             trace.add(
                 "move",
                 len(Z),
-                stage.result.value,
-                n_rows=vfe.rows.count,
+                stage.value,
+                n_rows=vfe.summary.count,
                 share=scores.share,
                 residual_information=scores.residual_information,
                 note=f"VFE at fixed parameters, {stage.result.evaluations} evaluations",
             )
-            if scores.share < self.share and scores.largest_share < WORST_SHARE:
+            if scores.share < self.share and scores.wide_rows < WIDE_ROWS:
                 return Moved(Z, scores.share, "enough")
             wanted = len(Z) + max(2, int((0.25 if scores.share > 2 * self.share else 0.12) * len(Z)))
-            places = count_distinct(vfe.rows.X, wanted)
-            if places < wanted and places <= cap:  # a knot at every place leaves nothing open
-                Z = np.unique(vfe.rows.X, axis=0)
-                scores = vfe.scores(theta, Z, vfe.choose_jitter(theta, Z))
-                trace.add("every place", len(Z), scores.value, n_rows=vfe.rows.count, share=scores.share)
-                return Moved(Z, scores.share, "rounding")
+            places = vfe.distinct(wanted)
+            if len(places) < wanted and len(places) <= cap:  # a knot at every place leaves nothing open
+                scores = vfe.scores(vfe.point(theta, places))
+                trace.add("every place", len(places), scores.value, n_rows=vfe.summary.count, share=scores.share)
+                return Moved(places, scores.share, "rounding")
             if len(Z) >= cap:
                 return Moved(Z, scores.share, "limit")
-            n_new = min(wanted, cap) - len(Z)
-            pivots = Pivots(vfe.model.with_theta(theta).kernel, vfe.rows.X, 1.0 / scores.v, Z)
-            new = vfe.rows.X[pivots.extend(n_new)]
+            new = self._more_knots(vfe, point, min(wanted, cap) - len(Z))
             if not len(new):  # the rows are determined by the knots: what is left is rounding
                 return Moved(Z, scores.share, "rounding")
             Z = np.vstack([Z, new])
         return Moved(Z, scores.share, "rounds")
 
+    def _more_knots(self, problem: Problem, point: Point, n_new: int) -> np.ndarray:
+        """Further knots on rows of which the knots leave most unexplained: rows that are chosen count for the next."""
+        numbers = np.arange(problem.summary.n_rows)
+        if len(numbers) > SELECTION_ROWS:
+            numbers = np.sort(problem.widest_rows(point, SELECTION_ROWS))
+        pool = problem.take(numbers)
+        v = problem.row_scores(point, pool).v
+        pivots = Pivots(problem.model.with_theta(point.theta).kernel, pool.X, 1.0 / v, point.Z)
+        return pool.X[pivots.extend(n_new)]
+
     # -- ends -------------------------------------------------------------------------------------
 
     def _every_row(self, problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Selection:
-        Z, what = np.unique(problem.rows.X, axis=0), "on the rows, which are few"
+        Z, what = problem.distinct(FEW_ROWS), "on the rows, which are few"
         if self.max_knots is not None and self.max_knots < len(Z):
             what = f"for {len(Z)} different rows; the limit of {self.max_knots} knots was reached: raise `max_knots`"
-            Z = kmeans(problem.rows.X, problem.rows.y, self.max_knots, rng)
+            Z = problem.initial_knots("kmeans", self.max_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
         reason = f"{len(Z)} knots {what}{said_of_copies(problem, stage.theta)}"
-        trace.add("every row", len(Z), stage.result.value, theta=stage.theta, note=stage.result.reason)
+        trace.add("every row", len(Z), stage.value, theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
-        return Selection(stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts, trace)
+        return problem.selection(stage, reason, trace)
 
     def _without_signal(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace, note: str
@@ -202,16 +214,16 @@ class Auto:
         the data ten times as likely.
         """
         best, found = self._handful(problem, theta, rng), "no signal found"
-        Z = kmeans(problem.rows.X, problem.rows.y, min(WEAK_KNOTS, self._cap(problem)), rng)
-        doubtful = replace(problem, memory={}).optimize(theta, Z, rng)
+        Z = problem.initial_knots("kmeans", min(WEAK_KNOTS, self._cap(problem)), rng)
+        doubtful = problem.anew().optimize(theta, Z, rng)
         if _value(doubtful) > _value(best) + DOUBTFUL_GAIN:
             best, found = doubtful, "a doubtful signal"
         return self._finish(problem, best, trace, f"{found}: {note}; {len(best.Z)} knots kept")
 
     def _handful(self, problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> Stage:
         """A handful of knots, and the better of two fits of the parameters: from the start, and from theta."""
-        Z = kmeans(problem.rows.X, problem.rows.y, min(NO_SIGNAL_KNOTS, self._cap(problem)), rng)
-        plain = replace(problem, memory={})
+        Z = problem.initial_knots("kmeans", min(NO_SIGNAL_KNOTS, self._cap(problem)), rng)
+        plain = problem.anew()
         return max((plain.optimize(start, Z, rng) for start in (problem.table.theta, theta)), key=_value)
 
     def _more_likely(
@@ -222,8 +234,8 @@ class Auto:
         Without noise, all that too few knots leave open contradicts the data, at a cost without limit. Parameters that
         are fitted to these knots call it noise. Returns a note for the reason too, empty where nothing changes.
         """
-        theta, Z, plain = stage.theta, stage.Z, replace(problem, memory={})
-        value = plain.evaluate(theta, Z, problem.choose_jitter(theta, Z), gradient=False).value
+        theta, Z, plain = stage.theta, stage.Z, problem.anew()
+        value = plain.evaluate(stage.point, gradient=False).value
         try:
             if value >= _value(without_inputs(replace(plain, n_restarts=0), theta, Z[:1], rng)):
                 return stage, ""
@@ -242,7 +254,7 @@ class Auto:
         cap = self._cap(problem)
         if too_few or (ended == "limit" and share >= self.share):
             reason += f"; the limit of {cap} knots was reached and more are needed: raise `max_knots`"
-            reason += ", or use approximation='full'" if len(problem.rows) <= 2500 else ""
+            reason += ", or use approximation='full'" if problem.summary.n_rows <= 2500 else ""
         elif share >= self.share:
             reason += {
                 "rounding": ", but no row brings more than rounding",
@@ -254,29 +266,27 @@ class Auto:
         self, problem: Problem, stage: Stage, trace: KnotTrace, reason: str, share: float = np.nan
     ) -> Selection:
         """The selection, with the evidence of all rows; whether it converged is what the last optimisation said."""
-        theta, Z, free = stage.theta, stage.Z, problem.free
-        jitter = problem.choose_jitter(theta, Z)
-        evidence = problem.evaluate(theta, Z, jitter)
+        point, free = problem.point(stage.theta, stage.Z), problem.free
+        evidence = problem.evaluate(point)
         assert evidence.gradient is not None
-        trace.stop_reason = reason = reason + said_of_copies(problem, theta)
-        trace.add("final", len(Z), evidence.value, share=share, theta=theta, note="all rows")
-        norm = projected_norm(theta[free], evidence.gradient[free], problem.table.theta_bounds[free])
+        trace.stop_reason = reason = reason + said_of_copies(problem, point.theta)
+        trace.add("final", len(point.Z), evidence.value, share=share, theta=point.theta, note="all rows")
+        norm = projected_norm(point.theta[free], evidence.gradient[free], problem.table.theta_bounds[free])
         result = replace(
             stage.result,
             value=evidence.value,
-            parameters=theta,
+            parameters=point.theta,
             gradient_norm=np.nan if problem.optimizer is None else norm,
         )
-        return Selection(theta, Z, jitter, result, reason, stage.failed_restarts, trace, evidence=evidence)
+        return Selection(point, evidence, result, reason, stage.failed_restarts, trace)
 
 
 def _value(stage: Stage) -> float:
-    return stage.result.value
+    return stage.value
 
 
 def _subset(problem: Problem, n_rows: int, rng: np.random.Generator) -> Problem:
     """The problem on a random subset of its rows, where it has more."""
-    if len(problem.rows) <= n_rows:
+    if problem.summary.n_rows <= n_rows:
         return problem
-    chosen = np.sort(rng.choice(len(problem.rows), n_rows, replace=False))
-    return replace(problem, rows=problem.rows[chosen], memory={})
+    return problem.on_rows(problem.take(problem.sample(n_rows, rng)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knotwise.evidence.gaussian import is_conjugate
+from knotwise.evidence import Point
 from knotwise.evidence.subsets import KnotSums
 from knotwise.knots.problem import Problem
 from knotwise.knots.trace import KnotTrace
@@ -21,14 +21,15 @@ def prune(problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, 
     One pass over all rows gives the sums from which the evidence of every subset follows, so that the choice costs
     O(K^3) for some groups of knots and no further pass; an evaluation confirms it, or it is taken back by halves.
     """
-    jitter = problem.choose_jitter(theta, Z)
-    order = _cheap_knots(problem.knot_sums(theta, Z, jitter), tolerance)
-    conjugate = is_conjugate(problem.model)
-    if conjugate and not len(order):
+    whole_point = problem.point(theta, Z)
+    sums = problem.knot_sums(whole_point)
+    order = _cheap_knots(sums, tolerance)
+    if not len(order) and not sums.sites_move:
         return Z
 
     def evaluate(dropped: np.ndarray) -> float:
-        return problem.evaluate(theta, np.delete(Z, dropped, axis=0), jitter, gradient=False).value
+        without = Point(theta, np.delete(Z, dropped, axis=0), whole_point.jitter)
+        return problem.evaluate(without, gradient=False).value
 
     whole = value = evaluate(order[:0])
     while len(order):
@@ -36,7 +37,7 @@ def prune(problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, 
         if value > whole - tolerance * len(order):
             break
         order, value = order[: len(order) // 2], whole
-    while not conjugate and len(Z) - len(order) > 1:  # held sites only tell nearly what a knot is worth
+    while sums.sites_move and len(Z) - len(order) > 1:  # held sites only tell nearly what a knot is worth
         more = _nearly_cheap(problem, theta, Z, order, tolerance)
         values = [evaluate(np.append(order, k)) for k in more]
         if not values or max(values) <= value - tolerance:
@@ -44,7 +45,7 @@ def prune(problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, 
         order, value = np.append(order, more[int(np.argmax(values))]), max(values)
     if len(order):
         note = f"{len(order)} knots dropped at less than {tolerance:g} nats each"
-        trace.add("prune", len(Z) - len(order), value, n_rows=problem.rows.count, note=note)
+        trace.add("prune", len(Z) - len(order), value, n_rows=problem.summary.count, note=note)
     return np.delete(Z, order, axis=0)
 
 
@@ -74,6 +75,6 @@ def _nearly_cheap(
 ) -> np.ndarray:
     """The cheapest of the knots that are left, where they cost about the tolerance or less."""
     left = np.delete(np.arange(len(Z)), order)
-    losses = problem.knot_sums(theta, Z[left], problem.choose_jitter(theta, Z[left])).losses
+    losses = problem.knot_sums(problem.point(theta, Z[left])).losses
     cheap = np.argsort(losses, kind="stable")[:SINGLES]
     return left[cheap[losses[cheap] < NEARLY * tolerance]]

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knotwise.evidence.scores import RowScores
+from knotwise.evidence import Rows
+from knotwise.evidence.inference import inference_of
+from knotwise.evidence.scores import KnotScores
 from knotwise.knots.pivots import Pivots
-from knotwise.knots.problem import Problem, Stage
+from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Stage
 from knotwise.knots.start import with_its_nugget
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import OptimizeResult
@@ -17,7 +20,7 @@ from knotwise.optimize.lbfgs import LBFGS
 __all__ = ["FIRST_SHARE", "Settled", "first_precisions", "grow", "refine", "settle"]
 
 BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
-BIG_ENOUGH = {True: 0.03, False: 0.015}  # share at which parameters are settled; less where precisions follow them
+BIG_ENOUGH, BIG_ENOUGH_MOVING = 0.03, 0.015  # share at which parameters are settled; less where sites follow them
 TOO_FEW = 0.12  # share at which parameters are not the exact GP's
 FIRST_SHARE = 0.5  # share down to which growth is quick, and at which the few knots start to move
 GROWTH, QUICK_GROWTH = 1.25, 1.6  # of the number of knots between two looks at the share
@@ -41,41 +44,45 @@ class Settled:
     failed_restarts: int = 0
 
 
-def settle(problem: Problem, theta: np.ndarray, cap: int, rng: np.random.Generator, trace: KnotTrace) -> Settled:
-    """Fit parameters under FIC with at most `cap` knots on rows; repeat while the parameters ask for other knots."""
-    fic = replace(problem, model=problem.model.with_power(1.0), memory={}, n_restarts=0)
+def settle(
+    problem: Problem, pool: Rows, theta: np.ndarray, cap: int, rng: np.random.Generator, trace: KnotTrace
+) -> Settled:
+    """Fit parameters under FIC with at most `cap` knots on rows of the pool; repeat while they ask for other knots."""
+    fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
     quick = _for_stage(fic, ROUND)
-    W = first_precisions(fic, theta)
+    W = first_precisions(fic, theta, pool)
     Z = np.empty((0, 0))
-    enough = BIG_ENOUGH[problem.model.likelihood.conjugate]
+    enough = BIG_ENOUGH_MOVING if inference_of(fic.model).several_passes else BIG_ENOUGH
     failed = 0
     for round_ in range(4):
         first = len(Z) if round_ else 10
-        Z, scores, capped = grow(fic, theta, W, BIG_SHARES[min(round_, 1)], cap, first=first, quick=True)
+        Z, scores, capped = grow(fic, pool, theta, W, BIG_SHARES[min(round_, 1)], cap, first=first, quick=True)
         stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
         failed += stage.failed_restarts
         if round_ == 0:
             stage = with_its_nugget(quick, stage, rng)
-        scores = fic.scores(stage.theta, Z, fic.choose_jitter(stage.theta, Z))
+        end = fic.point(stage.theta, Z)
+        scores = fic.scores(end)
         moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
-        theta, W = stage.theta, np.maximum(scores.W, 1e-12)
+        theta = stage.theta
         _record(trace, stage, fic, scores, f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale")
         # knots that explain enough at the new parameters need not be chosen again for them
         if problem.optimizer is None or capped or scores.share < enough or (round_ and moved < SETTLED):
             break
+        W = np.maximum(fic.row_scores(end, pool).W, 1e-12)
     if not stage.result.converged and quick.optimizer is not fic.optimizer:
         stage = replace(quick, optimizer=LAST_ROUND).optimize(theta, Z, rng)
-        scores = fic.scores(stage.theta, Z, fic.choose_jitter(stage.theta, Z))
+        scores = fic.scores(fic.point(stage.theta, Z))
         _record(trace, stage, fic, scores, f"FIC, the same knots, {stage.result.evaluations} more evaluations")
     return Settled(stage.theta, Z, stage.result, capped and scores.share > TOO_FEW, failed)
 
 
 def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: KnotTrace) -> Settled:
     """A few steps on all rows, from parameters that a subset has found."""
-    fic = replace(problem, model=problem.model.with_power(1.0), memory={}, n_restarts=0)
+    fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
     stage = _for_stage(fic, ON_ALL_ROWS).optimize(settled.theta, settled.Z, rng)
-    note = f"parameters on all {fic.rows.count} rows"
-    trace.add("refine", len(settled.Z), stage.result.value, theta=stage.theta, note=note)
+    note = f"parameters on all {fic.summary.count} rows"
+    trace.add("refine", len(settled.Z), stage.value, theta=stage.theta, note=note)
     return replace(settled, theta=stage.theta, result=stage.result)
 
 
@@ -86,12 +93,12 @@ def _for_stage(problem: Problem, own: LBFGS) -> Problem:
     return replace(problem, optimizer=own) if default else problem
 
 
-def _record(trace: KnotTrace, stage: Stage, problem: Problem, scores: RowScores, note: str) -> None:
+def _record(trace: KnotTrace, stage: Stage, problem: Problem, scores: KnotScores, note: str) -> None:
     trace.add(
         "parameters",
         len(stage.Z),
-        stage.result.value,
-        n_rows=problem.rows.count,
+        stage.value,
+        n_rows=problem.summary.count,
         share=scores.share,
         residual_information=scores.residual_information,
         theta=stage.theta,
@@ -101,6 +108,7 @@ def _record(trace: KnotTrace, stage: Stage, problem: Problem, scores: RowScores,
 
 def grow(
     problem: Problem,
+    pool: Rows,
     theta: np.ndarray,
     W: np.ndarray,
     share: float,
@@ -108,29 +116,29 @@ def grow(
     *,
     first: int = 10,
     quick: bool = False,
-) -> tuple[np.ndarray, RowScores, bool]:
-    """Knots on rows by pivoted Cholesky on W c, until the unexplained share is small or the cap is reached.
+) -> tuple[np.ndarray, KnotScores, bool]:
+    """Knots on rows of the pool, with precisions W, by pivoted Cholesky on W c, until the unexplained share of all rows
+    is small or the cap is reached.
 
     `quick` takes larger steps while most is unexplained, where a few knots too many do no harm.
     """
-    X = problem.rows.X
-    pivots = Pivots(problem.model.with_theta(theta).kernel, X, W)
+    pivots = Pivots(problem.model.with_theta(theta).kernel, pool.X, W)
     n = min(first, cap)
     while True:
         rows = pivots.extend(n)
-        Z = X[rows]
-        scores = problem.scores(theta, Z, problem.choose_jitter(theta, Z))
+        Z = pool.X[rows]
+        scores = problem.scores(problem.point(theta, Z))
         if scores.share < share or len(rows) < n:
             return Z, scores, False
         if n >= cap:
-            return Z, scores, cap < len(X)  # a knot on every row: what is left is the jitter
+            return Z, scores, cap < problem.summary.n_rows  # a knot on every row: what is left is the jitter
         growth = QUICK_GROWTH if quick and scores.share > FIRST_SHARE else GROWTH
         n = min(max(int(n * growth), n + 1), cap)
 
 
-def first_precisions(problem: Problem, theta: np.ndarray) -> np.ndarray:
-    """Site precisions before any posterior is known: those at the prior mean."""
-    model, rows = problem.model.with_theta(theta), problem.rows
+def first_precisions(problem: Problem, theta: np.ndarray, rows: Rows) -> np.ndarray:
+    """Site precisions of some rows before any posterior is known: those at the prior mean."""
+    model = problem.model.with_theta(theta)
     if rows.noise_variance is not None:
         return 1.0 / rows.noise_variance
     f = np.full(len(rows), model.mean.offset)

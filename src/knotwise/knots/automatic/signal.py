@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import KnotwiseError
-from knotwise.knots.initial import kmeans
-from knotwise.knots.problem import Problem, Stage
-from knotwise.knots.start import rows_at_random, starting_theta, subset_rows
+from knotwise.knots.passes import NearnessPass
+from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Stage
+from knotwise.knots.start import starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
@@ -42,7 +43,7 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
     looks = [
         ("{} random rows", _random_rows(problem, rng), theta, 0),
         ("{} neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0),
-        ("{} rows through 30 knots", np.arange(len(problem.rows)), _weaker(problem), WEAK_KNOTS),
+        ("{} rows through 30 knots", None, _weaker(problem), WEAK_KNOTS),
     ]
     best, note = theta, "nothing could be fitted"
     for name, rows, start, n_knots in looks:
@@ -50,7 +51,8 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
             fitted, gain = _gain(problem, rows, start, n_knots, rng)
         except KnotwiseError:
             continue
-        note = f"{gain:.1f} nats of evidence on {name.format(len(rows))}, where chance gives {threshold:.1f}"
+        n_rows = problem.summary.n_rows if rows is None else len(rows)
+        note = f"{gain:.1f} nats of evidence on {name.format(n_rows)}, where chance gives {threshold:.1f}"
         trace.add("signal", n_knots, gain, theta=fitted, note=note)
         if gain > threshold:
             return Signal(True, fitted, note, weak=n_knots > 0)
@@ -59,22 +61,21 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
 
 
 def _gain(
-    problem: Problem, rows: np.ndarray, start: np.ndarray, n_knots: int, rng: np.random.Generator
+    problem: Problem, rows: np.ndarray | None, start: np.ndarray, n_knots: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """Fit some rows, exactly or through a few knots, and compare with the model without inputs."""
+    """Fit some rows exactly, or all through a few knots, and compare with the model without inputs."""
     subset = replace(
-        problem,
-        rows=problem.rows[rows] if n_knots else subset_rows(problem, rows),
+        problem.anew() if rows is None else problem.on_rows(subset_rows(problem, rows)),
         model=problem.model.with_power(1.0),
         optimizer=LBFGS(max_iterations=40, value_tolerance=1e-6, gradient_tolerance=1e-2),
         full=n_knots == 0,
         n_restarts=0,
-        memory={},
     )
-    X = subset.rows.X
-    Z = kmeans(X, subset.rows.y, n_knots, rng) if n_knots else np.empty((0, X.shape[1]))
+    Z = subset.initial_knots("kmeans", n_knots, rng) if n_knots else np.empty((0, problem.summary.n_columns))
     stage = subset.optimize(start, Z, rng)
-    return stage.theta, stage.result.value - without_inputs(subset, stage.theta, Z, rng).result.value
+    null = without_inputs(subset, stage.theta, Z, rng)
+    values = [subset.evaluate(end.point, gradient=False).value for end in (stage, null)]
+    return stage.theta, values[0] - values[1]
 
 
 def without_inputs(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> Stage:
@@ -85,7 +86,7 @@ def without_inputs(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.r
     flat = np.where(variances, table.theta_bounds[:, 0], theta)
     kernel_held = table.fixed.copy()
     kernel_held[:p] = True
-    null = replace(problem, table=replace(table.with_theta(flat), fixed=kernel_held), memory={})
+    null = replace(problem.anew(), table=replace(table.with_theta(flat), fixed=kernel_held))
     return null.optimize(flat, Z, rng)
 
 
@@ -104,12 +105,11 @@ def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:
 
 
 def _random_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    return rows_at_random(problem.rows, REFINE_ROWS, rng)
+    return problem.sample(REFINE_ROWS, rng, by_weight=True)
 
 
 def _neighbouring_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     """The rows nearest to one of them: a dense patch, in which short length-scales can be seen."""
-    X = problem.rows.X
-    distance = ((X - X[rng.integers(len(X))]) ** 2).sum(1)
-    n = min(REFINE_ROWS, len(X))
-    return np.sort(np.argpartition(distance, n - 1)[:n])
+    n_rows = problem.summary.n_rows
+    anchor = problem.take(np.array([rng.integers(n_rows)])).X[0]
+    return np.sort(problem.run.blocks.top(NearnessPass(anchor), min(REFINE_ROWS, n_rows)))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 
-__all__ = ["ModeSearch", "find_mode", "search_mode"]
+__all__ = ["ModeSearch", "far_off", "find_mode", "search_mode"]
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 30
@@ -55,21 +55,18 @@ Search = TypeVar("Search", bound="ModeSearch")
 
 
 def search_mode(
-    begin: Callable[[np.ndarray | None], Search],
-    start: np.ndarray | None,
-    start_from_data: Callable[[], np.ndarray],
+    begin: Callable[[np.ndarray], Search], starts: Sequence[Callable[[], np.ndarray]]
 ) -> tuple[Search, bool]:
-    """Search for the mode from `start`, where that leads nowhere from the prior mean, and else from the data.
+    """Search for the mode from the first start and, where that leads nowhere, from the next.
 
     A steep likelihood can have a curvature at the prior mean that leaves no digits for anything else.
     """
-    starts = [lambda: start] if start is not None else []
     found = None
     failure = KnotwiseError("The density of the data is not finite at the prior mean: start from another `mean`.")
-    for first in [*starts, lambda: None, start_from_data]:
+    for start in starts:
         try:
             with far_off():
-                search = begin(first())
+                search = begin(start())
             reached = find_mode(search)
         except KnotwiseError as error:
             failure = error
@@ -112,7 +109,7 @@ def _leave_saddles(search: ModeSearch) -> None:
             break
         search.accept()
         search.converged = _climb(search)
-    raise KnotwiseError("Newton's method ended at a saddle of the posterior, not at a mode.")
+    raise KnotwiseError("The search for the mode of the latent function ended at a saddle of the posterior.")
 
 
 def _climb(search: ModeSearch) -> bool:

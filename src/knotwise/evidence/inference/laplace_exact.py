@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.errors import NotPositiveDefiniteError
-from knotwise.evidence.adjoint import assemble_gradient, likelihood_gradient
 from knotwise.evidence.full_sites import (
     FullState,
     Precision,
@@ -16,21 +15,22 @@ from knotwise.evidence.full_sites import (
     prior_covariance,
     rising_direction,
 )
+from knotwise.evidence.gradient import assemble_gradient, mode_likelihood_bar
+from knotwise.evidence.inference.newton import search_mode
 from knotwise.evidence.model import Evidence, Model, Rows
-from knotwise.evidence.newton import search_mode
 from knotwise.evidence.sites import latent_of_data
 
-__all__ = ["full_laplace_evidence"]
+__all__ = ["exact_laplace"]
 
 
 class FullSearch:
     """The search for the mode of the exact GP: N^3/3 flops per Newton iteration."""
 
-    def __init__(self, model: Model, rows: Rows, P: np.ndarray, start: np.ndarray | None) -> None:
+    def __init__(self, model: Model, rows: Rows, P: np.ndarray, start: np.ndarray) -> None:
         self.model, self.rows, self.P = model, rows, P
         self.log_concave = model.likelihood.log_concave
         self.a = self.latent = np.zeros(len(rows))
-        if start is not None:
+        if start.any():
             latent = P @ start
             # a log-concave posterior has one mode, and the prior mean may be nearer to it
             if not self.log_concave or self._psi(start, latent) > self._psi(self.a, self.latent):
@@ -82,21 +82,22 @@ class FullSearch:
         return self._precision
 
 
-def full_laplace_evidence(
-    model: Model, rows: Rows, *, gradient: bool = True, start: np.ndarray | None = None
-) -> Evidence:
+def exact_laplace(model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
     """Compute the Laplace approximation of the exact GP's log evidence and, if asked, its gradient in theta."""
     P, pullback = prior_covariance(model, rows)
+    zero = np.zeros(len(rows))
+    starts = [lambda: zero, lambda: _start_from_data(model, rows, P)]
     search, converged = search_mode(
-        lambda first: FullSearch(model, rows, P, first), start, lambda: _start_from_data(model, rows, P)
+        lambda a: FullSearch(model, rows, P, a), starts if start is None else [lambda: start, *starts]
     )
     precision = search.precision()
     a, f = search.a, model.mean.offset + search.latent
     copies = _copies(model, rows, search.W)
     value = search.psi - 0.5 * precision.log_det + copies.value
     state = FullState(model, rows, a, precision)
+    why = "" if converged else "the search for the mode of the latent function did not arrive"
     if not gradient:
-        return Evidence(value, None, None, state, a, converged)
+        return Evidence(value, None, None, state, converged, why)
 
     W_bar = -0.5 * (P.diagonal() - precision.explained(P))  # half the posterior variance of f
     W_bar += copies.W_bar
@@ -110,11 +111,11 @@ def full_laplace_evidence(
     theta_bar = assemble_gradient(
         model,
         pullback(P_bar.T).theta,  # symmetric, and in the order of memory that the kernel has
-        likelihood_gradient(model, rows, f, W_bar, P @ t),
+        mode_likelihood_bar(model, rows, f, W_bar, P @ t),
         float(np.sum(rows.per_copy(P_bar.diagonal()))) + copies.nugget_bar,
         float((a + t).sum()),
     )
-    return Evidence(value, theta_bar, None, state, a, converged)
+    return Evidence(value, theta_bar, None, state, converged, why)
 
 
 def _start_from_data(model: Model, rows: Rows, P: np.ndarray) -> np.ndarray:

@@ -1,0 +1,285 @@
+"""Where the rows live, and passes over them: the only way in which data reach the engine.
+
+A *pass* is a frozen object that can be pickled. It is called with each block of rows and with what lies beside that
+block, and returns sums, or something per row. Nothing per row lives at the driver between passes. What a pass leaves
+beside a block (the block seen through the knots, the latent values found last) saves time and may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from knotwise.evidence.model import Rows
+from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_block, sum_in_order
+from knotwise.numerics.weighted import mean_and_variance
+
+__all__ = [
+    "KEEP_BYTES",
+    "LAST",
+    "Beside",
+    "Block",
+    "Blocks",
+    "Halo",
+    "InMemory",
+    "Pass",
+    "RowSummary",
+    "Sums",
+    "as_blocks",
+]
+
+#: of a pass, what lies beside the blocks may take so many bytes for V and what its pullback needs
+KEEP_BYTES = 256 * 2**20
+
+#: what lies beside one block, by name
+Beside = dict[str, Any]
+
+#: the name beside a block of a = (prior precision) (f - m), [n], from which the next search for f starts
+LAST = "a"
+
+
+S = TypeVar("S", bound="Sums")
+
+
+class Sums:
+    """A dataclass of sums over rows: they add, entry by entry."""
+
+    def __iadd__(self: S, other: S) -> S:
+        for entry in fields(self):  # type: ignore[arg-type]
+            total = getattr(self, entry.name)
+            total += getattr(other, entry.name)
+            setattr(self, entry.name, total)
+        return self
+
+
+class Halo(Protocol):
+    """Which rows of other blocks a block needs."""
+
+    def __call__(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers of the further rows that the rows with these numbers need."""
+        ...
+
+
+class Pass(Protocol):
+    """Work on one block: frozen, and made of what can be pickled."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers per row the largest array has, which decides how many rows a block has."""
+        ...
+
+    @property
+    def halo(self) -> Halo | None:
+        """Which rows of other blocks are needed, behind the block's own; None for none."""
+        ...
+
+    def __call__(self, block: Block, beside: Beside) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of the data, and behind them the rows of other blocks that they need.
+
+    `start` is the number of its first row, `n` how many rows are its own; `rows` are these and then the halo's.
+    """
+
+    rows: Rows
+    start: int
+    n: int
+
+    @cached_property
+    def own(self) -> Rows:
+        """The rows of the block without its halo."""
+        return self.rows if self.n == len(self.rows) else self.rows[: self.n]
+
+
+@dataclass(frozen=True)
+class RowSummary:
+    """What is known of all rows together.
+
+    `n_rows` is how many there are, `count` the same with each as often as it counts; `low`, `high`, `mean` and
+    `variance` are those of the columns of X; `n_repeated` is how many rows count more than once, and `is_weighted` says
+    whether rows have weights at all.
+    """
+
+    n_rows: int
+    count: int | float
+    low: np.ndarray
+    high: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+    n_repeated: int
+    is_weighted: bool
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.low)
+
+    @staticmethod
+    def of(rows: Rows) -> RowSummary:
+        weights = rows.weights
+        repeated = 0 if weights is None else int((weights > 1).sum())
+        return RowSummary(
+            len(rows),
+            rows.count,
+            rows.X.min(0),
+            rows.X.max(0),
+            *mean_and_variance(rows.X, weights),
+            repeated,
+            weights is not None,
+        )
+
+
+class Blocks(Protocol):
+    """The rows of a fit, wherever they are: in memory, in other processes, on other machines."""
+
+    @property
+    def summary(self) -> RowSummary: ...
+
+    @property
+    def keep_bytes(self) -> int:
+        """How much may lie beside the blocks of what they look like through the knots."""
+        ...
+
+    def sum(self, work: Pass) -> Any:
+        """Add what the pass returns for each block, in the order of the blocks."""
+        ...
+
+    def gather(self, work: Pass) -> np.ndarray:
+        """Join what the pass returns for each row, [N, ...]."""
+        ...
+
+    def top(self, work: Pass, k: int) -> np.ndarray:
+        """Numbers of the k rows with the largest scores, the largest first, of equal ones the first."""
+        ...
+
+    def take(self, numbers: np.ndarray | slice) -> Rows:
+        """Some rows, by their numbers."""
+        ...
+
+    def sample(self, n_rows: int, rng: np.random.Generator, *, by_weight: bool = False) -> np.ndarray:
+        """Numbers of some rows in order, drawn at random; by weight, the more often a row counts, the likelier."""
+        ...
+
+    def at_driver(self, rows: Rows) -> Blocks:
+        """Other rows, few enough to be held at the driver, computed with what it has."""
+        ...
+
+    def anew(self) -> Blocks:
+        """The same rows, with nothing beside them."""
+        ...
+
+    def end_evaluation(self) -> None:
+        """Drop what one evaluation has left beside the blocks, but for the `last` a."""
+        ...
+
+    def last(self) -> np.ndarray | None:
+        """The a of the last search, [N], where every block has it; it is what a checkpoint keeps."""
+        ...
+
+    def restore(self, a: np.ndarray | None) -> None:
+        """Lay an a, [N], beside the blocks as if a search had left it; None forgets all that lies there."""
+        ...
+
+
+@dataclass
+class InMemory:
+    """Rows in the memory of this process; blocks run on the executor's threads.
+
+    Blocks depend on the data and on the width of the pass, never on the number of threads.
+    """
+
+    rows: Rows
+    executor: Executor = field(default_factory=Serial)
+    block_size: int | None = None
+    keep_bytes: int = KEEP_BYTES
+    _size: int = field(default=0, init=False, repr=False)
+    _blocks: list[tuple[Block, Beside]] = field(default_factory=list, init=False, repr=False)
+
+    @cached_property
+    def summary(self) -> RowSummary:
+        return RowSummary.of(self.rows)
+
+    def sum(self, work: Pass) -> Any:
+        return sum_in_order(self._map(work))
+
+    def gather(self, work: Pass) -> np.ndarray:
+        return np.concatenate(list(self._map(work)))
+
+    def top(self, work: Pass, k: int) -> np.ndarray:
+        scores = self.gather(work)
+        return np.argsort(-scores, kind="stable")[:k]
+
+    def take(self, numbers: np.ndarray | slice) -> Rows:
+        return self.rows[numbers]
+
+    def at_driver(self, rows: Rows) -> InMemory:
+        return InMemory(rows, self.executor, self.block_size, self.keep_bytes)
+
+    def anew(self) -> InMemory:
+        return self.at_driver(self.rows)
+
+    def end_evaluation(self) -> None:
+        for _, beside in self._blocks:
+            last = beside.get(LAST)
+            beside.clear()
+            if last is not None:
+                beside[LAST] = last
+
+    def sample(self, n_rows: int, rng: np.random.Generator, *, by_weight: bool = False) -> np.ndarray:
+        weights = self.rows.weights if by_weight else None
+        shares = None if weights is None else weights / weights.sum()
+        possible = len(self.rows) if shares is None else np.count_nonzero(shares)  # a tiny share can underflow
+        return np.sort(rng.choice(len(self.rows), min(n_rows, possible), replace=False, p=shares))
+
+    def last(self) -> np.ndarray | None:
+        kept = [beside.get(LAST) for _, beside in self._blocks]
+        return None if not kept or any(a is None for a in kept) else np.concatenate(kept)
+
+    def restore(self, a: np.ndarray | None) -> None:
+        if not self._blocks:
+            self._cut(self.block_size or len(self.rows))
+        for block, beside in self._blocks:
+            beside.clear()
+            if a is not None:
+                beside[LAST] = a[block.start : block.start + block.n]
+
+    def _map(self, work: Pass) -> Iterator[Any]:
+        size = self.block_size or rows_per_block(work.width, len(self.rows))
+        if size != self._size:
+            a = self.last()
+            self._cut(size)
+            if a is not None:
+                self.restore(a)
+
+        def run(item: tuple[Block, Beside]) -> Any:
+            block, beside = item
+            return work(block if work.halo is None else self._with_halo(block, work.halo), beside)
+
+        return self.executor.map(run, self._blocks)
+
+    def _cut(self, size: int) -> None:
+        slices = block_slices(len(self.rows), size)
+        whole = len(slices) == 1
+        self._size = size
+        self._blocks = [(Block(self.rows if whole else self.rows[s], s.start, s.stop - s.start), {}) for s in slices]
+
+    def _with_halo(self, block: Block, halo: Halo) -> Block:
+        numbers = np.arange(block.start, block.start + block.n)
+        return Block(self.rows[np.concatenate([numbers, halo(numbers)])], block.start, block.n)
+
+
+def as_blocks(
+    rows: Rows | Blocks,
+    executor: Executor | None = None,
+    block_size: int | None = None,
+    keep_bytes: int = KEEP_BYTES,
+) -> Blocks:
+    """Rows in memory as blocks; blocks as they are."""
+    if isinstance(rows, Rows):
+        return InMemory(rows, executor or Serial(), block_size, keep_bytes)
+    return rows

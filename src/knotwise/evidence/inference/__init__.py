@@ -1,0 +1,24 @@
+"""Inference: how the sites of the observations are found. One protocol, one implementation per file."""
+
+from __future__ import annotations
+
+from knotwise.errors import InvalidInputError
+from knotwise.evidence.inference.base import Inference, SiteFit, SiteRule
+from knotwise.evidence.inference.conjugate import Conjugate
+from knotwise.evidence.inference.laplace import Laplace
+from knotwise.evidence.model import Model
+
+__all__ = ["Conjugate", "Inference", "Laplace", "SiteFit", "SiteRule", "inference_of"]
+
+#: the first that does not refuse a model is the one that it gets, if it names none
+DEFAULTS: tuple[Inference, ...] = (Conjugate(), Laplace())
+
+
+def inference_of(model: Model) -> Inference:
+    """The inference of a model: the one that it names, or the first of the defaults that can be used for it."""
+    if model.inference is None:
+        return next(known for known in DEFAULTS if not known.refuses(model))
+    reason = model.inference.refuses(model)
+    if reason:
+        raise InvalidInputError(f"{model.inference.name} cannot be used here: {reason}")
+    return model.inference

@@ -1,0 +1,74 @@
+"""The protocol of inferences: how the sites of the observations are found, and what is known when they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from knotwise.evidence.blocks import Beside, Block
+from knotwise.evidence.model import Evidence, Model, Rows
+from knotwise.evidence.projection import Evaluation, Projection
+from knotwise.evidence.sites import Sites
+
+__all__ = ["Inference", "SiteFit", "SiteRule"]
+
+
+class SiteRule(Protocol):
+    """How a block has its sites again when the inference has ended; frozen, and made of what can be pickled."""
+
+    #: whether the sites are functions of latent values, which move with the parameters (L11)
+    moves: bool
+
+    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
+        """The sites of a block's rows, each counted once."""
+        ...
+
+    def likelihood_bar(
+        self, block: Block, sites: Sites, noise_bar: np.ndarray, W_bar: np.ndarray, slope: np.ndarray | float
+    ) -> np.ndarray:
+        """Gradient in the likelihood's own parameters, [Q].
+
+        `noise_bar` [n] is the adjoint of an independent variance of each row, as often as it counts. Where the sites
+        move, W_bar [n] is that of their precision and `slope` [n] that of the first derivative of log p.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class SiteFit:
+    """Where an inference through knots ended: all that the adjoint and predictions need, and nothing per row.
+
+    `value` is the log evidence, `gram` V' diag(w) V, T inverts the factor of B = I + gram, and eta ~ N(gamma, B^-1).
+    If it did not converge, `why` says so in words.
+    """
+
+    value: float
+    gram: np.ndarray
+    T: np.ndarray
+    gamma: np.ndarray
+    rule: SiteRule
+    converged: bool = True
+    why: str = ""
+
+
+class Inference(Protocol):
+    """How the posterior of the latent function is approximated by Gaussian sites, one per observation."""
+
+    #: what it is called in words
+    name: str
+    #: how many passes a value takes at least; what several passes see is kept for the next
+    several_passes: bool
+
+    def refuses(self, model: Model) -> str:
+        """Why this inference cannot be used for a model, and what to do; empty where it can."""
+        ...
+
+    def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
+        """Find the sites through knots; `start` is the gamma of a fit through the same knots."""
+        ...
+
+    def exact(self, model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
+        """Find the sites of the exact GP; `start` is the vector a of a fit to the same rows."""
+        ...

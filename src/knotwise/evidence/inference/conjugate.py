@@ -1,0 +1,128 @@
+"""Gaussian data: the sites are the observations, and the posterior is exact given the prior. One pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from knotwise.evidence.blocks import Beside, Block, Sums
+from knotwise.evidence.full_sites import FullState, RootPrecision, prior_covariance
+from knotwise.evidence.gradient import assemble_gradient
+from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.model import Evidence, Model, Rows
+from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection
+from knotwise.evidence.residual import residual_of
+from knotwise.evidence.sites import Sites
+from knotwise.numerics.linalg import (
+    cholesky,
+    half_inverse_without,
+    invert_lower,
+    log_det,
+    solve_factored,
+    weighted_gram,
+)
+
+__all__ = ["Conjugate"]
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Conjugate:
+    """Gaussian data without a nugget: sites in closed form."""
+
+    name = "Conjugate inference"
+    several_passes = False
+
+    def refuses(self, model: Model) -> str:
+        if not model.likelihood.conjugate:
+            return "it is for Gaussian data; use 'laplace'."
+        return "a nugget cannot be told from Gaussian noise." if model.nugget.size else ""
+
+    def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
+        total = at.blocks.sum(EvidencePass(at.projector))
+        B = total.gram.copy()
+        B.flat[:: len(B) + 1] += 1.0
+        LB = cholesky(B)  # (S5)
+        T = invert_lower(LB)
+        gamma = T.T @ (T @ total.projected)  # (S6)
+        quadratic = total.quadratic - total.projected @ gamma
+        n_rows = at.blocks.summary.count
+        value = 0.5 * float(total.log_weight - n_rows * LOG_2PI - log_det(LB) - quadratic)  # (S7)
+        return SiteFit(value, total.gram, T, gamma, ObservedSites(at.model, gamma))
+
+    def exact(self, model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
+        """log N(y; m, K + noise). Costs N^3 flops with the gradient and N^3/3 without."""
+        K, pullback = prior_covariance(model, rows)
+        noise = _noise(model, rows)
+        K.flat[:: len(K) + 1] += rows.per_copy(noise)
+        L = cholesky(K, overwrite=True)
+        r = rows.y - model.mean.offset
+        a = solve_factored(L, r)
+        value = -0.5 * float(len(rows) * LOG_2PI + log_det(L) + r @ a) + _within_copies(rows, noise)
+        state = FullState(model, rows, a, RootPrecision(L, None))
+        if not gradient:
+            return Evidence(value, None, None, state)
+        K_bar = half_inverse_without(L, a)  # with the other sign; the kernel is symmetric, so it need not be
+        noise_bar = 0.0
+        if rows.noise_variance is None:
+            noise_bar = -float(np.sum(rows.per_copy(K_bar.diagonal()))) * float(noise) - 0.5 * (rows.count - len(rows))
+        theta_bar = assemble_gradient(model, -pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))
+        return Evidence(value, theta_bar, None, state)
+
+
+@dataclass
+class EvidenceSums(Sums):
+    """Sums over rows that the value needs."""
+
+    gram: np.ndarray  # V' diag(w) V
+    projected: np.ndarray  # V' (w r)
+    quadratic: float  # sum w r^2
+    log_weight: float  # sum log w, without what the approximation charges
+
+
+class EvidencePass(ProjectedPass):
+    """The sums of one block; see `Summed`."""
+
+    def __call__(self, block: Block, beside: Beside) -> EvidenceSums:
+        model = self.projector.model
+        seen = self.projector.project(block, beside)
+        W, r = 1.0 / _noise(model, block.rows), block.rows.y - model.mean.offset
+        summed = residual_of(model).see(model, block, seen, W, r)
+        w = summed.weigh(summed.w)
+        wr = w * summed.r
+        return EvidenceSums(weighted_gram(summed.V, w), wr @ summed.V, float(wr @ summed.r), summed.log_weight)
+
+
+@dataclass(frozen=True)
+class ObservedSites:
+    """The observations as sites: W is one over the noise."""
+
+    model: Model
+    gamma: np.ndarray
+    moves = False
+
+    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
+        model = self.model
+        W, r = 1.0 / _noise(model, block.rows), block.rows.y - model.mean.offset
+        summed = residual_of(model).see(model, block, seen, W, r)
+        a = summed.w * (summed.r - summed.V @ self.gamma)  # (S6)
+        return Sites(summed.V, W, summed.w, a, summed.copies)
+
+    def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):  # type: ignore[no-untyped-def]
+        if block.rows.noise_variance is not None:
+            return np.zeros(self.model.likelihood.size)
+        return np.array([float(_noise(self.model, block.rows)) * noise_bar.sum()])
+
+
+def _noise(model: Model, rows: Rows) -> np.ndarray | float:
+    """Noise variance, known by row or one for all."""
+    return model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
+
+
+def _within_copies(rows: Rows, noise: np.ndarray | float) -> float:
+    """What the copies of rows add to the log density of their means: equal values, so no differences  (S18)."""
+    if rows.weights is None:
+        return 0.0
+    spare = rows.weights - 1.0
+    return -0.5 * float((spare * (LOG_2PI + np.log(noise)) + np.log(rows.weights)).sum())

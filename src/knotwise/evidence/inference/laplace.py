@@ -1,0 +1,240 @@
+"""Sites by the Laplace approximation: the curvature of log p at the mode of the posterior.
+
+Through knots the search has K numbers for a state, gamma: given it, each row solves a scalar problem of its own (P1),
+and one pass gives psi, its gradient V'a - gamma and its curvature B (P2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from knotwise.errors import NotPositiveDefiniteError
+from knotwise.evidence.blocks import LAST, Beside, Block, Sums
+from knotwise.evidence.gradient import mode_likelihood_bar
+from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.inference.laplace_exact import exact_laplace
+from knotwise.evidence.inference.newton import far_off, search_mode
+from knotwise.evidence.inference.row_modes import find_row_modes
+from knotwise.evidence.model import Evidence, Model, Rows
+from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
+from knotwise.evidence.residual import Independent, residual_of
+from knotwise.evidence.residual.independent import damping
+from knotwise.evidence.sites import Sites, latent_of_data
+from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
+
+__all__ = ["Laplace"]
+
+
+class Laplace:
+    """The Laplace approximation: a Gaussian at the mode of the latent function, with the curvature there."""
+
+    name = "The Laplace approximation"
+    several_passes = True
+
+    def refuses(self, model: Model) -> str:
+        if residual_of(model).diagonal:
+            return ""
+        return "it needs rows that are independent given the knots; leave `residual` at None."
+
+    def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
+        """Search for the mode from `start`, from what the last search left beside the blocks, or from the mean."""
+        first = _gamma_of_last(at) if start is None else start
+        zero = np.zeros(at.projector.width)
+        starts = [lambda: zero, lambda: _gamma_of_data(at)]
+        search, converged = search_mode(
+            lambda gamma: SparseSearch(at, gamma), starts if first is None else [lambda: first, *starts]
+        )
+        assert search.sums is not None
+        search.factor()
+        psi = search.sums.log_density - 0.5 * (search.sums.prior + search.gamma @ search.gamma)
+        value = float(psi - 0.5 * (log_det(search.LB) + search.sums.cost))
+        rule = ModeSites(at.projector, search.gamma, search.serial)
+        why = "" if converged else "the search for the mode of the latent function did not arrive"
+        return SiteFit(value, search.sums.gram, search.T, search.gamma, rule, converged, why)
+
+    def exact(self, model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
+        return exact_laplace(model, rows, gradient=gradient, start=start)
+
+
+class SparseSearch:
+    """The search for the mode through knots: psi and the Newton system of gamma by one pass over the rows."""
+
+    def __init__(self, at: Evaluation, gamma: np.ndarray) -> None:
+        self.at, self.gamma, self.target = at, gamma, gamma
+        self.log_concave = at.model.likelihood.log_concave
+        self.sums: ModeSums | None = None
+        self.serial = -1
+        self.converged = False
+
+    @property
+    def accepted(self) -> bool:
+        return self.sums is not None
+
+    def evaluate(self, step: float, *, true_curvature: bool) -> tuple[float, float]:
+        way = self.target - self.gamma
+        self.tried = gamma = self.gamma + step * way
+        self.tried_serial = next_serial()
+        total = self.at.blocks.sum(ModePass(self.at.projector, gamma, true_curvature, self.tried_serial))
+        self.tried_sums = total
+        psi = total.log_density - 0.5 * (total.prior + gamma @ gamma)
+        decrement = 0.0 if self.sums is None else float((self.sums.projected - self.gamma) @ way)
+        return float(psi), decrement
+
+    def accept(self) -> None:
+        self.gamma = self.target = self.tried
+        self.sums, self.serial = self.tried_sums, self.tried_serial
+
+    def aim(self) -> None:
+        assert self.sums is not None
+        self.factor()
+        # written in the gradient: V' (h b) would cancel for large counts                              (P2)
+        self.target = self.gamma + self.T.T @ (self.T @ (self.sums.projected - self.gamma))
+
+    def aim_off_saddle(self) -> bool:
+        try:
+            self.factor()
+        except NotPositiveDefiniteError:
+            B = self._B()
+            self.target = self.gamma
+            if np.isfinite(B).all():
+                self.target = self.gamma + eigh(B, subset_by_index=[0, 0])[1][:, 0]  # (L7)
+            return True
+        return False
+
+    def factor(self) -> None:
+        """Factorise B at the current point."""
+        self.LB = cholesky(self._B())
+        self.T = invert_lower(self.LB)
+
+    def _B(self) -> np.ndarray:
+        assert self.sums is not None
+        B = self.sums.gram.copy()
+        B.flat[:: len(B) + 1] += 1.0
+        return B
+
+
+@dataclass
+class ModeSums(Sums):
+    """Sums over rows at one gamma."""
+
+    gram: np.ndarray  # V' diag(w) V
+    projected: np.ndarray  # V' a
+    log_density: float
+    prior: float  # sum lam a^2
+    cost: float  # of the residual variance
+
+
+@dataclass(frozen=True)
+class ModePass(ProjectedPass):
+    """What one Newton step needs of a block, given gamma; its sites and its a stay beside it."""
+
+    gamma: np.ndarray
+    true_curvature: bool
+    serial: int
+
+    def __call__(self, block: Block, beside: Beside) -> ModeSums:
+        model, rows = self.projector.model, block.rows
+        seen = self.projector.project(block, beside)
+        with far_off():
+            sites = _sites_at(model, rows, seen, self.gamma, beside, true_curvature=self.true_curvature)
+            beside["sites"] = (self.serial, sites)
+            return ModeSums(
+                weighted_gram(seen.V, rows.weigh(sites.w)),
+                rows.weigh(sites.a) @ seen.V,
+                rows.total(model.likelihood.log_density(rows.y, sites.f, rows.sizes)),
+                float(rows.weigh(sites.lam * sites.a) @ sites.a),
+                _residual(model).cost(model, rows, sites.W, seen.c),
+            )
+
+
+def _sites_at(
+    model: Model, rows: Rows, seen: Projection, gamma: np.ndarray, beside: Beside, *, true_curvature: bool
+) -> Sites:
+    """The sites of some rows where each is at its own mode, given gamma."""
+    likelihood, residual = model.likelihood, _residual(model)
+    lam = residual.own_variance(model, seen.c)
+    x = seen.V @ gamma
+    x += model.mean.offset
+    found = find_row_modes(likelihood, rows, x, lam, beside.get(LAST), lambda: latent_of_data(model, rows))
+    beside[LAST] = found.a
+    d = found.derivatives
+    W = -d.second if true_curvature else likelihood.step_curvature(rows.y, found.f, rows.sizes)
+    h = damping(W, lam)
+    w = W * h
+    waived = 0.0 if model.power == 1.0 or likelihood.log_concave else 0.5 * (1.0 - model.power) * np.minimum(w, 0.0)
+    return Sites(seen.V, W, w, found.a, rows.weights, h, lam, found.f, d.third, waived)
+
+
+@dataclass(frozen=True)
+class ModeSites:
+    """Sites at the mode: those that the last pass has left beside the block, or found again."""
+
+    projector: Projector
+    gamma: np.ndarray
+    serial: int
+    moves = True
+
+    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
+        serial, sites = beside.get("sites", (None, None))
+        if serial == self.serial:
+            return sites
+        with far_off():  # on the way to the modes of the rows
+            return _sites_at(self.projector.model, block.rows, seen, self.gamma, beside, true_curvature=True)
+
+    def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):  # type: ignore[no-untyped-def]
+        return mode_likelihood_bar(self.projector.model, block.rows, sites.f, W_bar, slope)
+
+
+def _residual(model: Model) -> Independent:
+    residual = residual_of(model)
+    assert isinstance(residual, Independent)  # others are refused
+    return residual
+
+
+# -- where a search starts ----------------------------------------------------------------------------
+
+
+@dataclass
+class LastSums(Sums):
+    """V' a of what the last search left, and how many blocks have lost it."""
+
+    projected: np.ndarray
+    n_lost: int
+
+
+class LastPass(ProjectedPass):
+    """V' a of the a that lies beside a block; at other parameters it is still a point from which to start."""
+
+    def __call__(self, block: Block, beside: Beside) -> LastSums:
+        a = beside.get(LAST)
+        if a is None:
+            return LastSums(np.zeros(self.width), 1)
+        return LastSums(block.rows.weigh(a) @ self.projector.project(block, beside).V, 0)
+
+
+def _gamma_of_last(at: Evaluation) -> np.ndarray | None:
+    total = at.blocks.sum(LastPass(at.projector))
+    return None if total.n_lost else total.projected
+
+
+class DataPass(ProjectedPass):
+    """V' diag(w) V and V' (h b) of the sites of the likelihood where it is largest, [K, K + 1]."""
+
+    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+        model, rows = self.projector.model, block.rows
+        seen = self.projector.project(block, beside)
+        f = latent_of_data(model, rows)
+        W = np.maximum(model.likelihood.fisher(rows.y, f, rows.sizes), 0.0)
+        h = damping(W, _residual(model).own_variance(model, seen.c))
+        hb = h * (W * (f - model.mean.offset) + model.likelihood.derivatives(rows.y, f, rows.sizes).first)
+        return np.column_stack([weighted_gram(seen.V, rows.weigh(W * h)), rows.weigh(hb) @ seen.V])
+
+
+def _gamma_of_data(at: Evaluation) -> np.ndarray:
+    """The gamma of a Gaussian posterior with these sites."""
+    total = at.blocks.sum(DataPass(at.projector))
+    T = invert_lower(cholesky(total[:, :-1] + np.eye(len(total))))
+    return T.T @ (T @ total[:, -1])

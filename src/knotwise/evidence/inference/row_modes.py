@@ -1,0 +1,145 @@
+"""The scalar problem of each row: its own part of the latent value, given what the knots say.
+
+With x = m + v'gamma and the variance lam of the row's own part, the mode of the row is where
+
+    a = d log p(y | f) / df,    f = x + lam a,
+
+the maximum over a of log p(y | x + lam a) - lam a^2 / 2 (P1). So nothing of a row need be known between two passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from knotwise.evidence.model import Rows
+from knotwise.likelihoods.base import Derivatives, Likelihood
+
+__all__ = ["RowModes", "find_row_modes"]
+
+MAX_ITERATIONS = 200
+#: step in f, relative to 1 + |f|, after which one more has reached the mode to rounding
+CLOSE = 1e-11
+#: |f| beyond which nothing is small any more
+FAR = 1e3
+
+
+@dataclass(frozen=True)
+class RowModes:
+    """Per row: a, the latent value f, and the derivatives of log p there."""
+
+    a: np.ndarray
+    f: np.ndarray
+    derivatives: Derivatives
+
+
+def find_row_modes(
+    likelihood: Likelihood,
+    rows: Rows,
+    x: np.ndarray,
+    lam: np.ndarray,
+    start: np.ndarray | None,
+    latent_of_data: Callable[[], np.ndarray],
+) -> RowModes:
+    """Solve the scalar problems of some rows, all at once.
+
+    `start` is an a from which a log-concave likelihood, which has one maximum, gets there sooner. Others may have two,
+    so they look from the side of the knots and from the side of the data, and take the better. A row whose mode is
+    beyond reach is NaN.
+    """
+    if not lam.any():  # the row has no part of its own
+        d = likelihood.derivatives(rows.y, x, rows.sizes)
+        return RowModes(d.first, x, d)
+    problem = RowProblem(likelihood, rows, x, lam)
+    if likelihood.log_concave:
+        found = problem.solve_concave(np.zeros(len(x)) if start is None else np.where(np.isfinite(start), start, 0.0))
+        if start is None or not np.isnan(found.a).any():
+            return found
+        return problem.solve_concave(np.zeros(len(x)))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        from_data = np.where(lam > 0, (latent_of_data() - x) / lam, 0.0)
+    near, far = problem.climb(np.zeros(len(x))), problem.climb(np.where(np.isfinite(from_data), from_data, 0.0))
+    better = problem.objective(far.a) > problem.objective(near.a)
+    if not better.any():
+        return near
+    return RowModes(*_choose(better, far, near))
+
+
+@dataclass(frozen=True)
+class RowProblem:
+    """The scalar problems of some rows."""
+
+    likelihood: Likelihood
+    rows: Rows
+    x: np.ndarray
+    lam: np.ndarray
+
+    def derivatives(self, a: np.ndarray) -> Derivatives:
+        return self.likelihood.derivatives(self.rows.y, self.x + self.lam * a, self.rows.sizes)
+
+    def objective(self, a: np.ndarray) -> np.ndarray:
+        """What is to be maximised, row by row."""
+        density = self.likelihood.log_density(self.rows.y, self.x + self.lam * a, self.rows.sizes)
+        return density - 0.5 * self.lam * a * a
+
+    def solve_concave(self, a: np.ndarray) -> RowModes:
+        """Newton's method between brackets, in which d log p / df - a falls; where it creeps, its steps grow."""
+        low, high = np.full(len(a), -np.inf), np.full(len(a), np.inf)
+        last, growth = np.zeros(len(a)), np.ones(len(a))
+        for _ in range(MAX_ITERATIONS):
+            d = self.derivatives(a)
+            slack = d.first - a
+            step = slack / (1.0 - self.lam * d.second)
+            done = self._close(step, a)
+            if done.all():
+                break
+            low, high = np.where(slack > 0, a, low), np.where(slack < 0, a, high)
+            creeps = (step * last > 0) & (np.abs(step) > 0.5 * np.abs(last))  # down an exponential, for example
+            growth, last = np.where(creeps, 2.0 * growth, 1.0), step
+            new = a + growth * step
+            inside = (new > low) & (new < high)
+            if not inside.all():  # too far, or no number
+                middle = np.where(np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), 0.5 * a)
+                new = np.where(inside, new, middle)
+            a = np.where(done, a, new)
+        return self._at(np.where(done, a, np.nan), step, d)
+
+    def climb(self, a: np.ndarray) -> RowModes:
+        """Climb to a maximum; where the objective bends upwards by a positive curvature, and never down."""
+        reached, size = self.objective(a), np.ones(len(a))
+        for _ in range(MAX_ITERATIONS):
+            d = self.derivatives(a)
+            bend = 1.0 - self.lam * d.second
+            if not (bend > 0).all():
+                f = self.x + self.lam * a
+                soft = 1.0 + self.lam * self.likelihood.step_curvature(self.rows.y, f, self.rows.sizes)
+                bend = np.where(bend > 0, bend, soft)
+            step = (d.first - a) / bend
+            if self._close(step, a).all():
+                break
+            new = a + size * step
+            value = self.objective(new)
+            worse = ~(value >= reached - 1e-13 * np.abs(reached))
+            a, reached = np.where(worse, a, new), np.where(worse, reached, value)
+            size = np.where(worse, 0.5 * size, 1.0)
+        return self._at(a, step, d)
+
+    def _close(self, step: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Where a step changes f by next to nothing; a may still change, where lam is small."""
+        f = np.abs(self.x + self.lam * a)
+        return np.abs(self.lam * step) <= CLOSE * (1.0 + np.minimum(f, FAR))
+
+    def _at(self, a: np.ndarray, step: np.ndarray, d: Derivatives) -> RowModes:
+        """The end: one more step in a, which is too small for f and the derivatives to notice."""
+        a = np.where(np.isfinite(step), a + step, a)
+        return RowModes(a, self.x + self.lam * a, d)
+
+
+def _choose(first: np.ndarray, one: RowModes, other: RowModes) -> tuple[np.ndarray, np.ndarray, Derivatives]:
+    d, e = one.derivatives, other.derivatives
+    derivatives = Derivatives(
+        np.where(first, d.first, e.first), np.where(first, d.second, e.second), np.where(first, d.third, e.third)
+    )
+    return np.where(first, one.a, other.a), np.where(first, one.f, other.f), derivatives

@@ -1,0 +1,104 @@
+"""Optimise free parameters and chosen knots of a problem, from several starts if asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from knotwise.checkpoint.journal import are_alike
+from knotwise.errors import KnotwiseError
+from knotwise.evidence import Jitter, Point
+from knotwise.knots.objective import Objective
+from knotwise.knots.selection import Stage
+from knotwise.optimize.base import OptimizeResult
+
+if TYPE_CHECKING:
+    from knotwise.knots.problem import Problem
+
+__all__ = ["optimize"]
+
+RESTART_SPREAD = 1.5  # standard deviation of a restart's parameters about the start, on the log scale
+
+
+def optimize(
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, move: np.ndarray | None
+) -> Stage:
+    """The best of the problem's starts; one whose evidence cannot be computed is skipped and counted."""
+    if problem.optimizer is None:
+        return _optimize_once(problem, theta, Z, move)
+    bounds, errors, best = problem.table.theta_bounds, [], None
+    for restart in range(1 + problem.n_restarts):
+        shift = RESTART_SPREAD * rng.standard_normal(len(theta)) if restart else 0.0
+        start = np.where(problem.free, np.clip(theta + shift, bounds[:, 0], bounds[:, 1]), theta)
+        try:
+            stage = _optimize_from(problem, start, Z, move)
+        except KnotwiseError as error:
+            errors.append(error)
+            continue
+        if best is None or stage.value > best.value:
+            best = stage
+    if best is None:
+        raise errors[0]
+    return replace(best, failed_restarts=len(errors))
+
+
+def _optimize_from(problem: Problem, start: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+    def fits(stage: Stage) -> bool:
+        return (
+            are_alike(stage.theta, start)
+            and are_alike(stage.Z, Z)
+            and stage.result.parameters.ndim == stage.result.history.ndim == 1
+            and (stage.jitter is None if problem.full else _is_like_jitter(stage.jitter, problem.typical_points))
+        )
+
+    return problem.recall(
+        ("stage", start, Z, move),
+        lambda: _optimize_once(problem, _with_enough_noise(problem, start, Z), Z, move),
+        (Stage, Point, Jitter, OptimizeResult),
+        fits=fits,
+    )
+
+
+def _optimize_once(problem: Problem, theta: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+    start = problem.point(theta.copy(), Z.copy())
+    objective = Objective(problem, start, np.zeros(len(Z), bool) if move is None or problem.full else move)
+    if problem.optimizer is None:
+        value = objective.value(start)
+        kept = OptimizeResult(value, objective.vector, 1, np.nan, True, "parameters kept as given", np.array([value]))
+        return Stage(start, kept)
+    result = problem.optimizer.maximize(objective, objective.vector, objective.bounds)
+    return Stage(objective.point(result.parameters), result)
+
+
+def _with_enough_noise(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Start with more noise, ten times as much and again, for as long as that raises the evidence.
+
+    Smooth data have almost no noise in an exact GP. Few knots leave more open than that, and an optimiser that
+    starts at the exact noise would flee to a model in which everything is noise.
+    """
+    louder = np.log(10.0) * problem.model.noise_directions
+    louder[~problem.free | problem.given] = 0.0
+    if problem.full or not louder.any():
+        return theta
+
+    def value(at: np.ndarray) -> float:
+        try:
+            return problem.evaluate(problem.point(at, Z), gradient=False).value
+        except KnotwiseError:
+            return -np.inf
+
+    low, high = problem.table.theta_bounds.T
+    best = value(theta)
+    for _ in range(12):
+        trial = np.clip(theta + louder, low, high)
+        new = value(trial)
+        if not new > best:
+            break
+        theta, best = trial, new
+    return theta
+
+
+def _is_like_jitter(kept: Jitter | None, points: np.ndarray) -> bool:
+    return kept is not None and are_alike(kept.points, points) and 0 <= kept.relative < np.inf

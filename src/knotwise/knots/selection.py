@@ -1,0 +1,89 @@
+"""What selectors take and give: an optimisation's end, the selection, and who follows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from knotwise.evidence import Evidence, Jitter, Point
+from knotwise.knots.trace import KnotStep, KnotTrace
+from knotwise.optimize.base import OptimizeResult
+
+if TYPE_CHECKING:
+    from knotwise.knots.problem import Problem
+
+__all__ = ["Selection", "Selector", "Stage", "Watch"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One optimisation: where it ended, and how."""
+
+    point: Point
+    result: OptimizeResult
+    failed_restarts: int = 0
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self.point.theta
+
+    @property
+    def Z(self) -> np.ndarray:
+        return self.point.Z
+
+    @property
+    def jitter(self) -> Jitter | None:
+        return self.point.jitter
+
+    @property
+    def value(self) -> float:
+        """The objective at the end."""
+        return self.result.value
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a selector decided: parameters, knots and jitter, the evidence there, and the reason in words.
+
+    `Problem.selection` makes one from the last stage.
+    """
+
+    point: Point
+    evidence: Evidence = field(repr=False)
+    result: OptimizeResult
+    reason: str
+    failed_restarts: int = 0
+    trace: KnotTrace = field(default_factory=KnotTrace)
+    knots_as_given: np.ndarray | None = None  # the user's own array, in the user's units
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self.point.theta
+
+    @property
+    def Z(self) -> np.ndarray:
+        return self.point.Z
+
+    @property
+    def jitter(self) -> Jitter | None:
+        return self.point.jitter
+
+
+class Watch(Protocol):
+    """Somebody who follows a fit."""
+
+    def tick(self, n_knots: int, value: float, n_rows: int | float) -> None:
+        """The evidence was evaluated, with so many knots, on so many rows."""
+        ...
+
+    def step(self, step: KnotStep) -> None:
+        """A step of the selection was recorded."""
+        ...
+
+
+class Selector(Protocol):
+    """Anything that chooses knots for a problem."""
+
+    def select(self, problem: Problem, rng: np.random.Generator) -> Selection: ...
