@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from knotwise.knots.actions import Action
 from knotwise.knots.fixed import Fixed
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection
@@ -46,7 +47,7 @@ class GreedyVariance:
             Z = self.choose(problem, theta, rows, n_knots)
             stage = problem.optimize(theta, Z, rng)
             theta, failed = stage.theta, failed + stage.failed_restarts
-            trace.add("choose", len(Z), stage.result.value, theta=theta, note=stage.result.reason)
+            trace.add(Action.CHOOSE, len(Z), stage.result.value, theta=theta, note=stage.result.reason)
         few = "" if len(Z) == min(n_knots, len(rows)) else f", {self.n_knots} asked for: others add no variance"
         trace.stop_reason = f"{len(Z)} knots on rows of the largest conditional variance{few}; {stage.result.reason}"
         return Selection(theta, Z, stage.jitter, stage.result, trace.stop_reason, failed, trace)
