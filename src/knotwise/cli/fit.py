@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from knotwise import kernels
-from knotwise.cli.arguments import KERNELS
 from knotwise.cli.columns import require_columns
 from knotwise.cli.command import UsageError, interruption_says
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
@@ -22,6 +21,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators import GPClassifier, GPRegressor
 from knotwise.knots import Auto
 from knotwise.likelihoods import LIKELIHOODS, likelihood_named
+from knotwise.names import KERNELS
 from knotwise.plotting.style import counted
 
 __all__ = ["run"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import knotwise.cli.arguments as words
 from knotwise.cli.command import Command, count
+from knotwise.names import KERNELS, LIKELIHOODS
 
 __all__ = ["COMMANDS"]
 
@@ -26,13 +27,12 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--likelihood",
         metavar="NAME",
-        help="gaussian (default), student_t, bernoulli, binomial, poisson, negative_binomial, gamma, exponential, "
-        "weibull, lognormal or beta",
+        help=f"{', '.join(LIKELIHOODS)} (default gaussian)",
     )
     words.add_size_arguments(group)
     group.add_argument("--weight", metavar="COLUMN", help="how often a row counts: 2 is the same as the row twice")
     group = parser.add_argument_group("model")
-    group.add_argument("--kernel", type=words.one_of(*words.KERNELS), metavar="NAME", help=", ".join(words.KERNELS))
+    group.add_argument("--kernel", type=words.one_of(*KERNELS), metavar="NAME", help=", ".join(KERNELS))
     group.add_argument("--ard", action="store_true", help="a length-scale for each input")
     group.add_argument(
         "--approximation", type=words.word_or_number("vfe", "fic", "full"), metavar="NAME", help="vfe (default), fic, "
