@@ -11,7 +11,8 @@ from cli_tables import QUICK, inputs, load, make_columns, numbers, read_csv, wri
 from numpy.testing import assert_array_equal
 
 import knotwise
-from knotwise import cli, datasets, kernels, likelihoods, names
+from knotwise import datasets, kernels, likelihoods, names
+from knotwise.cli import main as cli
 
 
 def test_summary_is_that_of_the_python_api(folder, run):

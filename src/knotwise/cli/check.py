@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.loading import choose_columns, require_size_option
+from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, placed, read_rows
-from knotwise.cli.tables import Table, open_table
+from knotwise.cli.tables import Table
 from knotwise.cli.targets import known_labels, target_numbers
 
 __all__ = ["Check", "check_predictions"]

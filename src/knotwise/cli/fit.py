@@ -14,8 +14,9 @@ from knotwise.cli.command import UsageError, interruption_says
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
+from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, placed, read_rows
-from knotwise.cli.tables import Table, open_table
+from knotwise.cli.tables import Table
 from knotwise.cli.targets import are_labels, labels_of, target_numbers
 from knotwise.errors import InvalidInputError
 from knotwise.estimators import GPClassifier, GPRegressor

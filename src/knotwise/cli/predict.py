@@ -12,8 +12,9 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import choose_columns, load_model, require_size_option, size_name, unit_name
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output, write_table
+from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, iterate_rows, placed
-from knotwise.cli.tables import kind_of_file, open_table
+from knotwise.cli.tables import kind_of_file
 
 __all__ = ["predict_rows", "run"]
 

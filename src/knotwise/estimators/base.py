@@ -24,7 +24,7 @@ from knotwise.estimators.validation import check_count, check_inputs, check_jobs
 from knotwise.evidence import Evidence
 from knotwise.knots.fixed import select_exact
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
-from knotwise.optimize.base import advice_for_early_stop
+from knotwise.optimize.options import advice_for_early_stop
 from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:

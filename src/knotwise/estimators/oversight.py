@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import scipy
 
-from knotwise import __version__
 from knotwise.checkpoint.digest import digest
 from knotwise.checkpoint.journal import Journal
 from knotwise.errors import InvalidInputError
 from knotwise.knots.problem import Problem
 from knotwise.progress import Progress, Watcher
+from knotwise.version import __version__
 
 __all__ = ["Oversight"]
 
