@@ -30,13 +30,13 @@ from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_la
 if TYPE_CHECKING:
     from knotwise.diagnosis.diagnose import Diagnosis
 
-__all__ = ["LatentGP", "changed_only_by_success"]
+__all__ = ["LatentGP", "unchanged_on_failure"]
 
 E = TypeVar("E", bound=BaseEstimator)
 
 
 @contextmanager
-def changed_only_by_success(estimator: E) -> Iterator[E]:
+def unchanged_on_failure(estimator: E) -> Iterator[E]:
     """Yield a copy to fit; the estimator becomes it when the block ends well, and stays as it was when it raises."""
     new = copy(estimator)
     yield new

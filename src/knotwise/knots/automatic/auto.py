@@ -15,7 +15,7 @@ from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.knots.automatic.prune import prune
 from knotwise.knots.automatic.settle import FIRST_SHARE, Settled, first_precisions, grow, refine, settle
 from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
-from knotwise.knots.copies import said_of_copies
+from knotwise.knots.copies import describe_copies
 from knotwise.knots.initial import count_distinct, kmeans
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem, Selection, Stage
@@ -190,7 +190,7 @@ class Auto:
             what = f"for {len(Z)} different rows; the limit of {self.max_knots} knots was reached: raise `max_knots`"
             Z = kmeans(problem.rows.X, problem.rows.y, self.max_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
-        reason = f"{len(Z)} knots {what}{said_of_copies(problem, stage.theta)}"
+        reason = f"{len(Z)} knots {what}{describe_copies(problem, stage.theta)}"
         trace.add("every row", len(Z), stage.result.value, theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
         return Selection(stage.theta, Z, stage.jitter, stage.result, reason, stage.failed_restarts, trace)
@@ -258,7 +258,7 @@ class Auto:
         jitter = problem.choose_jitter(theta, Z)
         evidence = problem.evaluate(theta, Z, jitter)
         assert evidence.gradient is not None
-        trace.stop_reason = reason = reason + said_of_copies(problem, theta)
+        trace.stop_reason = reason = reason + describe_copies(problem, theta)
         trace.add("final", len(Z), evidence.value, share=share, theta=theta, note="all rows")
         norm = projected_norm(theta[free], evidence.gradient[free], problem.table.theta_bounds[free])
         result = replace(
