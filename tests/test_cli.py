@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import knotwise
-from knotwise import cli
+from knotwise.cli import main as cli
 from knotwise.errors import InvalidInputError
 from knotwise.paper import reproduce
 from knotwise.paper.experiments import EXPERIMENTS
@@ -107,11 +107,12 @@ def test_list_shows_every_experiment_with_its_place_in_the_paper_and_its_methods
     assert "Simult. adversarial" in shown and "auto" in shown
 
 
-def test_the_command_line_starts_without_the_heavy_packages():
+@pytest.mark.parametrize("words", [[], ["--help"], ["fit", "--help"]], ids=" ".join)
+def test_the_command_line_and_its_help_start_without_the_heavy_packages(words):
     heavy = ("numpy", "scipy", "sklearn", "matplotlib", "rich")
     source = str(Path(knotwise.__file__).parents[1])
     program = (
-        f"import sys; sys.path.insert(0, {source!r}); from knotwise.cli import main; main([]); "
+        f"import sys; sys.path.insert(0, {source!r}); from knotwise.cli.main import main; main({words!r}); "
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knotwise import cli
+from knotwise.cli import main as cli
 from knotwise.errors import InvalidInputError
 from knotwise.paper import reproduce as whole
 from knotwise.paper.experiments import EXPERIMENTS, Job

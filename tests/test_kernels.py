@@ -13,6 +13,7 @@ from knotwise.kernels import (
     Constant,
     DataScale,
     Kernel,
+    KernelGradient,
     Linear,
     Matern12,
     Matern32,
@@ -102,6 +103,7 @@ def test_values_are_those_of_the_scalar_formula(name, rng):
     expected = [[formula(x, z) for z in Z.tolist()] for x in X.tolist()]
     assert_allclose(kernel(X, Z), expected, rtol=1e-13, atol=1e-15)
     assert_allclose(kernel.diag(X), [formula(x, x) for x in X.tolist()], rtol=1e-14)
+    assert_allclose(kernel.pairs(X[:5], Z)[0], np.diagonal(expected), rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize(("kernel", "nu"), [(Matern12, 0.5), (Matern32, 1.5), (Matern52, 2.5)])
@@ -183,6 +185,16 @@ def test_data_a_million_away_from_the_origin_lose_no_digits(name, rng):
     # the angle on the circle of a periodic kernel is rounded to 1e-16 of its millions of radians
     rtol = 1e-7 if name.startswith("periodic") else 1e-12
     assert_allclose(kernel(X + 2.0**20, Z + 2.0**20), expected, rtol=rtol)
+    assert_allclose(kernel.pairs(X[:5] + 2.0**20, Z + 2.0**20)[0], np.diagonal(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_pair_of_equal_rows_has_the_value_and_the_gradient_of_the_diagonal_exactly(name, rng):
+    kernel, X = FORMULAS[name][0], 1e6 + rng.normal(size=(40, 3))
+    k, pullback = kernel.pairs(X, X.copy())
+    k_bar = rng.normal(size=40)
+    assert_array_equal(k, kernel.diag(X))
+    assert_allclose(pullback(k_bar), kernel.diag_pullback(X, k_bar), rtol=1e-12, atol=1e-13)
 
 
 # -- conformance --------------------------------------------------------------------------------------------
@@ -237,6 +249,60 @@ class Wendland(Stationary):
 def test_a_users_own_stationary_kernel_conforms(n_columns):
     check_kernel(Wendland(), n_columns)
     check_kernel(Wendland(1.3, 4.0) * Linear(0.5) + Wendland(ard=True).on([0]), n_columns)
+
+
+class Brownian(Kernel):
+    """A user's own kernel with what it must define and no more: Brownian motion in each of the columns."""
+
+    transforms = {"variance": "log"}
+
+    def __init__(self, variance=None):
+        self.variance = variance
+
+    def value_and_pullback(self, X, Z):
+        gap = np.abs(X[:, None] - Z)  # [N, K, D]
+        K = self.value("variance") * 0.5 * (np.abs(X)[:, None] + np.abs(Z) - gap).sum(2)
+
+        def pullback(K_bar, with_X=False):
+            half = 0.5 * self.value("variance") * K_bar[..., None]
+            to_X, to_Z = np.sign(X)[:, None] - np.sign(X[:, None] - Z), np.sign(Z) + np.sign(X[:, None] - Z)
+            X_bar = (half * to_X).sum(1) if with_X else None
+            return KernelGradient(np.array([np.vdot(K_bar, K)]), (half * to_Z).sum(0), X_bar)
+
+        return K, pullback
+
+    def diag(self, X):
+        return self.value("variance") * np.abs(X).sum(1)
+
+    def diag_pullback(self, X, k_bar):
+        return np.array([k_bar @ self.diag(X)])
+
+    def start(self, scale):
+        return Brownian(self.variance or scale.variance)
+
+    def bounds(self, scale):
+        return scale.variance_bounds[None]
+
+    def scaled(self, factor):
+        return Brownian(self.value("variance") * factor)
+
+
+def test_a_users_own_kernel_without_a_word_on_pairs_conforms():
+    check_kernel(Brownian(1.3))
+    check_kernel(Brownian(1.3).on(1) * Wendland(0.7, 3.0))
+
+
+class WrongPairs(SquaredExponential):
+    """Pairs without the length-scale."""
+
+    def pairs(self, X, Z):
+        return SquaredExponential(self.variance, 1.0).pairs(X, Z)
+
+
+class WrongPairsGradient(SquaredExponential):
+    def pairs(self, X, Z):
+        k, pullback = super().pairs(X, Z)
+        return k, lambda k_bar: 2 * pullback(k_bar)
 
 
 class WrongSlope(Wendland):
@@ -344,6 +410,8 @@ class Lopsided(SquaredExponential):
         (WrongDiagonal(2.0, 1.0), "is the diagonal"),
         (WrongDiagonalGradient(2.0, 1.0), r"gradient in theta of diag"),
         (WrongShape(1.0, 1.0, shape=2.0), "gradient in theta of k"),
+        (WrongPairs(1.0, 2.0), r"`pairs\(X, Z\)` is the diagonal"),
+        (WrongPairsGradient(1.0, 2.0), "the pullback of `pairs` is that of"),
         (Box(1.0, 2.0), "positive semi-definite"),
         (Kinked(1.0, 1.0), "finite"),
         (NearOriginOnly(1.0, 1.0), r"k\(X \+ s, Z \+ s\)"),

@@ -296,6 +296,16 @@ def test_every_public_part_can_be_saved():
     assert public_classes(optimize, has="maximize") == set(FAMILIES["optimizer"].values())
 
 
+def test_a_file_may_name_classes_of_knotwise_only_and_none_that_is_a_base():
+    found = [cls for family in FAMILIES.values() for cls in family.values()]
+    assert all(cls.__module__.startswith("knotwise.") for cls in found)
+    for family in ("kernel", "likelihood", "mean", "optimizer"):
+        assert all(cls.__name__ == name for name, cls in FAMILIES[family].items())
+    assert not {"Kernel", "Stationary", "Likelihood", "Mean", "Selector", "Proposal", "Optimizer"} & {
+        cls.__name__ for cls in found
+    }
+
+
 def test_every_kernel_comes_back_and_gives_the_same_bits(kernel, rng):
     back = through_json(Part("kernel"), kernel)
     assert_same(kernel, back)
@@ -586,6 +596,8 @@ FORGERIES = {
     "a short vector too long": (at(*STATE, "gamma", value=[0.5] * 65), "stands"),
     "a class of Python's": (at("model", "class", value="os.system"), "one of GPRegressor"),
     "a kernel that is a mean": (at(*STATE, "model", "kernel", "class", value="Zero"), "kernel that this"),
+    "a kernel of the user's": (at(*STATE, "model", "kernel", "class", value="OwnKernel"), "kernel that this"),
+    "a kernel that is a base": (at(*STATE, "model", "kernel", "class", value="Stationary"), "kernel that this"),
     "a kernel without values": (at(*STATE, "model", "kernel", "arguments", value={"variance": "x"}), "valid for"),
     "a list for two columns": (
         at(*STATE, "model", "kernel", "arguments", "lengthscale", value=[1.0, 1.0, 1.0]), "a model of 2 columns",

@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from knotwise.version import __version__
+
 if TYPE_CHECKING:
     from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, plotting, testing
     from knotwise.estimators import GPClassifier, GPRegressor
-    from knotwise.estimators.saving import load
+    from knotwise.estimators.loading import load
     from knotwise.estimators.scoring import response_scorer
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "GPClassifier",
@@ -36,7 +36,7 @@ __all__ = [
 _HOME = {
     "GPClassifier": "knotwise.estimators.classifier",
     "GPRegressor": "knotwise.estimators.regressor",
-    "load": "knotwise.estimators.saving",
+    "load": "knotwise.estimators.loading",
     "response_scorer": "knotwise.estimators.scoring",
 }
 

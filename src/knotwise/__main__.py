@@ -2,7 +2,7 @@
 
 import sys
 
-from knotwise.cli import main
+from knotwise.cli.main import main
 
 if __name__ == "__main__":  # worker processes import this file too
     sys.exit(main())

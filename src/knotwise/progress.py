@@ -146,12 +146,11 @@ class Watcher:
 
     def step(self, step: KnotStep) -> None:
         """A step of the selection."""
-        compared = step.action == "signal"
         self._tell(
-            action=step.action,
+            action=str(step.action),
             n_knots=step.n_knots,
             n_rows=step.n_rows or self.n_rows,
-            log_evidence=np.nan if compared else step.evidence_in_units(self.n_rows, self.shift),
+            log_evidence=np.nan if step.facts.compares_with_null else step.evidence_in_units(self.n_rows, self.shift),
             share=step.share,
             residual_information=step.residual_information,
             note=step.note,

@@ -3,7 +3,7 @@
 import pytest
 from cli_tables import QUICK, make_columns, write_csv
 
-from knotwise import cli
+from knotwise.cli import main as cli
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ from cli_tables import QUICK, inputs, load, make_columns, numbers, read_csv, wri
 from numpy.testing import assert_array_equal
 
 import knotwise
-from knotwise import cli, datasets, kernels, likelihoods
+from knotwise import datasets, kernels, likelihoods, names
+from knotwise.cli import main as cli
 
 
 def test_summary_is_that_of_the_python_api(folder, run):
@@ -143,8 +144,8 @@ def test_help_shows_every_option_and_examples_that_can_be_understood(command, ru
 def test_the_names_that_help_and_options_know_are_those_of_the_library(run):
     help_text = " ".join(run("fit", "--help")[1].split())
     assert all(name in help_text for name in likelihoods.LIKELIHOODS)
-    for name, cls in cli.arguments.KERNELS.items():
-        assert name in help_text and issubclass(getattr(kernels, cls), kernels.Kernel)
+    for name, cls in names.KERNELS.items():
+        assert name in help_text and isinstance(getattr(kernels, cls)(ard=True), kernels.Kernel)
 
 
 def test_the_guide_names_every_key_of_the_json(folder, here, run):

@@ -12,7 +12,7 @@ import pytest
 from cli_tables import QUICK
 
 import knotwise
-from knotwise.cli import tables
+from knotwise.cli import reading
 from knotwise.knots.problem import Problem
 from knotwise.paper import workers
 from knotwise.paper.runs import Finished, versions
@@ -69,8 +69,8 @@ def test_an_interruption_before_the_first_step_promises_nothing(folder, here, ru
     evaluations.allowed = 0
     code, _, err = run(*fit_words(folder, "--checkpoint", "state"))
     assert code == 130 and err == "knotwise: interrupted. No step was finished.\n"
-    monkeypatch.setattr(tables, "check_readable", Stopping(None))
-    tables.check_readable.allowed = 0
+    monkeypatch.setattr(reading, "check_readable", Stopping(None))
+    reading.check_readable.allowed = 0
     assert run(*fit_words(folder))[::2] == (130, "knotwise: interrupted\n")
 
 
@@ -99,7 +99,7 @@ def test_an_interrupted_reproduction_goes_on_with_the_same_command(here, run, mo
 def test_a_signal_from_the_keyboard_ends_in_the_same_words(here):
     # a process in the background of a shell is born with signals of the keyboard ignored
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"{heard}; import sys; from knotwise.cli import main; print('ready', flush=True); sys.exit(main())"
+    program = f"{heard}; import sys; from knotwise.cli.main import main; print('ready', flush=True); sys.exit(main())"
     process = subprocess.Popen(
         [sys.executable, "-c", program, "reproduce", "all", "--jobs", "1", "--out", "there"],
         env=os.environ | {"PYTHONPATH": str(Path(knotwise.__file__).parents[1])},

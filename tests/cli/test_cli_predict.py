@@ -133,7 +133,7 @@ def test_json_of_predictions_has_the_rows_or_where_they_are(folder, here, run):
 
 def test_a_closed_pipe_is_no_error(folder, here):
     write_csv("long.csv", {name: np.tile(values, 600) for name, values in make_columns(20, seed=2).items()})
-    program = "import sys; from knotwise.cli import main; sys.exit(main())"
+    program = "import sys; from knotwise.cli.main import main; sys.exit(main())"
     source = str(Path(knotwise.__file__).parents[1])
     process = subprocess.Popen(
         [sys.executable, "-c", program, "predict", str(folder / "y.knotwise"), "long.csv"],

@@ -7,7 +7,7 @@ from plotted import X1, Y1, held
 
 from knotwise import GPRegressor, plotting
 from knotwise.errors import InvalidInputError
-from knotwise.knots import EvidenceGain, OneAtATime
+from knotwise.knots import EvidenceGain, Fixed, OneAtATime
 
 
 def test_the_trace_shows_evidence_share_and_residual_of_every_step(plane):
@@ -52,3 +52,15 @@ def test_the_trace_takes_two_axes_and_a_fit_without_steps_is_an_error(plane, lin
         plotting.plot_trace(plane, ax=axes[:1])
     with pytest.raises(InvalidInputError, match="knots='auto'"):
         plotting.plot_trace(line)
+
+
+def test_steps_with_words_of_ones_own_are_drawn():
+    class Telling(Fixed):
+        def select(self, problem, rng):
+            chosen = super().select(problem, rng)
+            chosen.trace.add("weigh", len(chosen.Z), chosen.result.value)
+            return chosen
+
+    gp = held(knots=Telling("kmeans", n_knots=6)).fit(X1, Y1)
+    evidence, _ = plotting.plot_trace(gp)
+    assert (evidence.get_lines()[0].get_xydata() == [[6, gp.log_evidence_]]).all()

@@ -11,7 +11,6 @@ from knotwise.cli.numerals import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
 
 __all__ = [
-    "KERNELS",
     "add_data_arguments",
     "add_json_argument",
     "add_model_argument",
@@ -25,18 +24,6 @@ __all__ = [
     "word_or_count",
     "word_or_number",
 ]
-
-#: the words of --kernel, and the classes of knotwise.kernels
-KERNELS = {
-    "se": "SquaredExponential",
-    "matern12": "Matern12",
-    "matern32": "Matern32",
-    "matern52": "Matern52",
-    "rq": "RationalQuadratic",
-    "periodic": "Periodic",
-    "linear": "Linear",
-}
-
 
 # -- types ----------------------------------------------------------------------------------------
 

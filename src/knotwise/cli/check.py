@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.loading import choose_columns, require_size_option
-from knotwise.cli.rows import Rows, placed, read_rows
-from knotwise.cli.tables import Table, open_table
+from knotwise.cli.reading import open_table
+from knotwise.cli.rows import Rows, errors_with_places, read_rows
+from knotwise.cli.tables import Table
 from knotwise.cli.targets import known_labels, target_numbers
 
 __all__ = ["Check", "check_predictions"]
@@ -70,7 +71,7 @@ def check_predictions(gp: Any, arguments: Namespace) -> Check:
     with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     judge = _judge_labels if hasattr(gp, "classes_") else _judge_numbers
-    with placed(rows, table):
+    with errors_with_places(rows, table):
         scores, shares = judge(gp, table, rows, arguments)
     return Check(table.name, len(rows), rows.n_dropped, scores, tuple(shares))
 

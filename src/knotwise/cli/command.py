@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from knotwise.cli.numerals import is_whole
 from knotwise.errors import KnotwiseError
 
-__all__ = ["Command", "UsageError", "count", "interruption_says"]
+__all__ = ["Command", "UsageError", "count", "explain_interruption"]
 
 
 class UsageError(KnotwiseError):
@@ -35,7 +35,7 @@ def count(text: str) -> int:
 
 
 @contextmanager
-def interruption_says(what_is_kept: Callable[[], str]) -> Iterator[None]:
+def explain_interruption(what_is_kept: Callable[[], str]) -> Iterator[None]:
     """Let an interruption of this work say what is kept of it, and how to go on; asked for only when it happens."""
     try:
         yield

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from knotwise import kernels
-from knotwise.cli.arguments import KERNELS
 from knotwise.cli.columns import require_columns
-from knotwise.cli.command import UsageError, interruption_says
+from knotwise.cli.command import UsageError, explain_interruption
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
-from knotwise.cli.rows import Rows, Wanted, placed, read_rows
-from knotwise.cli.tables import Table, open_table
+from knotwise.cli.reading import open_table
+from knotwise.cli.rows import Rows, Wanted, errors_with_places, read_rows
+from knotwise.cli.tables import Table
 from knotwise.cli.targets import are_labels, labels_of, target_numbers
 from knotwise.errors import InvalidInputError
 from knotwise.estimators import GPClassifier, GPRegressor
 from knotwise.knots import Auto
 from knotwise.likelihoods import LIKELIHOODS, likelihood_named
+from knotwise.names import KERNELS
 from knotwise.plotting.style import counted
 
 __all__ = ["run"]
@@ -40,7 +41,7 @@ def run(arguments: Namespace) -> None:
         if rows.n_dropped:
             note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
         gp, y = prepare(table, rows, arguments)
-        with placed(rows, table), interruption_says(lambda: what_is_kept(arguments)):
+        with errors_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
             gp.fit(rows.X, y, **rows.extras)
         name_inputs(gp, wanted.inputs)
         gp.save(arguments.output)

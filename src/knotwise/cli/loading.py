@@ -18,7 +18,7 @@ __all__ = ["choose_columns", "load_model", "require_size_option", "size_name", "
 
 def load_model(arguments: Namespace) -> Any:
     """The model that a command was given."""
-    from knotwise.estimators.saving import load
+    from knotwise.estimators.loading import load
 
     data = getattr(arguments, "data", None)
     if data is not None and Path(data).suffix == ".knotwise" and arguments.model.suffix != ".knotwise":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
 
 import knotwise.cli.arguments as words
 from knotwise.cli.command import Command, count
+from knotwise.names import KERNELS, LIKELIHOODS
 
 __all__ = ["COMMANDS"]
 
@@ -26,13 +25,12 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--likelihood",
         metavar="NAME",
-        help="gaussian (default), student_t, bernoulli, binomial, poisson, negative_binomial, gamma, exponential, "
-        "weibull, lognormal or beta",
+        help=f"{', '.join(LIKELIHOODS)} (default gaussian)",
     )
     words.add_size_arguments(group)
     group.add_argument("--weight", metavar="COLUMN", help="how often a row counts: 2 is the same as the row twice")
     group = parser.add_argument_group("model")
-    group.add_argument("--kernel", type=words.one_of(*words.KERNELS), metavar="NAME", help=", ".join(words.KERNELS))
+    group.add_argument("--kernel", type=words.one_of(*KERNELS), metavar="NAME", help=", ".join(KERNELS))
     group.add_argument("--ard", action="store_true", help="a length-scale for each input")
     group.add_argument(
         "--approximation", type=words.word_or_number("vfe", "fic", "full"), metavar="NAME", help="vfe (default), fic, "
@@ -145,20 +143,50 @@ def _add_inputs_argument(parser: ArgumentParser) -> None:
     )
 
 
-def _work(module: str, function: str = "run") -> Callable[[Namespace], None]:
-    """The work of a command, imported when it is done."""
+# -- the work of each command is imported when it is done -----------------------------------------
 
-    def run(arguments: Namespace) -> None:
-        getattr(importlib.import_module(f"knotwise.cli.{module}"), function)(arguments)
 
-    return run
+def run_fit(arguments: Namespace) -> None:
+    from knotwise.cli.fit import run
+
+    run(arguments)
+
+
+def run_predict(arguments: Namespace) -> None:
+    from knotwise.cli.predict import run
+
+    run(arguments)
+
+
+def run_summary(arguments: Namespace) -> None:
+    from knotwise.cli.describe import summary
+
+    summary(arguments)
+
+
+def run_diagnose(arguments: Namespace) -> None:
+    from knotwise.cli.describe import diagnose
+
+    diagnose(arguments)
+
+
+def run_plot(arguments: Namespace) -> None:
+    from knotwise.cli.plot import run
+
+    run(arguments)
+
+
+def run_data(arguments: Namespace) -> None:
+    from knotwise.cli.data import run
+
+    run(arguments)
 
 
 COMMANDS = {
     "fit": Command(
         "fit a model to a table and save it",
         add_fit_arguments,
-        _work("fit"),
+        run_fit,
         """examples:
   knotwise fit boston.csv --target medv -o boston.knotwise
   knotwise fit boston.csv --target medv --inputs lstat,rm --kernel matern52 --ard -o boston.knotwise
@@ -169,7 +197,7 @@ COMMANDS = {
     "predict": Command(
         "predict the rows of a table",
         add_predict_arguments,
-        _work("predict"),
+        run_predict,
         """examples:
   knotwise predict boston.knotwise new.csv -o predictions.csv
   knotwise predict boston.knotwise new.csv --interval 0.8 --std --keep id -o predictions.parquet
@@ -179,7 +207,7 @@ COMMANDS = {
     "summary": Command(
         "say what a model is",
         add_summary_arguments,
-        _work("describe", "summary"),
+        run_summary,
         """examples:
   knotwise summary boston.knotwise
   knotwise summary boston.knotwise --json""",
@@ -187,7 +215,7 @@ COMMANDS = {
     "diagnose": Command(
         "say whether a model can be trusted, and check its predictions on rows with known values",
         add_diagnose_arguments,
-        _work("describe", "diagnose"),
+        run_diagnose,
         """examples:
   knotwise diagnose boston.knotwise
   knotwise diagnose boston.knotwise test.csv --target medv --json""",
@@ -195,7 +223,7 @@ COMMANDS = {
     "plot": Command(
         "draw a picture of a model",
         add_plot_arguments,
-        _work("plot"),
+        run_plot,
         """examples:
   knotwise plot boston.knotwise boston.csv --target medv --kind fit --feature rm --at lstat=10 -o rm.png
   knotwise plot hickory.knotwise hickory.csv --kind map -o map.png
@@ -205,7 +233,7 @@ COMMANDS = {
     "data": Command(
         "write one of the data sets that come with knotwise as a table",
         add_data_set_arguments,
-        _work("data"),
+        run_data,
         """examples:
   knotwise data
   knotwise data boston -o boston.csv

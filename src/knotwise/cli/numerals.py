@@ -8,7 +8,7 @@ __all__ = ["are_plain", "is_number", "is_whole", "looks_like_number", "to_float"
 
 
 def to_float(text: str) -> float:
-    """The number that a text is, "inf" and "nan" with it; `ValueError` if it is none."""
+    """The number that a text is, "inf" and "nan" with it; `ValueError` if it is not a number."""
     text = text.strip()
     if not are_plain([text]):
         raise ValueError(f"{text!r} is not a number in the digits 0 to 9")

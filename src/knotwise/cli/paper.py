@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from knotwise.cli.command import Command, count, interruption_says
+from knotwise.cli.command import Command, count, explain_interruption
 
 __all__ = ["COMMANDS"]
 
@@ -30,7 +30,7 @@ def _add_shared_arguments(parser: ArgumentParser, out: str) -> None:
 def run_reproduce(arguments: Namespace) -> None:
     from knotwise.paper.reproduce import reproduce
 
-    with interruption_says(lambda: what_is_kept(arguments)):
+    with explain_interruption(lambda: what_is_kept(arguments)):
         reproduce(
             arguments.names,
             quick=arguments.quick,
@@ -44,7 +44,7 @@ def run_reproduce(arguments: Namespace) -> None:
 def run_demo(arguments: Namespace) -> None:
     from knotwise.paper.reproduce import reproduce
 
-    with interruption_says(lambda: what_is_kept(arguments)):
+    with explain_interruption(lambda: what_is_kept(arguments)):
         reproduce(["all"], quick=True, out=arguments.out, jobs=arguments.jobs, fresh=arguments.fresh)
 
 

@@ -13,8 +13,8 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import choose_columns, load_model, require_size_option
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
-from knotwise.cli.rows import placed, read_rows
-from knotwise.cli.tables import open_table
+from knotwise.cli.reading import open_table
+from knotwise.cli.rows import errors_with_places, read_rows
 from knotwise.cli.targets import known_labels, target_numbers
 from knotwise.errors import unknown_option
 from knotwise.plotting import style
@@ -121,7 +121,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
     if arguments.feature is not None:
         names = {"features": arguments.feature} if arguments.kind == "map" else {"feature": arguments.feature[0]}
         options |= names
-    with placed(rows, table):
+    with errors_with_places(rows, table):
         return getattr(plotting, f"plot_{arguments.kind}")(gp, rows.X, y, **options, **rows.extras)
 
 

@@ -12,8 +12,9 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import choose_columns, load_model, require_size_option, size_name, unit_name
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output, write_table
-from knotwise.cli.rows import Rows, iterate_rows, placed
-from knotwise.cli.tables import kind_of_file, open_table
+from knotwise.cli.reading import open_table
+from knotwise.cli.rows import Rows, errors_with_places, iterate_rows
+from knotwise.cli.tables import kind_of_file
 
 __all__ = ["predict_rows", "run"]
 
@@ -47,7 +48,7 @@ def predictions(gp: Any, arguments: Namespace) -> Iterator[tuple[dict[str, Any],
     with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
         wanted = choose_columns(gp, table, arguments)
         for rows in iterate_rows(table, wanted, drop_missing=arguments.drop_missing):
-            with placed(rows, table):
+            with errors_with_places(rows, table):
                 found = predict_rows(gp, rows, arguments) if len(rows) else {}
             double = next((name for name in found if name in rows.kept), None)
             if double is not None:

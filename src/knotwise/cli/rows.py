@@ -13,7 +13,7 @@ from knotwise.cli.numerals import are_plain, is_whole, looks_like_number
 from knotwise.cli.tables import Piece, Table
 from knotwise.errors import InvalidInputError
 
-__all__ = ["Rows", "Wanted", "iterate_rows", "number_error", "placed", "read_rows"]
+__all__ = ["Rows", "Wanted", "errors_with_places", "iterate_rows", "number_error", "read_rows"]
 
 FEW_PLACES = 5  # places of missing values that an error names for each column
 
@@ -152,7 +152,7 @@ def _missing_error(table: Table, gaps: dict[str, list[int]], n_rows: int) -> Inv
 
 
 @contextmanager
-def placed(rows: Rows, table: Table) -> Iterator[None]:
+def errors_with_places(rows: Rows, table: Table) -> Iterator[None]:
     """Add to an error about a row where that row is in the file."""
     try:
         yield

@@ -1,8 +1,7 @@
-"""Tables in files, read in pieces: CSV and its kin, and Parquet, told apart by the ending of the name."""
+"""What a table is, read in pieces, and which kind of file it is in by the ending of its name."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from knotwise.cli.columns import Column
 from knotwise.errors import InvalidInputError, nearest
 
-__all__ = ["CHUNK_ROWS", "Piece", "Table", "check_readable", "kind_of_file", "open_table"]
+__all__ = ["CHUNK_ROWS", "Piece", "Table", "check_readable", "kind_of_file"]
 
 CHUNK_ROWS = 8192
 
@@ -60,19 +59,6 @@ def kind_of_file(path: str) -> str:
         return "parquet"
     remedy = REMEDIES.get(ending, "Rename it if it is one of them, or convert it.")
     raise InvalidInputError(f"{path!r} is not a table that knotwise knows: {', '.join(TEXT)} or .parquet. {remedy}")
-
-
-@contextlib.contextmanager
-def open_table(path: str, separator: str | None = None, decimal: str = ".") -> Iterator[Table]:
-    """Open a table to read it."""
-    from knotwise.cli.parquet import open_parquet
-    from knotwise.cli.text import open_text
-
-    kind = kind_of_file(path)
-    if path != "-":
-        check_readable(Path(path))
-    with open_parquet(path) if kind == "parquet" else open_text(path, separator, decimal) as table:
-        yield table
 
 
 def check_readable(path: Path) -> None:

@@ -107,7 +107,7 @@ class TextTable:
 
 
 def _first_lines(file: IO[str]) -> list[str]:
-    """The lines up to the first that is not empty; none if there is none."""
+    """The lines up to the first that is not empty; no lines if all are empty."""
     lines: list[str] = []
     for line in file:
         lines.append(line if line.strip() else "\n")

@@ -14,7 +14,8 @@ from knotwise.evidence.scores import WIDE, RowScores, largest_widening
 from knotwise.knots.automatic.auto import Auto
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
-from knotwise.optimize.base import OptimizeResult, advice_for_early_stop
+from knotwise.optimize.base import OptimizeResult
+from knotwise.optimize.options import advice_for_early_stop
 from knotwise.posterior import SparsePosterior
 
 __all__ = [

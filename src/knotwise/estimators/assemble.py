@@ -23,7 +23,7 @@ from knotwise.means import mean_from
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.parameters import Part
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
-from knotwise.optimize.base import optimizer_from
+from knotwise.optimize.options import optimizer_from
 
 __all__ = ["assemble"]
 

@@ -24,19 +24,19 @@ from knotwise.estimators.validation import check_count, check_inputs, check_jobs
 from knotwise.evidence import Evidence
 from knotwise.knots.fixed import select_exact
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
-from knotwise.optimize.base import advice_for_early_stop
+from knotwise.optimize.options import advice_for_early_stop
 from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.diagnose import Diagnosis
 
-__all__ = ["LatentGP", "changed_only_by_success"]
+__all__ = ["LatentGP", "unchanged_on_failure"]
 
 E = TypeVar("E", bound=BaseEstimator)
 
 
 @contextmanager
-def changed_only_by_success(estimator: E) -> Iterator[E]:
+def unchanged_on_failure(estimator: E) -> Iterator[E]:
     """Yield a copy to fit; the estimator becomes it when the block ends well, and stays as it was when it raises."""
     new = copy(estimator)
     yield new

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.base import changed_only_by_success
+from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
@@ -109,7 +109,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
         without it.
         """
-        with changed_only_by_success(self) as new:
+        with unchanged_on_failure(self) as new:
             new._fit_classes(X, y, sample_weight)
         return self
 

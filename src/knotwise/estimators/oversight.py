@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import scipy
 
-from knotwise import __version__
 from knotwise.checkpoint.digest import digest
 from knotwise.checkpoint.journal import Journal
 from knotwise.errors import InvalidInputError
 from knotwise.knots.problem import Problem
 from knotwise.progress import Progress, Watcher
+from knotwise.version import __version__
 
 __all__ = ["Oversight"]
 
-#: settings that change nothing of the result
-NO_MATTER = {"n_jobs", "progress", "callback", "checkpoint"}
+#: a fit gives the same result whatever these settings are
+WITHOUT_EFFECT_ON_RESULT = {"n_jobs", "progress", "callback", "checkpoint"}
 
 
 @dataclass
@@ -58,7 +58,9 @@ class Oversight:
         """Find the state of this very fit: the same data, settings and versions; another fit has another folder."""
         if self.folder is None or self.is_part:
             return
-        settings = {name: value for name, value in estimator.get_params(False).items() if name not in NO_MATTER}
+        settings = {
+            name: value for name, value in estimator.get_params(False).items() if name not in WITHOUT_EFFECT_ON_RESULT
+        }
         versions = (__version__, np.__version__, scipy.__version__)
         self.journal = Journal(self.folder / digest(type(estimator).__name__, settings, versions, *data)[:32])
 

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.estimators.base import LatentGP, changed_only_by_success
+from knotwise.estimators.base import LatentGP, unchanged_on_failure
 from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
@@ -158,7 +158,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
         row, `noise_variance` the known noise of each row of Gaussian data.
         """
-        with changed_only_by_success(self) as new:
+        with unchanged_on_failure(self) as new:
             X, y = check_data(new, X, y)
             likelihood = likelihood_from(self.likelihood)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)

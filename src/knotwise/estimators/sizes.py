@@ -14,7 +14,7 @@ from knotwise.errors import PASSED_THROUGH, InvalidInputError, warn
 __all__ = ["assume_no_size", "refuse_rates_for_targets", "require_size", "size_is_missing"]
 
 #: code that compares `predict(X)` with targets, or hands it on for that: module and function, None for all of a module
-COMPARES = {
+COMPARING_CODE = {
     ("sklearn.metrics._scorer", None),
     ("sklearn.metrics._plot.regression", None),
     ("sklearn.model_selection._validation", None),
@@ -101,7 +101,7 @@ def is_compared_with_targets() -> bool:
         module = str(frame.f_globals.get("__name__"))
         if module.partition(".")[0] not in PASSED_THROUGH:
             return False
-        if {(module, None), (module, frame.f_code.co_name)} & COMPARES:
+        if {(module, None), (module, frame.f_code.co_name)} & COMPARING_CODE:
             return True
         frame = frame.f_back
     return False

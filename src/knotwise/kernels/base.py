@@ -19,6 +19,7 @@ __all__ = [
     "DataScale",
     "Kernel",
     "KernelGradient",
+    "PairsPullback",
     "Pullback",
     "WithVariance",
     "fill",
@@ -38,6 +39,9 @@ class KernelGradient:
 
 
 Pullback = Callable[..., KernelGradient]  # pullback(K_bar, with_X=False)
+PairsPullback = Callable[[np.ndarray], np.ndarray]  # the adjoint of the values [n] -> the gradient in theta [P]
+
+CHUNK = 16  # pairs at a time where a kernel knows all pairs of rows only
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ class DataScale:
 class Kernel(Part):
     """A covariance function k(x, z).
 
-    A subclass gives `value_and_pullback`, `diag` and `diag_pullback`; most kernels are `Stationary` and give
-    two formulas only. All parameters are positive and live on the logarithmic scale.
+    A subclass gives `value_and_pullback`, `diag` and `diag_pullback`, and `pairs` if it should be fast; most kernels
+    are `Stationary` and give two formulas only. All parameters are positive and live on the logarithmic scale.
     """
 
     def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
@@ -84,6 +88,24 @@ class Kernel(Part):
     def diag_pullback(self, X: np.ndarray, k_bar: np.ndarray) -> np.ndarray:
         """Map the adjoint of `diag(X)` to the gradient in theta, [P]."""
         raise NotImplementedError(f"{type(self).__name__} must define `diag_pullback`.")
+
+    def pairs(self, X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, PairsPullback]:
+        """Evaluate k(x_i, z_i) for n pairs of rows, [n], and return with it the map from its adjoint to theta's, [P].
+
+        Both arguments are [n, D]. This version computes all pairs of a few rows at a time and serves any kernel, at
+        `CHUNK` times the work that is needed; the shipped kernels do only what is needed.
+        """
+        chunks = [slice(i, i + CHUNK) for i in range(0, len(X), CHUNK)]
+
+        def pullback(k_bar: np.ndarray) -> np.ndarray:
+            theta_bar = np.zeros(self.size)
+            for chunk in chunks:
+                pull = self.value_and_pullback(X[chunk], Z[chunk])[1]  # again: kept, they would be large
+                theta_bar += pull(np.diag(k_bar[chunk])).theta
+            return theta_bar
+
+        values = [self.value_and_pullback(X[chunk], Z[chunk])[0].diagonal() for chunk in chunks]
+        return np.concatenate([np.empty(0), *values]), pullback
 
     # -- life in a model -------------------------------------------------------------------
 

@@ -49,6 +49,11 @@ class Sum(Pair):
 
         return A + B, pullback
 
+    def pairs(self, X, Z):
+        a, pull_a = self.k1.pairs(X, Z)
+        b, pull_b = self.k2.pairs(X, Z)
+        return a + b, lambda k_bar: np.concatenate([pull_a(k_bar), pull_b(k_bar)])
+
     def diag(self, X):
         return self.k1.diag(X) + self.k2.diag(X)
 
@@ -74,6 +79,11 @@ class Product(Pair):
             return _join(pull_A(K_bar * B, with_X), pull_B(K_bar * A, with_X))
 
         return A * B, pullback
+
+    def pairs(self, X, Z):
+        a, pull_a = self.k1.pairs(X, Z)
+        b, pull_b = self.k2.pairs(X, Z)
+        return a * b, lambda k_bar: np.concatenate([pull_a(k_bar * b), pull_b(k_bar * a)])
 
     def diag(self, X):
         return self.k1.diag(X) * self.k2.diag(X)
@@ -158,6 +168,10 @@ class OnColumns(Kernel):
             )
 
         return value, pullback
+
+    def pairs(self, X, Z):
+        columns = self.indices()
+        return self.kernel.pairs(X[:, columns], Z[:, columns])
 
     def diag(self, X):
         return self.kernel.diag(X[:, self.indices()])

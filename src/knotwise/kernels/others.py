@@ -35,6 +35,10 @@ class Constant(ConstantDiagonal):
 
         return np.full((len(X), len(Z)), variance, order="F"), pullback
 
+    def pairs(self, X, Z):
+        variance = self.value("variance")
+        return np.full(len(X), variance), lambda k_bar: np.array([variance * k_bar.sum()])
+
     def start(self, scale):
         return self.with_values(variance=scale.variance if self.variance is None else self.variance)
 
@@ -70,12 +74,21 @@ class Linear(WithVariance):
 
         return (Z @ (X * variance).T).T, pullback
 
+    def pairs(self, X, Z):
+        variance = np.asarray(self.value("variance"), float)
+        products = X * Z  # [n, D]
+
+        def pullback(k_bar):
+            theta_bar = (k_bar @ products) * variance
+            return theta_bar if variance.ndim else np.array([theta_bar.sum()])
+
+        return products @ np.broadcast_to(variance, X.shape[1:]), pullback
+
     def diag(self, X):
-        return (X * X * self.value("variance")).sum(1)
+        return self.pairs(X, X)[0]
 
     def diag_pullback(self, X, k_bar):
-        theta_bar = ((X * X).T @ k_bar) * self.value("variance")
-        return theta_bar if np.ndim(self.value("variance")) else np.array([theta_bar.sum()])
+        return self.pairs(X, X)[1](k_bar)
 
     def bind(self, columns, n_columns):
         return one_per_column(self, "variance", n_columns)
@@ -144,6 +157,22 @@ class Periodic(ConstantDiagonal):
             return KernelGradient(theta_bar, speed * Z_angle_bar, speed * X_angle_bar if with_X else None)
 
         return value, pullback
+
+    def pairs(self, X, Z):
+        ell = np.asarray(self.value("lengthscale"), float)
+        weights = np.broadcast_to(ell**-2.0, X.shape[1:])
+        angle = (X - Z) * (np.pi / self.value("period"))  # [n, D]
+        sine = np.sin(angle)
+        squares = sine * sine
+        k = self.value("variance") * np.exp(-2.0 * (squares @ weights))
+
+        def pullback(k_bar):
+            h = 4.0 * k_bar * k
+            lengthscale_bar = weights * (h @ squares)
+            period_bar = weights @ (h @ (angle * sine * np.cos(angle)))
+            return np.concatenate([[k_bar @ k], lengthscale_bar if ell.ndim else [lengthscale_bar.sum()], [period_bar]])
+
+        return k, pullback
 
     def bind(self, columns, n_columns):
         return one_per_column(self, "lengthscale", n_columns)

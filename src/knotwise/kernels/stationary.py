@@ -99,6 +99,28 @@ class Stationary(ConstantDiagonal):
 
         return K, pullback
 
+    def pairs(self, X, Z):
+        ell = np.asarray(self.value("lengthscale"), float)
+        weights = np.broadcast_to(ell**-2.0, X.shape[1:])
+        squares = X - Z  # [n, D]
+        squares *= squares
+        r2 = squares @ weights
+        k = self.rho(r2)
+        k *= self.value("variance")
+
+        def pullback(k_bar: np.ndarray) -> np.ndarray:
+            slope, factor = self.slope(r2, k)
+            lengthscale_bar = -2.0 * factor * weights * ((slope * k_bar) @ squares)
+            return np.concatenate(
+                [
+                    [k_bar @ k],
+                    lengthscale_bar if ell.ndim else [lengthscale_bar.sum()],
+                    [k_bar @ own for own in self.shape_slopes(r2, k)],
+                ]
+            )
+
+        return k, pullback
+
     def _values(self, F: np.ndarray, Zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances and values of the kernel, from the features of rows and the scaled knots."""
         r2 = self._squared_distances(F, Zs)

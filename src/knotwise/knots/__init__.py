@@ -1,5 +1,6 @@
 """Knot selection: how many knots, and where."""
 
+from knotwise.knots.actions import Action
 from knotwise.knots.automatic.auto import Auto
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.fixed import Fixed
@@ -13,6 +14,7 @@ from knotwise.knots.simultaneous import Simultaneous
 from knotwise.knots.trace import KnotStep, KnotTrace
 
 __all__ = [
+    "Action",
     "Auto",
     "BayesOpt",
     "EvidenceGain",

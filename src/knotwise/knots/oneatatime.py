@@ -10,6 +10,7 @@ import numpy as np
 from knotwise.checkpoint.journal import are_alike
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Jitter
+from knotwise.knots.actions import Action
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem
@@ -151,7 +152,7 @@ class Growth:
         self.n_distinct = len(self.rows)
         for z in self.stage.Z:
             self._strike(z)
-        self._enter("initial")
+        self._enter(Action.INITIAL)
 
     def release(self) -> None:
         """Optimise the parameters that were held so far, with the knots reached; from now on they are free."""
@@ -163,7 +164,7 @@ class Growth:
             self.stage = stage
         self.failed_restarts = stage.failed_restarts
         self.held, self.problem = False, replace(self.released, n_restarts=0)
-        self._enter("parameters", gain=max(gain, 0.0))
+        self._enter(Action.PARAMETERS, gain=max(gain, 0.0))
 
     def why_enough(self) -> str:
         """The reason to add no further knot, empty if there is none."""
@@ -202,9 +203,9 @@ class Growth:
             if gain > self.settings.tolerance:
                 self.stage = stage
                 self._strike(stage.Z[-1])
-                self._enter("add", **decision)
+                self._enter(Action.ADD, **decision)
                 return ""
-            self._record("reject", **decision)
+            self._record(Action.REJECT, **decision)
             state = replace(state, rows=state.rows[(state.candidates != proposed.z).any(1)])
             if not len(state.rows):
                 break
@@ -275,12 +276,12 @@ class Growth:
         """Take a knot from the rows that may become one."""
         self.rows = self.rows[(z != self.problem.take(self.rows).X).any(1)]
 
-    def _enter(self, action: str, **details: Any) -> None:
+    def _enter(self, action: Action, **details: Any) -> None:
         """Score and record the stage that has been reached."""
         self.scores = self.problem.scores(self.stage.point)
         self._record(action, **{"note": self.stage.result.reason, **details})
 
-    def _record(self, action: str, **details: Any) -> None:
+    def _record(self, action: Action, **details: Any) -> None:
         """Record a step; after a rejected knot the model is what it was."""
         stage, scores = self.stage, self.scores
         self.trace.add(

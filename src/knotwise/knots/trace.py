@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.knots.actions import NEUTRAL, Action, Facts, known_action
+
 __all__ = ["KnotStep", "KnotTrace"]
 
 
@@ -16,11 +18,12 @@ __all__ = ["KnotStep", "KnotTrace"]
 class KnotStep:
     """One step: the action in a word, what it left, and why.
 
-    `evidence` is the log evidence after the step (of the rows that it saw, and for the action "signal" the gain over a
+    `action` is an `Action`, or the own word of a selector that is not knotwise's, which is shown and has no `facts`.
+    `evidence` is the log evidence after the step (of the rows that it saw; for the action "signal" the gain over a
     model without inputs), `theta` the parameters in the engine's units.
     """
 
-    action: str
+    action: Action | str
     n_knots: int
     evidence: float
     seconds: float
@@ -34,9 +37,17 @@ class KnotStep:
     note: str = ""
     tried: np.ndarray | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "action", known_action(self.action))
+
+    @property
+    def facts(self) -> Facts:
+        """What the action means to those who show the step."""
+        return self.action.facts if isinstance(self.action, Action) else NEUTRAL
+
     def evidence_in_units(self, n_rows: int | float, shift: float) -> float:
         """The log evidence shifted by so much per row, of `n_rows` where the step saw all; a gain stays."""
-        return self.evidence + (0.0 if self.action == "signal" else shift * (self.n_rows or n_rows))
+        return self.evidence + (0.0 if self.facts.compares_with_null else shift * (self.n_rows or n_rows))
 
 
 class KnotTrace:
@@ -48,8 +59,8 @@ class KnotTrace:
         self.listener = listener  # is told each step
         self._started = time.perf_counter()
 
-    def add(self, action: str, n_knots: int, evidence: float, **details: Any) -> KnotStep:
-        """Record a step; seconds count from the beginning of the selection."""
+    def add(self, action: Action | str, n_knots: int, evidence: float, **details: Any) -> KnotStep:
+        """Record a step, with an `Action` or a word of your own; seconds count from the beginning of the selection."""
         step = KnotStep(action, n_knots, float(evidence), time.perf_counter() - self._started, **details)
         self.steps.append(step)
         if self.listener is not None:
@@ -95,7 +106,8 @@ class KnotTrace:
             "seconds",
             "note",
         ]
-        return pd.DataFrame([{name: getattr(step, name) for name in columns} for step in self.steps], columns=columns)
+        rows = [{**{name: getattr(step, name) for name in columns}, "action": str(step.action)} for step in self.steps]
+        return pd.DataFrame(rows, columns=columns)
 
     def __str__(self) -> str:
         lines = [f"{'step':>4}  {'action':<12} {'knots':>5} {'log evidence':>13} {'share':>7} {'seconds':>8}  note"]

@@ -1,5 +1,6 @@
 """Likelihoods: how the data depend on the latent function."""
 
+from knotwise import names
 from knotwise.errors import unknown_option
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
 from knotwise.likelihoods.bernoulli import Bernoulli
@@ -33,19 +34,7 @@ __all__ = [
 ]
 
 #: the names that an estimator's `likelihood` takes
-LIKELIHOODS: dict[str, type[Likelihood]] = {
-    "gaussian": Gaussian,
-    "bernoulli": Bernoulli,
-    "binomial": Binomial,
-    "poisson": Poisson,
-    "negative_binomial": NegativeBinomial,
-    "gamma": Gamma,
-    "exponential": Exponential,
-    "weibull": Weibull,
-    "lognormal": LogNormal,
-    "beta": Beta,
-    "student_t": StudentT,
-}
+LIKELIHOODS: dict[str, type[Likelihood]] = {name: globals()[cls] for name, cls in names.LIKELIHOODS.items()}
 
 
 def likelihood_named(name: str) -> Likelihood:

@@ -1,10 +1,10 @@
 """Cholesky factors with recorded jitter, and matrix products that keep the cores busy.
 
-A block of rows is an array [n, K] in column-major order, the memory of the derivations' [K, n] matrix: its products
-run a fifth faster than those of row-major blocks, and one who multiplies rows by weights goes along the memory. Other
-orders give the same results, later. Products with triangular matrices use explicit inverses: on blocks of a few
-hundred knots a matrix product runs four times faster than a triangular solve, and NumPy's releases the interpreter
-lock while SciPy's does not.
+A block of rows is an array [n, K] in column-major order, the memory of the derivations' [K, n] matrix. Its products
+run a fifth faster than those of row-major blocks, and a product of rows with weights goes along the memory. Arrays in
+another order give the same results, but take longer. Products with triangular matrices use explicit inverses: on
+blocks of a few hundred knots a matrix product runs four times faster than a triangular solve, and NumPy's releases the
+interpreter lock while SciPy's does not.
 """
 
 from __future__ import annotations

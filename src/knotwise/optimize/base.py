@@ -11,7 +11,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.numerics.parameters import short_repr
 
-__all__ = ["Objective", "OptimizeResult", "Optimizer", "Trials", "advice_for_early_stop", "optimizer_from"]
+__all__ = ["Objective", "OptimizeResult", "Optimizer", "Trials", "projected_norm"]
 
 #: maps parameters to (value, gradient)
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -88,15 +88,6 @@ class Trials:
         )
 
 
-def advice_for_early_stop(result: OptimizeResult, optimizer: Any) -> str:
-    """What to do about an optimisation that did not converge: raise the limit that it reached, or start elsewhere."""
-    if not result.reason.startswith("reached"):
-        return "Try `n_restarts=2`, or start from other parameters."
-    return (
-        f"To go further, raise `{type(optimizer_from(optimizer)).__name__}(max_iterations=...)`, or try `n_restarts=2`."
-    )
-
-
 def projected_norm(parameters: np.ndarray, gradient: np.ndarray, bounds: np.ndarray) -> float:
     """Largest step that the gradient asks for and the bounds allow (0 at a constrained maximum)."""
     step = np.clip(parameters + gradient, bounds[:, 0], bounds[:, 1]) - parameters
@@ -118,18 +109,3 @@ class OptimizerSettings:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={short_repr(v)}' for k, v in vars(self).items())})"
-
-
-def optimizer_from(given: Any) -> Optimizer | None:
-    """Turn the `optimizer` option of an estimator into an optimiser; None keeps every parameter."""
-    from knotwise.optimize.adadelta import Adadelta
-    from knotwise.optimize.lbfgs import LBFGS
-
-    if isinstance(given, type):
-        raise InvalidInputError(f"`optimizer` is the class {given.__name__}; give an object, `{given.__name__}()`.")
-    if given is None or hasattr(given, "maximize"):
-        return given
-    names = {"lbfgs": LBFGS, "adadelta": Adadelta}
-    if not isinstance(given, str) or given not in names:
-        raise unknown_option("`optimizer`", given, names)
-    return names[given]()

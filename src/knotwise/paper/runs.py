@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from knotwise import __version__
 from knotwise.errors import FitWarning, KnotwiseError
 from knotwise.estimators import GPRegressor
 from knotwise.knots import Auto, BayesOpt, Fixed, OneAtATime, RandomSubset, Simultaneous
@@ -25,6 +24,7 @@ from knotwise.paper.motivation import sixth_knot
 from knotwise.paper.pictures import picture_of, rounded
 from knotwise.paper.placements import place_knots
 from knotwise.paper.scores import Prediction, score
+from knotwise.version import __version__
 
 __all__ = ["Counted", "Finished", "fit", "run", "versions"]
 

@@ -167,7 +167,7 @@ def _check_seal(stream: BinaryIO, size: int) -> int:
             "Upgrade knotwise to load it."
         )
     if version < 1:
-        raise ModelFileError(f"Its format version is {version}, which there is not. {NOT_OURS}")
+        raise ModelFileError(f"Its format version is {version}, which does not exist. {NOT_OURS}")
     return version
 
 

@@ -14,6 +14,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecision
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.sparse import SparseState
+from knotwise.knots.actions import Action, known_action
 from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.optimize.base import OptimizeResult
@@ -38,6 +39,20 @@ from knotwise.persistence.schema import (
 __all__ = ["RESULT", "STATE", "TABLE", "TRACE", "check_model"]
 
 
+class Word:
+    """The action of a step; a selector's own word says that it is one, so that a misspelt word is found."""
+
+    def write(self, value: Action | str, at: str, out: Writing) -> Any:
+        return str(value) if isinstance(value, Action) else {"own": value}
+
+    def read(self, data: Any, at: str, given: Reading) -> Action | str:
+        own = isinstance(data, dict) and list(data) == ["own"]
+        word = known_action(Text.read(data["own"] if own else data, at, given))
+        if own == isinstance(word, Action):
+            raise refuse(at, f"an action of a step: {', '.join(Action)}, or a word marked as a selector's own")
+        return word
+
+
 class Trace:
     """The steps of a selection; without the rows that were tried for knots, which are training data."""
 
@@ -46,7 +61,7 @@ class Trace:
         steps=ListOf(
             Record(
                 KnotStep,
-                action=Text,
+                action=Word(),
                 n_knots=Whole,
                 evidence=Number(finite=False),
                 seconds=Number(),

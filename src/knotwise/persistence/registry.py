@@ -1,47 +1,33 @@
 """The parts that a model file may name: knotwise's own kernels, likelihoods, means, selectors and optimisers.
 
-A file names a class of this list and the values of its arguments, nothing else; so loading one runs no code but
-theirs. What is not in the list cannot be saved.
+A file names a class that one of knotwise's packages exports in its `__all__`, and the values of its arguments, nothing
+else; so loading one runs no code but that of these constructors. What is not exported there, such as a user's own
+kernel, can neither be saved nor be loaded.
 """
 
 from __future__ import annotations
 
-from knotwise import kernels, knots, means, optimize
-from knotwise.likelihoods import LIKELIHOODS
-from knotwise.nugget import NoNugget, Nugget
+from types import ModuleType
+
+from knotwise import kernels, knots, likelihoods, means, nugget, optimize
 
 __all__ = ["FAMILIES", "HOMES"]
 
+
+def exported(package: ModuleType, method: str, *bases: type) -> dict[str, type]:
+    """The classes that a package exports and that have this method, by name; without those that are bases only."""
+    members = [getattr(package, name) for name in package.__all__]
+    return {cls.__name__: cls for cls in members if isinstance(cls, type) and hasattr(cls, method) and cls not in bases}
+
+
 FAMILIES: dict[str, dict[str, type]] = {
-    family: {cls.__name__: cls for cls in classes}
-    for family, classes in {
-        "kernel": (
-            kernels.SquaredExponential,
-            kernels.Matern12,
-            kernels.Matern32,
-            kernels.Matern52,
-            kernels.RationalQuadratic,
-            kernels.Periodic,
-            kernels.Linear,
-            kernels.Constant,
-            kernels.Sum,
-            kernels.Product,
-            kernels.OnColumns,
-        ),
-        "likelihood": tuple(LIKELIHOODS.values()),
-        "mean": (means.Zero, means.Constant, means.Linear),
-        "nugget": (Nugget, NoNugget),
-        "knots": (
-            knots.Auto,
-            knots.Fixed,
-            knots.GreedyVariance,
-            knots.KMeans,
-            knots.OneAtATime,
-            knots.Simultaneous,
-        ),
-        "proposal": (knots.BayesOpt, knots.EvidenceGain, knots.RandomSubset, knots.ResidualVariance),
-        "optimizer": (optimize.LBFGS, optimize.Adadelta),
-    }.items()
+    "kernel": exported(kernels, "value_and_pullback", kernels.Kernel, kernels.Stationary),
+    "likelihood": exported(likelihoods, "derivatives", likelihoods.Likelihood),
+    "mean": exported(means, "basis", means.Mean),
+    "nugget": {cls.__name__: cls for cls in (nugget.Nugget, nugget.NoNugget)},
+    "knots": exported(knots, "select", knots.Selector),
+    "proposal": exported(knots, "propose", knots.Proposal),
+    "optimizer": exported(optimize, "maximize", optimize.Optimizer),
 }
 
 #: the family and the name of each class; a subclass of one is another class, and has none

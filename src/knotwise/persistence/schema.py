@@ -231,20 +231,20 @@ class Array:
             data = [number_from_json(v, at) for v in data]
         elif not all(type(v) is (bool if self.kind == "bool" else int) for v in data):
             raise refuse(at, f"a list of {self.kind}")
-        return _same_form(np.array(data, DTYPES[self.kind]), at, short=True)
+        return _check_place(np.array(data, DTYPES[self.kind]), at, short=True)
 
     def _member(self, data: Any, at: str, given: Reading) -> np.ndarray:
         array = given.take(data.get("array") if isinstance(data, dict) and len(data) == 1 else None, at)
         if array.dtype != DTYPES[self.kind]:
             raise refuse(at, f"an array of {self.kind}")
-        return _same_form(array, at, short=False)
+        return _check_place(array, at, short=False)
 
 
 def _is_short(array: np.ndarray) -> bool:
     return array.ndim == 1 and len(array) <= SHORT
 
 
-def _same_form(array: np.ndarray, at: str, *, short: bool) -> np.ndarray:
+def _check_place(array: np.ndarray, at: str, *, short: bool) -> np.ndarray:
     if _is_short(array) != short:
         raise refuse(at, f"where an array of shape {list(array.shape)} stands")
     return array
@@ -261,15 +261,15 @@ class Fields:
 
     def write(self, value: Any, at: str, out: Writing) -> dict[str, Any]:
         get = value.get if isinstance(value, dict) else lambda name: getattr(value, name)
-        return {name: spec.write(get(name), _below(at, name), out) for name, spec in self.specs.items()}
+        return {name: spec.write(get(name), _entry_path(at, name), out) for name, spec in self.specs.items()}
 
     def read(self, data: Any, at: str, given: Reading) -> dict[str, Any]:
         if not isinstance(data, dict) or list(data) != list(self.specs):
             raise refuse(at or "model", f"an object with {', '.join(self.specs)}")
-        return {name: spec.read(data[name], _below(at, name), given) for name, spec in self.specs.items()}
+        return {name: spec.read(data[name], _entry_path(at, name), given) for name, spec in self.specs.items()}
 
 
-def _below(at: str, name: str) -> str:
+def _entry_path(at: str, name: str) -> str:
     return f"{at}.{name}" if at else name
 
 

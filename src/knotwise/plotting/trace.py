@@ -36,7 +36,7 @@ def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) 
     An array of the two axes.
     """
     model = view_of(gp, label=label).model
-    steps = [step for step in model.trace_ if step.action != "signal"]  # its evidence is a gain, of another model
+    steps = [step for step in model.trace_ if not step.facts.compares_with_null]
     if not steps:
         raise InvalidInputError(
             "This fit left no trace, for its knots were not added step by step. "
@@ -68,8 +68,7 @@ def _two_axes(ax: Any) -> tuple[Axes, Axes]:
 
 def _phases(steps: list[KnotStep]) -> tuple[list[KnotStep], list[KnotStep]]:
     """Steps with many knots that only settle the parameters, and those that lead to the final knots."""
-    actions = [step.action for step in steps]
-    start = actions.index("start") if "start" in actions else 0
+    start = next((i for i, step in enumerate(steps) if step.facts.begins_placement), 0)
     return steps[:start], steps[start:]
 
 
@@ -89,11 +88,11 @@ def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep]) -> None:
             "label": "knots on rows, for the parameters (FIC)",
         }
         ax.plot([step.n_knots for step in many], [height(step) for step in many], **MANY, **own)
-    kept = [step for step in few if step.action != "reject"]
+    kept = [step for step in few if not step.facts.rejects]
     K, heights = [step.n_knots for step in kept], [height(step) for step in kept]
     ax.plot(K, heights, "o-", color=BLUE, markersize=4.5, linewidth=1.5, label="knots added and moved")
     ax.plot(K[-1:], heights[-1:], "*", color=BLUE, markersize=14, label=f"final: {counted(K[-1], 'knot')}", zorder=4)
-    tried = [step for step in few if step.action == "reject" and np.isfinite(step.gain)]
+    tried = [step for step in few if step.facts.rejects and np.isfinite(step.gain)]
     if tried:
         ax.plot(
             [step.n_knots + 1 for step in tried],

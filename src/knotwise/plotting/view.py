@@ -24,9 +24,6 @@ __all__ = [
     "view_of",
 ]
 
-#: selectors that add knots leave steps with these names; other knots have no order
-ORDERED_BY = ("add", "move", "choose")
-
 
 @dataclass(frozen=True)
 class View:
@@ -49,7 +46,7 @@ class View:
     @property
     def ordered(self) -> bool:
         """Whether the knots were added one after the other."""
-        return any(step.action in ORDERED_BY for step in self.model.trace_)
+        return any(step.facts.orders_knots for step in self.model.trace_)
 
     @property
     def classes(self) -> list[Any] | None:

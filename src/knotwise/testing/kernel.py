@@ -36,6 +36,7 @@ def check_kernel(kernel: Kernel, n_columns: int = 3, seed: int = 0) -> None:
     _check_values(kernel, X, Z)
     _check_use_of_arrays(kernel, X, Z, rng)
     _check_gradients(kernel, X, Z, rng)
+    _check_pairs(kernel, X, Z, rng)
     if _is_stationary(kernel):
         _check_far_from_origin(kernel, X, Z, rng)
 
@@ -162,14 +163,42 @@ def _check_gradients(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.rando
         ("Z of k(Z, Z)", in_both, Z),
     ]
     for what, function, at in claims:
-        try:
-            assert_adjoint(function, at, rng)
-        except AssertionError as error:
-            raise AssertionError(f"{kernel!r}: gradient in {what}. {error}") from None
+        _assert_gradient(kernel, what, function, at, rng)
     gradient = kernel.value_and_pullback(X, np.vstack([X, X[:2]]))[1](np.ones((len(X), len(X) + 2)), with_X=True)
     for name in ("theta", "Z", "X"):
         if not np.isfinite(getattr(gradient, name)).all():
             _fail(kernel, f"the gradient in {name} is finite at coincident points, but holds {getattr(gradient, name)}")
+
+
+def _check_pairs(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
+    """Pairs of rows are the diagonal of all pairs, in value and gradient; more of them than a chunk has."""
+    A, B = np.vstack([X, X]), np.vstack([Z, Z, X[: 2 * (len(X) - len(Z))]])  # [n, D] each
+    K, pull_all = kernel.value_and_pullback(A, B)
+    k, pullback = kernel.pairs(A, B)
+    size, k_bar = np.abs(K).max(), rng.standard_normal(len(A))
+    before, value = k_bar.copy(), k.copy()
+    theta_bar = pullback(k_bar)
+    _same(kernel, "`pairs(X, Z)` is the diagonal of k(X, Z)", k, K.diagonal(), atol=1e-13 * size)
+    _same(kernel, "the pullback of `pairs` leaves the adjoint as it is", k_bar, before, rtol=0)
+    _same(kernel, "the pullback of `pairs` leaves the value as it is", k, value, rtol=0)
+    _same(kernel, "the pullback of `pairs` is the same at the second use", pullback(k_bar), theta_bar, rtol=0)
+    expected = pull_all(np.diag(k_bar)).theta
+    scale = np.abs(expected).max(initial=0.0)
+    _same(kernel, "the pullback of `pairs` is that of k(X, Z)", theta_bar, expected, rtol=1e-10, atol=1e-12 * scale)
+
+    def in_theta(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        k, pullback = kernel.with_theta(theta).pairs(A, B)
+        return float(k_bar @ k), pullback(k_bar)
+
+    _assert_gradient(kernel, "theta of pairs(X, Z)", in_theta, kernel.theta, rng)
+    same, pull_same = kernel.pairs(A, A)
+    _same(kernel, "`pairs(X, X)` is `diag(X)`", same, kernel.diag(A), rtol=1e-14, atol=1e-14 * size)
+    expected = kernel.diag_pullback(A, k_bar)
+    scale = np.abs(expected).max(initial=0.0)
+    _same(kernel, "the pullback of `pairs(X, X)` is that of `diag`", pull_same(k_bar), expected, atol=1e-12 * scale)
+    none, pull_none = kernel.pairs(A[:0], B[:0])
+    if none.shape != (0,) or pull_none(k_bar[:0]).any():
+        _fail(kernel, f"`pairs` of no rows has shape {none.shape}, or a gradient")
 
 
 def _check_far_from_origin(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
@@ -182,6 +211,24 @@ def _check_far_from_origin(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np
     for name in ("theta", "Z", "X"):
         a, b = getattr(far, name), getattr(near, name)
         _same(kernel, f"the gradient in {name} does not feel a shift by {FAR:.0f}", a, b, atol=1e-6 * np.abs(b).max())
+    k, pull = kernel.pairs(X[: len(Z)], Z)
+    k_far, pull_far = kernel.pairs(X[: len(Z)] + FAR, Z + FAR)
+    _same(kernel, f"`pairs` does not feel a shift by {FAR:.0f}", k_far, k, atol=1e-7 * np.abs(K).max())
+    a, b = pull_far(k), pull(k)
+    _same(kernel, f"the pullback of `pairs` does not feel a shift by {FAR:.0f}", a, b, atol=1e-6 * np.abs(b).max())
+
+
+def _assert_gradient(
+    kernel: Kernel,
+    what: str,
+    function: Callable[[np.ndarray], tuple[float, Any]],
+    at: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    try:
+        assert_adjoint(function, at, rng)
+    except AssertionError as error:
+        raise AssertionError(f"{kernel!r}: gradient in {what}. {error}") from None
 
 
 def _is_stationary(kernel: Kernel) -> bool:

@@ -16,7 +16,7 @@ from knotwise.evidence import Point, Rows
 from knotwise.knots.automatic.prune import prune
 from knotwise.knots.automatic.settle import FIRST_SHARE, Settled, first_precisions, grow, refine, settle
 from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
-from knotwise.knots.copies import said_of_copies
+from knotwise.knots.copies import describe_copies
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
@@ -202,7 +202,7 @@ class Auto:
             what = f"for {len(Z)} different rows; the limit of {self.max_knots} knots was reached: raise `max_knots`"
             Z = problem.initial_knots("kmeans", self.max_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
-        reason = f"{len(Z)} knots {what}{said_of_copies(problem, stage.theta)}"
+        reason = f"{len(Z)} knots {what}{describe_copies(problem, stage.theta)}"
         trace.add("every row", len(Z), stage.value, theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
         return problem.selection(stage, reason, trace)
@@ -269,7 +269,7 @@ class Auto:
         point, free = problem.point(stage.theta, stage.Z), problem.free
         evidence = problem.evaluate(point)
         assert evidence.gradient is not None
-        trace.stop_reason = reason = reason + said_of_copies(problem, point.theta)
+        trace.stop_reason = reason = reason + describe_copies(problem, point.theta)
         trace.add("final", len(point.Z), evidence.value, share=share, theta=point.theta, note="all rows")
         norm = projected_norm(point.theta[free], evidence.gradient[free], problem.table.theta_bounds[free])
         result = replace(

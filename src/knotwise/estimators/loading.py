@@ -1,0 +1,126 @@
+"""Estimators from files. A file is checked from end to end, and makes knotwise's own objects only."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import ModelFileError
+from knotwise.estimators.classifier import GPClassifier
+from knotwise.estimators.fitted import Fit
+from knotwise.estimators.regressor import GPRegressor
+from knotwise.estimators.saving import FIT, FIT_1, FORMAT, INPUTS, LEFT_OUT
+from knotwise.evidence import Evidence, Point
+from knotwise.evidence.full_sites import FullState
+from knotwise.knots.selection import Selection
+from knotwise.persistence.archive import read_archive
+from knotwise.persistence.labels import Labels
+from knotwise.persistence.parts import read_arguments
+from knotwise.persistence.records import check_model
+from knotwise.persistence.schema import Reading, Text, Whole, refuse
+from knotwise.posterior import FullPosterior, SparsePosterior
+
+__all__ = ["load"]
+
+CLASSES: dict[str, type] = {"GPRegressor": GPRegressor, "GPClassifier": GPClassifier}
+
+
+def load(path: str | os.PathLike[str]) -> GPRegressor | GPClassifier:
+    """Load a model that `save` has written; it predicts the same bits.
+
+    The file is checked from end to end before anything is made of it, and it can name knotwise's own parts only: no
+    code in it or behind it is run. `ModelFileError` says what is wrong with a file.
+
+    The model has no training data: `evidence` raises `NoTrainingDataError`. `trace_` is without the rows that were
+    tried for knots, and `callback` and `checkpoint` are None.
+    """
+    try:
+        archive = read_archive(path)
+        manifest, given = archive.manifest, Reading(archive.arrays, archive.version)
+        if list(manifest) != ["format", "version", "knotwise", "numpy", "model"]:
+            raise refuse("manifest", "an object with format, version, knotwise, numpy and model")
+        if manifest["format"] != FORMAT or Whole.read(manifest["version"], "version", given) != archive.version:
+            raise refuse("format", f"{FORMAT!r} of version {archive.version}, as its end says")
+        for name in ("knotwise", "numpy"):
+            Text.read(manifest[name], name, given)
+        estimator = _read_estimator(manifest["model"], "", given, classes=tuple(CLASSES))
+        if given.arrays:
+            raise refuse("arrays", f"free of arrays that belong to nothing: {', '.join(given.arrays)[:200]}")
+    except (ModelFileError, RecursionError) as error:
+        what = error if isinstance(error, ModelFileError) else refuse("model", "nested as models are, but far deeper")
+        raise ModelFileError(f"Cannot load {os.fspath(path)!r}. {what}", path=os.fspath(path)) from None
+    return estimator
+
+
+def _read_estimator(data: Any, at: str, given: Reading, *, classes: tuple[str, ...]) -> Any:
+    name = data.get("class") if isinstance(data, dict) else None
+    if name not in classes:
+        raise refuse(f"{at}class", f"one of {', '.join(classes)}")
+    regressor = name == "GPRegressor"
+    if list(data) != ["class", "settings", "inputs", *(["fit"] if regressor else ["classes", "models"])]:
+        raise refuse(f"{at}class", f"a {name} with all that belongs to it")
+    given.sizes = {}
+    estimator = read_arguments(CLASSES[name], data["settings"], f"{at}settings", given, leave_out=LEFT_OUT)
+    inputs = INPUTS.read(data["inputs"], f"{at}inputs", given)
+    estimator.n_features_in_ = inputs["n_features"]
+    if given.sizes.setdefault("D", inputs["n_features"]) != inputs["n_features"]:
+        raise refuse(f"{at}inputs.names", "a list with one name for each column")
+    if inputs["names"] is not None:
+        estimator.feature_names_in_ = np.array(inputs["names"], object)
+    if regressor:
+        estimator._fit = _read_fit(data["fit"], f"{at}fit", given)
+    else:
+        estimator.classes_ = Labels().read(data["classes"], f"{at}classes", given)
+        estimator.models_ = _read_models(data["models"], f"{at}models", given, estimator)
+    try:
+        with np.errstate(all="ignore"):
+            estimator._publish()
+    except (ArithmeticError, ValueError) as error:  # numbers that no fit ends with
+        raise refuse(f"{at}fit", f"a fit ({error})") from None
+    return estimator
+
+
+def _read_models(data: Any, at: str, given: Reading, classifier: Any) -> list[Any]:
+    """The models of a classifier: one for two classes, else one for each."""
+    n_classes = len(classifier.classes_)
+    n_models = 1 if n_classes == 2 else n_classes
+    if not isinstance(data, list) or len(data) != n_models:
+        raise refuse(at, f"a list of {n_models} models")
+    models = [_read_estimator(m, f"{at}.{i}.", given, classes=("GPRegressor",)) for i, m in enumerate(data)]
+    if any(model.n_features_in_ != classifier.n_features_in_ for model in models):
+        raise refuse(at, "a list of models of the same columns")
+    return models
+
+
+def _read_fit(data: Any, at: str, given: Reading) -> Fit:
+    fit = (FIT_1 if given.version == 1 else FIT).read(data, at, given)
+    state, table, selection = fit["state"], fit["table"], fit["selection"]
+    table = check_model(state.model, table, selection["theta"], given.sizes, f"{at}.state")
+    full = isinstance(state, FullState)
+    Z = np.empty((0, given.sizes["D"])) if full else state.Z
+    point = Point(selection.pop("theta"), Z, None if full else state.jitter)
+    final = Evidence(fit["final"]["value"], None, None, None, fit["final"]["converged"])
+    return Fit(
+        Selection(point, final, **selection),
+        fit["scaling"],
+        FullPosterior(state) if full else SparsePosterior(state),
+        table,
+        fit["n_rows"],
+        size_given=_size_given(fit, at),
+    )
+
+
+def _size_given(fit: dict[str, Any], at: str) -> bool | None:
+    """Whether the fit had an exposure or trials: by the file's own word, by the rows that it holds, or not known."""
+    state = fit["state"]
+    known: bool | None = None
+    if state.model.likelihood.size_name is None:
+        known = False
+    elif isinstance(state, FullState):
+        known = state.rows.size is not None
+    told = fit.get("size_given", known)
+    if known is not None and told is not known:
+        raise refuse(f"{at}.size_given", "true where the fit had an exposure or trials, and false elsewhere")
+    return told

@@ -1,0 +1,34 @@
+"""The words by which users choose a kernel or a likelihood, and the classes that they stand for.
+
+Nothing is imported here: the command line lists the words in its help, and loads the classes only when it fits.
+"""
+
+from __future__ import annotations
+
+__all__ = ["KERNELS", "LIKELIHOODS"]
+
+#: words of the command line, and classes of knotwise.kernels
+KERNELS = {
+    "se": "SquaredExponential",
+    "matern12": "Matern12",
+    "matern32": "Matern32",
+    "matern52": "Matern52",
+    "rq": "RationalQuadratic",
+    "periodic": "Periodic",
+    "linear": "Linear",
+}
+
+#: words of an estimator's `likelihood` and of the command line, and classes of knotwise.likelihoods
+LIKELIHOODS = {
+    "gaussian": "Gaussian",
+    "student_t": "StudentT",
+    "bernoulli": "Bernoulli",
+    "binomial": "Binomial",
+    "poisson": "Poisson",
+    "negative_binomial": "NegativeBinomial",
+    "gamma": "Gamma",
+    "exponential": "Exponential",
+    "weibull": "Weibull",
+    "lognormal": "LogNormal",
+    "beta": "Beta",
+}
