@@ -13,6 +13,7 @@ from knotwise.likelihoods.negative_binomial import NegativeBinomial
 from knotwise.likelihoods.poisson import Poisson
 from knotwise.likelihoods.student_t import StudentT
 from knotwise.likelihoods.weibull import Weibull
+from knotwise.numerics.parameters import Parameter
 
 __all__ = [
     "Bernoulli",
@@ -25,6 +26,7 @@ __all__ = [
     "Likelihood",
     "LogNormal",
     "NegativeBinomial",
+    "Parameter",
     "ParameterDerivatives",
     "Poisson",
     "StudentT",
