@@ -75,9 +75,9 @@ def assemble(
     )
 
     held = ["likelihood"] if noise is not None else []  # which has no other parameter than the noise
-    if asked.mean.size and (not informative or getattr(asked.mean, "mean", None) is not None):
+    if not informative or np.isfinite(asked.mean.given).any():
         held.append("mean")
-    if asked.nugget.size and asked.nugget.nugget is not None:
+    if np.isfinite(asked.nugget.given).any():
         held.append("nugget")
     bounds = np.vstack(
         [
