@@ -137,12 +137,12 @@ def _given(model: Model) -> np.ndarray:
 
 def _with_given(model: Model, values: np.ndarray) -> Model:
     kernel, likelihood, nugget, mean = np.split(values, np.cumsum(model.sizes))
-    return Model(
-        model.kernel.with_given(kernel),
-        model.likelihood.with_given(likelihood),
-        model.mean.with_given(mean),
-        model.power,
-        model.nugget.with_given(nugget),
+    return replace(
+        model,
+        kernel=model.kernel.with_given(kernel),
+        likelihood=model.likelihood.with_given(likelihood),
+        nugget=model.nugget.with_given(nugget),
+        mean=model.mean.with_given(mean),
     )
 
 
