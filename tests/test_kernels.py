@@ -1,6 +1,7 @@
 """Kernels, against scalar formulas in plain Python, special functions and the conformance check."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,12 +20,14 @@ from knotwise.kernels import (
     Matern32,
     Matern52,
     OnColumns,
+    Parameter,
     Periodic,
     RationalQuadratic,
     SquaredExponential,
     Stationary,
     Sum,
 )
+from knotwise.kernels.base import LENGTHSCALE, VARIANCE
 from knotwise.testing import check_kernel
 
 STATIONARY = [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic]
@@ -362,9 +365,45 @@ class WrongBounds(SquaredExponential):
         return super().bounds(scale)[::-1]
 
 
-class WrongScaling(SquaredExponential):
-    def scaled(self, factor):
-        return self.with_values(variance=self.variance * factor**2)
+class WithStandardDeviation(Constant):
+    """Constant kernel whose parameter is the root of what it says."""
+
+    def value_and_pullback(self, X, Z):
+        K, pull = super().value_and_pullback(X, Z)
+        return K**2, lambda K_bar, with_X=False: pull(2 * K * K_bar, with_X)
+
+    def diag(self, X):
+        return super().diag(X) ** 2
+
+    def diag_pullback(self, X, k_bar):
+        return 2 * super().diag_pullback(X, k_bar * super().diag(X))
+
+
+class WrongUnitsOfY(WithStandardDeviation):
+    """It says that it is a variance, in the units of y squared."""
+
+
+class WrongAmplitude(WithStandardDeviation):
+    """Its units are right, but to be an amplitude the kernel would have to be proportional to it."""
+
+    parameters = (replace(VARIANCE, units="y"),)
+
+
+class WrongUnitsOfX(SquaredExponential):
+    parameters = (VARIANCE, replace(LENGTHSCALE, units="none"))
+
+
+class NoLinkToItsParameter(SquaredExponential):
+    parameters = (VARIANCE, LENGTHSCALE, Parameter("reach", bounds=(0.1, 10.0)))
+    reach = 1.0
+
+
+class WrongRole(Constant):
+    parameters = (replace(VARIANCE, role="noise"),)
+
+
+class NotPositive(Constant):
+    parameters = (replace(VARIANCE, transform="identity"),)
 
 
 class ForgetsAnArgument(SquaredExponential):
@@ -416,7 +455,12 @@ class Lopsided(SquaredExponential):
         (Kinked(1.0, 1.0), "finite"),
         (NearOriginOnly(1.0, 1.0), r"k\(X \+ s, Z \+ s\)"),
         (WrongBounds(1.0, 1.0), "outside `bounds`"),
-        (WrongScaling(2.0, 1.0), "three times"),
+        (WrongUnitsOfY(2.0), "`units` of y"),
+        (WrongAmplitude(2.0), "the role `amplitude`"),
+        (WrongUnitsOfX(2.0, 1.0), "`units` of x"),
+        (NoLinkToItsParameter(2.0, 1.0), "no argument of the constructor"),
+        (WrongRole(2.0), "the role 'noise'"),
+        (NotPositive(2.0), "all parameters of kernels are positive"),
         (ForgetsAnArgument(2.0, 3.0), "get_params"),
         (SpoilsItsValue(2.0), "leaves the value"),
         (SpoilsTheAdjoint(2.0, 1.0), "leaves K_bar"),
@@ -497,10 +541,6 @@ def test_a_started_kernel_has_the_variance_of_the_data(kernel):
     scale = DataScale(np.array([1.0, 4.0]), variance=9.0)
     X = np.array([[1.0, 4.0], [-1.0, -4.0]])  # one standard deviation away in both columns
     assert_allclose(kernel.bind(None, 2).start(scale).diag(X), 9.0, rtol=1e-12)
-
-
-def test_scaling_a_kernel_whose_variance_is_open_leaves_it_open():
-    assert SquaredExponential().scaled(4.0).variance is None
 
 
 # -- errors -------------------------------------------------------------------------------------------------

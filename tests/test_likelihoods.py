@@ -1,5 +1,6 @@
 """Likelihoods, against fifty-digit arithmetic, SciPy's distributions, limits, and the conformance check."""
 
+from dataclasses import replace
 from decimal import Decimal, getcontext
 
 import numpy as np
@@ -195,6 +196,28 @@ class InfiniteConstant(Poisson):
         return float(np.log(np.maximum(np.mean(y), 1e-999)) if np.any(y) else -np.inf)
 
 
+class WrongUnits(StudentT):
+    """It says that its scale is a variance."""
+
+    parameters = (replace(StudentT.parameters[0], units="y^2"), StudentT.parameters[1])
+
+
+class UnitsOnALink(LogNormal):
+    parameters = (replace(LogNormal.parameters[0], units="y^2"),)
+
+
+class WrongDirection(Beta):
+    parameters = (replace(Beta.parameters[0], direction=1),)
+
+
+class WrongRole(Gamma):
+    parameters = (replace(Gamma.parameters[0], role="amplitude"),)
+
+
+class NoBounds(Gamma):
+    parameters = (replace(Gamma.parameters[0], bounds=None),)
+
+
 class WrongMoments(Gamma):
     def response_moments(self, mean, variance, size=1.0):
         return super().response_moments(mean, 1.001 * variance)
@@ -218,6 +241,10 @@ class WrongMoments(Gamma):
         (NoParameter(2.0), "`parameter_derivatives` has 0 entries"),
         (WrongStart(2.0), "lies outside `bounds`"),
         (InfiniteConstant(), "`constant_start` is -inf"),
+        (WrongUnits(1.0, 3.0), "`units` of y"),
+        (UnitsOnALink(0.5), "only with `scales_targets = True`"),
+        (WrongDirection(5.0), "direction 1, but y varies less"),
+        (WrongRole(2.0), "has the role 'amplitude'"),
         (WrongMoments(2.0), "the mean in `response_moments`"),
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, Likelihood) else "",
@@ -225,6 +252,13 @@ class WrongMoments(Gamma):
 def test_a_broken_likelihood_is_caught(broken, complaint):
     with pytest.raises(AssertionError, match=complaint):
         check_likelihood(broken)
+
+
+def test_bounds_are_declared_or_defined():
+    assert_array_equal(Gamma(2.0).bounds(1.0), [Gamma.parameters[0].bounds])
+    assert Poisson().bounds(1.0).shape == (0, 2)
+    with pytest.raises(NotImplementedError, match="NoBounds must define `bounds`, or declare them"):
+        NoBounds(2.0).bounds(1.0)
 
 
 # -- the densities against fifty digits ----------------------------------------------------------------
@@ -301,7 +335,7 @@ TRIALS = [(0, -1.0, 5.0), (5, 0.3, 5.0), (30, -20.0, 100.0), (3_000_100, -0.8473
     ids=lambda v: repr(v) if isinstance(v, Likelihood) else "",
 )
 def test_log_density_has_all_its_digits(likelihood, exact, points):
-    parameters = [likelihood.value(name) for name in likelihood.transforms]
+    parameters = [likelihood.value(p.name) for p in likelihood.parameters]
     for y, f, size in points:
         actual = likelihood.log_density(np.array([float(y)]), np.array([f]), np.array([size]))[0]
         # d log p / df times the rounding of f is what no formula can avoid
@@ -466,14 +500,6 @@ def test_latent_of_mean_is_infinite_beyond_reach():
             likelihood.latent_of_mean(np.array([-0.1, 0.0, 1.0, 1.1])), [-np.inf, -np.inf, np.inf, np.inf]
         )
     assert_array_equal(Binomial().latent_of_mean([0.0, 5.0, 6.0], 5.0), [-np.inf, np.inf, np.inf])
-
-
-def test_targets_of_student_t_scale_with_its_scale(rng):
-    likelihood, f, factor = StudentT(0.4, 3.0), rng.normal(size=9), 7.0
-    y = likelihood.sample(f, rng)
-    scaled = likelihood.scaled(factor).log_density(np.sqrt(factor) * y, np.sqrt(factor) * f)
-    assert_allclose(scaled, likelihood.log_density(y, f) - 0.5 * np.log(factor), rtol=1e-12)
-    assert StudentT().scaled(4.0).scale is None
 
 
 def test_student_t_has_no_variance_with_few_degrees_of_freedom():

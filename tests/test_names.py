@@ -24,7 +24,7 @@ leaves = st.sampled_from(
         k.SquaredExponential(ard=True),
         k.RationalQuadratic(),
         k.Matern32(),
-        k.Periodic(),
+        k.Periodic().on([0]),
         k.Linear(),
         k.Constant(),
         k.Matern52(ard=True).on([1]),
@@ -101,7 +101,7 @@ def test_the_noise_of_a_likelihood_is_found_under_a_shared_name():
 
 
 def test_waiting_times_have_no_noise_parameter():
-    assert Exponential.noise == {} and Exponential().names == []
+    assert Exponential.parameters == () and Exponential().names == []
     assert not problem(k.RationalQuadratic(), "exponential").model.noise_directions.any()
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from sklearn.base import clone
 
 from knotwise.errors import InvalidInputError, UnknownOptionError
 from knotwise.kernels import Constant, Matern32, RationalQuadratic, SquaredExponential
+from knotwise.kernels.base import LENGTHSCALE, VARIANCE
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Constant as ConstantMean
 from knotwise.means import Linear, Zero, mean_from
-from knotwise.numerics.parameters import ParameterTable, flat_names, short_repr
+from knotwise.numerics.parameters import ParameterTable, flat_names
+from knotwise.numerics.part import short_repr
 
 
 def nested():
@@ -25,7 +28,7 @@ def nested():
 def table():
     return ParameterTable(
         names=("variance", "lengthscale[0]", "lengthscale[1]", "mean"),
-        transforms=("log", "log", "log", "identity"),
+        parameters=(VARIANCE, *(replace(LENGTHSCALE, columns=(i,)) for i in range(2)), *ConstantMean.parameters),
         values=np.array([2.0, 0.5, 4.0, -1.5]),
         lower=np.array([1e-3, 0.5, 1e-2, -10.0]),
         upper=np.array([1e3, 1e2, 1e2, 10.0]),
@@ -209,7 +212,7 @@ def test_at_bound_names_the_free_parameters_that_touch_a_bound():
 
 def test_a_lower_bound_of_0_is_minus_infinity_for_a_positive_parameter():
     open_below = ParameterTable(
-        ("variance",), ("log",), *(np.array([v]) for v in (1.0, 0.0, np.inf)), np.array([False])
+        ("variance",), (VARIANCE,), *(np.array([v]) for v in (1.0, 0.0, np.inf)), np.array([False])
     )
     assert_array_equal(open_below.theta_bounds, [[-np.inf, np.inf]])
 

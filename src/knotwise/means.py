@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.numerics.parameters import Part
+from knotwise.numerics.parameters import Parameter
+from knotwise.numerics.part import Part
 from knotwise.numerics.weighted import mean_and_variance
 
 __all__ = ["Constant", "Linear", "Mean", "Zero", "mean_from"]
@@ -41,7 +41,7 @@ class Zero(Mean):
 class Constant(Mean):
     """A constant prior mean, learned unless it is held."""
 
-    transforms: ClassVar[dict[str, str]] = {"mean": "identity"}
+    parameters = (Parameter("mean", transform="identity", role="mean", units="y"),)
 
     def __init__(self, mean: float | None = None) -> None:
         self.mean = mean

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -95,7 +97,7 @@ def gaussian_log_density(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> 
     >>> gaussian_log_density([0.0], [0.0], [1.0]).round(4)
     array([-0.9189])
     """
-    y, mean, variance = _finite_rows(y=y, mean=mean, variance=variance)
+    y, mean, variance = _finite_rows(positive=("variance",), y=y, mean=mean, variance=variance)
     log_density: Vector = -0.5 * (np.log(2 * np.pi) + np.log(variance) + ((y - mean) / np.sqrt(variance)) ** 2)
     return log_density
 
@@ -113,6 +115,7 @@ def univariate_kl(
     array([0. , 0.5])
     """
     moments = _finite_rows(
+        positive=("full_variance", "sparse_variance"),
         full_mean=full_mean,
         full_variance=full_variance,
         sparse_mean=sparse_mean,
@@ -156,6 +159,7 @@ def aukl_observation(
     """
     n = _as_floats("full_mean", full_mean).size
     m_f, v_f, noise_f, m_s, v_s, noise_s = _finite_rows(
+        positive=("full_variance", "full_noise_variance", "sparse_variance", "sparse_noise_variance"),
         full_mean=full_mean,
         full_variance=full_variance,
         full_noise_variance=_per_row(full_noise_variance, n),
@@ -216,12 +220,12 @@ def _log_densities(log_density: ArrayLike) -> Vector:
     return values
 
 
-def _finite_rows(**columns: ArrayLike) -> list[Vector]:
-    """Turn named columns into finite vectors of one length; one whose name ends in variance is positive."""
+def _finite_rows(*, positive: Sequence[str] = (), **columns: ArrayLike) -> list[Vector]:
+    """Turn named columns into finite vectors of one length; those named in `positive`, variances, must be so."""
     vectors = _rows(**columns)
     for name, values in zip(columns, vectors, strict=True):
         _require(np.isfinite(values), name, "finite", values)
-        if name.endswith("variance"):
+        if name in positive:
             advice = "No width, no density; look for cancellation where it was computed."
             _require(values > 0, name, "positive", values, advice)
     return vectors

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from knotwise.numerics.parameters import Part
+from knotwise.numerics.parameters import Parameter
+from knotwise.numerics.part import Part
 
 __all__ = ["NoNugget", "Nugget"]
 
@@ -17,7 +18,7 @@ class Nugget(Part):
     It stays outside the power: inside the residual variance, every alpha < 1 would drive it to zero.
     """
 
-    transforms: ClassVar[dict[str, str]] = {"nugget": "log"}
+    parameters: ClassVar[tuple[Parameter, ...]] = (Parameter("nugget", role="nugget", units="y^2"),)
 
     def __init__(self, nugget: float | None = None) -> None:
         self.nugget = nugget
@@ -34,15 +35,11 @@ class Nugget(Part):
     def bounds(self, variance: float) -> np.ndarray:
         return variance * np.array([[1e-6, 1e2]])
 
-    def scaled(self, factor: float) -> Nugget:
-        """Return the nugget of factor^(1/2) f."""
-        return Nugget(None if self.nugget is None else self.nugget * factor)
-
 
 class NoNugget(Nugget):
     """No independent latent noise, and no parameter for it."""
 
-    transforms: ClassVar[dict[str, str]] = {}
+    parameters = ()
 
     def __init__(self) -> None:
         pass
@@ -56,6 +53,3 @@ class NoNugget(Nugget):
 
     def bounds(self, variance: float) -> np.ndarray:
         return np.empty((0, 2))
-
-    def scaled(self, factor: float) -> NoNugget:
-        return self

@@ -89,24 +89,25 @@ def bounds(table: ParameterTable, at_bound: Sequence[str]) -> Finding:
         i = table.names.index(name)
         end = "lower" if table.theta[i] <= table.theta_bounds[i, 0] + 1e-6 else "upper"
         texts.append(f"{name} is at its {end} bound, {(table.lower if end == 'lower' else table.upper)[i]:.3g}")
-        short = name.split("[")[0].split("__")[-1]
-        noise = short == "variance" and table.parts[i] == "likelihood"  # of a log-normal observation
-        advice.append(_BOUND_ADVICE.get(("noise_variance" if noise else short, end), ""))
+        p = table.parameters[i]
+        little = end == ("lower" if p.direction == 1 else "upper")
+        advice.append(_BOUND_ADVICE.get((p.role, "lower" if little else "upper"), ""))
     said = list(dict.fromkeys(filter(None, advice)))
     said.append("If the bound is wrong, give another: `bounds={name: (low, high)}`; if the value is known, hold it.")
     return Finding("bounds", "note", "; ".join(texts), " ".join(said))
 
 
+#: by the role of a parameter, and whether there is very little or very much of it
 _BOUND_ADVICE = {
     ("lengthscale", "upper"): "An endless length-scale means that the data do not vary along the column, or only "
     "linearly: drop it, or add `Linear()`.",
     ("lengthscale", "lower"): "A vanishing length-scale means that neighbours have nothing in common: there is no "
     "signal, or the rows are too far apart for one.",
-    ("variance", "lower"): "A vanishing variance means that the inputs say nothing about the target.",
-    ("variance", "upper"): "An endless variance means that the function leaves the scale of the data: look for a "
+    ("amplitude", "lower"): "A vanishing variance means that the inputs say nothing about the target.",
+    ("amplitude", "upper"): "An endless variance means that the function leaves the scale of the data: look for a "
     "trend (`mean='linear'`), separable classes or outliers.",
-    ("noise_variance", "lower"): "Vanishing noise means that the data are a smooth function up to rounding; if they "
-    "are measurements, look for duplicated rows.",
+    ("noise", "lower"): "Vanishing noise means that the data are a smooth function up to rounding, or counts that vary "
+    "no more than Poisson counts do; if they are measurements, look for duplicated rows.",
     ("nugget", "lower"): "A vanishing nugget is not needed: `nugget=0.0`.",
     ("mean", "lower"): "The mean is far below the data: hold it (`mean=...`), or look for outliers.",
     ("mean", "upper"): "The mean is far above the data: hold it (`mean=...`), or look for outliers.",
@@ -234,7 +235,7 @@ def _learn_more(estimator: Any) -> str:
     if estimator.optimizer is None:
         return "Let the parameters be learned: they were held by `optimizer=None`. "
     table = estimator.parameters_
-    held = [n for n, fixed in zip(table.names, table.fixed, strict=True) if fixed and "lengthscale" in n]
+    held = [table.names[i] for i in np.flatnonzero(table.fixed & table.with_role("lengthscale"))]
     return f"Let {', '.join(held)} be learned: `fixed` holds it. " if held else ""
 
 

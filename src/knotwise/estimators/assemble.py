@@ -11,7 +11,14 @@ import numpy as np
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.noise import known_noise
 from knotwise.estimators.observations import Observations
-from knotwise.estimators.options import kernel_from, likelihood_from, nugget_from, parameter_table, power_from
+from knotwise.estimators.options import (
+    kernel_from,
+    likelihood_from,
+    nugget_from,
+    parameter_table,
+    power_from,
+    refuse_mixed_scales,
+)
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import InMemory, Model, Rows
@@ -21,7 +28,6 @@ from knotwise.knots.problem import Problem, Run
 from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
 from knotwise.numerics.blocks import Executor
-from knotwise.numerics.parameters import Part
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 from knotwise.optimize.options import optimizer_from
 
@@ -52,14 +58,10 @@ def assemble(
     largest = 1e5 if likelihood.scales_targets else 1e3  # on a link's scale a sd of 30 is certainty already
     scale = DataScale(_spread(X, weights), latent_variance, largest)
 
+    kernel = kernel_from(options.kernel, feature_names, X.shape[1])
+    refuse_mixed_scales(kernel, scaling.columns(feature_names or ()))
     asked = scaling.to_engine(
-        Model(
-            kernel_from(options.kernel, feature_names, X.shape[1]),
-            likelihood,
-            mean_from(options.mean),
-            power,
-            nugget_from(options.nugget, likelihood),
-        )
+        Model(kernel, likelihood, mean_from(options.mean), power, nugget_from(options.nugget, likelihood))
     )
     noise = known_noise(data, scaling.y_scale, variance, full=full)
     level = _constant_start(asked.likelihood, y, 1.0 if size is None else size, weights)
@@ -73,9 +75,9 @@ def assemble(
     )
 
     held = ["likelihood"] if noise is not None else []  # which has no other parameter than the noise
-    if asked.mean.size and (not informative or getattr(asked.mean, "mean", None) is not None):
+    if not informative or np.isfinite(asked.mean.given).any():
         held.append("mean")
-    if asked.nugget.size and asked.nugget.nugget is not None:
+    if np.isfinite(asked.nugget.given).any():
         held.append("nugget")
     bounds = np.vstack(
         [
@@ -95,7 +97,7 @@ def assemble(
         table,
         Run(InMemory(rows, executor, block_size)),
         optimizer_from(options.optimizer),
-        given=np.concatenate([_given(part) for part in asked.parts]),
+        given=np.isfinite(np.concatenate([part.given for part in asked.parts])),
         jitter=_checked_jitter(options.jitter),
         n_restarts=check_count(options.n_restarts, "n_restarts", least=0),
         full=full,
@@ -148,12 +150,6 @@ def _spread(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     spread = np.sqrt(mean_and_variance(X, weights)[1])
     varying = spread[spread > 0]
     return np.where(spread > 0, spread, varying.mean() if len(varying) else 1.0)
-
-
-def _given(part: Part) -> np.ndarray:
-    """Which entries of a part's theta the user has given a value."""
-    own = [np.isfinite(np.atleast_1d(np.array(getattr(part, name), float))) for name in part.transforms]
-    return np.concatenate([*own, *(_given(child) for child in part.children().values()), np.empty(0, bool)])
 
 
 def _checked_jitter(jitter: Any) -> float | None:

@@ -82,7 +82,8 @@ class LatentGP(BaseEstimator):
         user = scaling.to_user(fit.model)
         self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
         self.nugget_ = user.nugget.variance
-        self.parameters_ = scaling.table_to_user(fit.table.with_theta(selection.theta), fit.model)
+        names = getattr(self, "feature_names_in_", ())
+        self.parameters_ = scaling.table_to_user(fit.table.with_theta(selection.theta), names)
         given = selection.knots_as_given
         self.knots_ = scaling.inputs_back(selection.Z) if given is None else given
         self.n_knots_ = len(selection.Z)
@@ -149,7 +150,7 @@ class LatentGP(BaseEstimator):
                     f"`theta` must have {len(selection.theta)} finite entries, one for each of "
                     f"{list(self.parameters_.names)}, but is {theta}."
                 )
-            engine_theta = scaling.theta_to_engine(problem.table, problem.model, theta)
+            engine_theta = scaling.theta_to_engine(problem.table, theta)
         with executor_for(check_jobs(self.n_jobs)) as executor:
             engine = problem.computed_by(executor).evaluate(
                 replace(selection.point, theta=engine_theta), gradient=gradient, start=self._fit.posterior.start
@@ -157,7 +158,7 @@ class LatentGP(BaseEstimator):
         knot_gradient = engine.knot_gradient
         return Evidence(
             engine.value - self._fit.n_rows * float(np.log(scaling.y_scale)),
-            None if engine.gradient is None else scaling.gradient_to_user(problem.model, engine.gradient),
+            None if engine.gradient is None else scaling.gradient_to_user(problem.table, engine.gradient),
             None if knot_gradient is None else knot_gradient / scaling.x_scale,
             None,
             engine.converged,
@@ -167,8 +168,7 @@ class LatentGP(BaseEstimator):
     def summary(self) -> Summary:
         """What was fitted and decided, in words and in the user's units; shown when printed."""
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        return summarize(self, self._fit.scaling.x_scale, None if names is None else list(names))
+        return summarize(self)
 
     def diagnose(self) -> Diagnosis:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.

@@ -22,7 +22,8 @@ from knotwise.knots.selection import Selector
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Likelihood, likelihood_named
 from knotwise.nugget import NoNugget, Nugget
-from knotwise.numerics.parameters import ParameterTable, flat_names
+from knotwise.numerics.parameters import Columns, ParameterTable, flat_names
+from knotwise.numerics.part import Part, short_repr
 
 __all__ = [
     "kernel_from",
@@ -31,6 +32,7 @@ __all__ = [
     "nugget_from",
     "parameter_table",
     "power_from",
+    "refuse_mixed_scales",
     "selector_from",
 ]
 
@@ -96,6 +98,24 @@ def kernel_from(given: Any, feature_names: Sequence[str] | None, n_features: int
     return given.bind(feature_names, n_features)
 
 
+def refuse_mixed_scales(kernel: Kernel, columns: Columns) -> None:
+    """Refuse a parameter in the units of its column whose kernel sees columns of different scale."""
+    for name, parameter in zip(kernel.names, kernel.flat_parameters(range(len(columns.scales))), strict=True):
+        if parameter.in_own_units and columns.common_scale(parameter.columns) is None:
+            *path, short = name.split("__")
+            owner: Part = kernel
+            for child in path:
+                owner = owner.children()[child]
+            given, first = getattr(owner, short), parameter.columns[0]
+            example = f"{type(owner).__name__}({'' if given is None else f'{short}={short_repr(given)}'})"
+            raise InvalidInputError(
+                f"`{short}` of {type(owner).__name__} is in the units of its column, but the kernel sees "
+                f"{len(parameter.columns)} columns of different scale. Give the column: "
+                f"`{example}.on({columns.names[first] if columns.names else first!r})`; or keep the scales of the "
+                "inputs (`standardize='common'` or `standardize=False`)."
+            )
+
+
 def selector_from(knots: Any, n_features: int) -> Selector:
     """The way to choose knots: an array is held, a number is optimised, a selector does as it likes."""
     if isinstance(knots, type):
@@ -133,18 +153,19 @@ def parameter_table(
     `held` are the parts whose parameters the data or the model hold, beside those that the user fixed; `keep` keeps
     every value where it is, because nothing is optimised.
     """
-    names = tuple(flat_names(model.names))
-    n_positive = sum(model.sizes)  # kernels' and likelihoods' parameters are positive, a mean's is not
-    transforms = tuple("log" if i < n_positive else "identity" for i in range(len(names)))
-    values = np.concatenate([np.exp(model.theta[:n_positive]), model.theta[n_positive:]])
+    names, parameters = tuple(flat_names(model.names)), model.flat_parameters(len(scaling.x_scale))
+    positive = np.array([p.positive for p in parameters], bool)
+    values = model.theta
+    np.exp(values, out=values, where=positive)
     lower, upper = default_bounds.T.copy()
+    units = scaling.parameter_units(parameters)
     if isinstance(fixed, Mapping) or not isinstance(fixed, Iterable):
         raise InvalidInputError(f"`fixed` is {fixed!r}; it must be a list of parameter names.")
     if bounds is not None and not isinstance(bounds, Mapping):
         raise InvalidInputError(f"`bounds` is {bounds!r}; it must be a dict of (low, high) by parameter name.")
     hold = np.zeros(len(names), bool)
     table = ParameterTable(
-        names, transforms, values.copy(), lower.copy(), upper.copy(), hold.copy(), tuple(model.owners)
+        names, parameters, values.copy(), lower.copy(), upper.copy(), hold.copy(), tuple(model.owners)
     )
     for part in held:
         hold |= table.of_part(part)
@@ -155,9 +176,9 @@ def parameter_table(
         for i in table.entries(name, "A parameter in `bounds`"):
             if bounded.setdefault(i, name) != name:
                 raise InvalidInputError(f"`bounds` has {bounded[i]!r} and {name!r}, which are the same parameter.")
-            low, high = _checked_pair(name, pair, positive=i < n_positive)
-            lower[i] = scaling.bounds_to_engine(model, i, low)
-            upper[i] = scaling.bounds_to_engine(model, i, high)
+            low, high = _checked_pair(name, pair, positive=positive[i])
+            lower[i] = units.to_engine(low)[i]
+            upper[i] = units.to_engine(high)[i]
             values[i] = min(max(values[i], lower[i]), upper[i])
     outside = ~hold & ((values < lower) | (values > upper)) & (not keep)
     if outside.any():

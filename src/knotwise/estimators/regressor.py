@@ -38,8 +38,8 @@ class GPRegressor(RegressorMixin, LatentGP):
     ----------
     kernel : Kernel, optional
         From `knotwise.kernels`; the isotropic squared exponential by default. Length-scales are in the units of the
-        inputs that the kernel sees (standardised ones by default), variances in those of y. A parameter given as a
-        value starts there; None is taken from the data.
+        inputs that the kernel sees (standardised ones by default), a period in those of its column, variances in those
+        of y. A parameter given as a value starts there; None is taken from the data.
     likelihood : name or Likelihood
         "gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "gamma", "exponential", "weibull",
         "lognormal", "beta", "student_t", or an object from `knotwise.likelihoods`; `Gaussian(noise_variance=...)`
@@ -84,7 +84,7 @@ class GPRegressor(RegressorMixin, LatentGP):
     Attributes
     ----------
     kernel_, likelihood_, mean_, nugget_ : the parts at their fitted values, in the user's units of y
-    parameters_ : ParameterTable of names, values and bounds
+    parameters_ : ParameterTable of names, values and bounds; `to_frame()` has them in the units of the data, too
     knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP)
     log_evidence_ : log evidence of the data in their units
     trace_ : KnotTrace, the steps of the selection

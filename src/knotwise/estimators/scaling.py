@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.evidence import Model
-from knotwise.means import Constant
-from knotwise.numerics.parameters import ParameterTable
+from knotwise.numerics.parameters import Columns, Parameter, ParameterTable
 
-__all__ = ["Scaling"]
+__all__ = ["ParameterUnits", "Scaling"]
 
 
 @dataclass(frozen=True)
@@ -73,62 +72,78 @@ class Scaling:
         """The user's targets in the engine's units."""
         return (y - self.y_centre) / self.y_scale
 
+    def columns(self, names: Sequence[str] = ()) -> Columns:
+        """The columns of the inputs, by name if they have names."""
+        return Columns(tuple(map(str, names)), tuple(self.x_scale.tolist()))
+
     def to_engine(self, model: Model) -> Model:
-        """The model of y_engine, from the model of the user's y."""
-        return self._rescaled(model, 1.0 / self.y_scale**2, lambda m: (m - self.y_centre) / self.y_scale)
+        """The model in the engine's units, from the model in the user's; what is open stays open."""
+        units = self.parameter_units(model.flat_parameters(len(self.x_scale)))
+        return _with_given(model, units.to_engine(_given(model)))
 
     def to_user(self, model: Model) -> Model:
-        """The model of the user's y, from the model of y_engine."""
-        return self._rescaled(model, self.y_scale**2, lambda m: m * self.y_scale + self.y_centre)
+        """The model in the user's units, from the model in the engine's."""
+        units = self.parameter_units(model.flat_parameters(len(self.x_scale)))
+        return _with_given(model, units.to_user(_given(model)))
 
-    @staticmethod
-    def _rescaled(model: Model, factor: float, move: Callable[[float], float]) -> Model:
-        mean = model.mean
-        if isinstance(mean, Constant) and mean.mean is not None:
-            mean = Constant(move(mean.mean))
-        return replace(
-            model,
-            kernel=model.kernel.scaled(factor),
-            likelihood=model.likelihood.scaled(factor),
-            mean=mean,
-            nugget=model.nugget.scaled(factor),
-        )
+    def parameter_units(self, parameters: Sequence[Parameter]) -> ParameterUnits:
+        """How values of parameters in the engine's units become those that users give and see."""
+        columns = self.columns()
+        factor = np.array([self.y_scale**p.y_power for p in parameters])
+        for i, p in enumerate(parameters):
+            if p.in_own_units:  # as far as its columns have one scale; `refuse_mixed_scales` is the door
+                factor[i] *= (columns.common_scale(p.columns) or 1.0) ** p.x_power
+        return ParameterUnits(factor, np.array([self.y_centre if p.role == "mean" else 0.0 for p in parameters]))
 
-    def table_to_user(self, table: ParameterTable, model: Model) -> ParameterTable:
-        """A table of the engine's parameters in the user's units."""
-        factor, offset = self._parameter_units(model)
+    def table_to_user(self, table: ParameterTable, names: Sequence[str] = ()) -> ParameterTable:
+        """A table of the engine's parameters in the user's units, for columns with these names."""
+        units = self.parameter_units(table.parameters)
         return replace(
             table,
-            values=table.values * factor + offset,
-            lower=table.lower * factor + offset,
-            upper=table.upper * factor + offset,
+            values=units.to_user(table.values),
+            lower=units.to_user(table.lower),
+            upper=units.to_user(table.upper),
+            columns=self.columns(names),
         )
 
-    def theta_to_engine(self, table: ParameterTable, model: Model, theta: np.ndarray) -> np.ndarray:
+    def theta_to_engine(self, table: ParameterTable, theta: np.ndarray) -> np.ndarray:
         """A vector theta of the user's in the engine's units."""
-        factor, offset = self._parameter_units(model)
         user = table.with_theta(theta).values
-        return replace(table, values=(user - offset) / factor).theta
+        return replace(table, values=self.parameter_units(table.parameters).to_engine(user)).theta
 
-    def bounds_to_engine(self, model: Model, entry: int, bound: float) -> float:
-        """A bound of the user's for one entry of theta, in the engine's units."""
-        factor, offset = self._parameter_units(model)
-        return float((bound - offset[entry]) / factor[entry])
-
-    def gradient_to_user(self, model: Model, gradient: np.ndarray) -> np.ndarray:
+    def gradient_to_user(self, table: ParameterTable, gradient: np.ndarray) -> np.ndarray:
         """A gradient in the engine's theta as one in the user's: logarithms differ by constants only."""
-        p = sum(model.sizes)
-        return np.concatenate([gradient[:p], gradient[p:] / self.y_scale])
+        positive = np.array([p.positive for p in table.parameters], bool)
+        return gradient / np.where(positive, 1.0, self.parameter_units(table.parameters).factor)
 
-    def _parameter_units(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        """Natural values in the user's units are those in the engine's times a factor plus an offset."""
-        p = sum(model.sizes)
-        shift = self.to_user(model).theta[:p] - model.theta[:p]  # 0, or log y_scale^2 for a variance
-        n_mean = model.mean.size
-        return (
-            np.concatenate([np.exp(shift), np.full(n_mean, self.y_scale)]),
-            np.concatenate([np.zeros(p), np.full(n_mean, self.y_centre)]),
-        )
+
+@dataclass(frozen=True)
+class ParameterUnits:
+    """Natural values in the user's units are those in the engine's times a factor plus an offset, [P] each."""
+
+    factor: np.ndarray
+    offset: np.ndarray
+
+    def to_user(self, values: np.ndarray) -> np.ndarray:
+        return values * self.factor + self.offset
+
+    def to_engine(self, values: np.ndarray | float) -> np.ndarray:
+        return (values - self.offset) / self.factor
+
+
+def _given(model: Model) -> np.ndarray:
+    return np.concatenate([part.given for part in model.parts])
+
+
+def _with_given(model: Model, values: np.ndarray) -> Model:
+    kernel, likelihood, nugget, mean = np.split(values, np.cumsum(model.sizes))
+    return replace(
+        model,
+        kernel=model.kernel.with_given(kernel),
+        likelihood=model.likelihood.with_given(likelihood),
+        nugget=model.nugget.with_given(nugget),
+        mean=model.mean.with_given(mean),
+    )
 
 
 def _spread(centred: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
-
-from knotwise.kernels.base import Kernel
-from knotwise.kernels.compose import OnColumns
 
 __all__ = ["Summary", "summarize"]
 
@@ -20,9 +14,8 @@ class Summary(str):
         return str(self)
 
 
-def summarize(model: Any, x_scale: np.ndarray, feature_names: Sequence[str] | None) -> Summary:
+def summarize(model: Any) -> Summary:
     """Describe a fitted estimator: size, evidence, parameters, length-scales in the units of the inputs."""
-    names = list(feature_names or [f"column {i}" for i in range(len(x_scale))])
     knots = f"{model.n_knots_} knots" if model.n_knots_ else "exact GP"
     lines = [
         f"{type(model).__name__}: {knots}, log evidence {model.log_evidence_:.3f}",
@@ -34,20 +27,14 @@ def summarize(model: Any, x_scale: np.ndarray, feature_names: Sequence[str] | No
     lines += ["", str(model.parameters_)]
     if len(model.trace_):
         lines += ["", str(model.trace_)]
-    own_units = list(_lengthscales(model.kernel_, x_scale, names))
+    table = model.parameters_
+    own_units = [line for line in table.data_values() if table.parameters[line.entry].x_power]
     if own_units:
-        width = max(len(column) for column, _ in own_units)
-        lines += ["", "length-scales in the units of the inputs"]
-        lines += [f"  {column:<{width}}  {value:.4g}" for column, value in own_units]
+        width = max(len(table.names[line.entry]) for line in own_units)
+        column_width = max(len(line.column) for line in own_units)
+        lines += ["", "in the units of the inputs"]
+        lines += [
+            f"  {table.names[line.entry]:<{width}}  {line.column:<{column_width}}  {line.value:.4g}"
+            for line in own_units
+        ]
     return Summary("\n".join(lines))
-
-
-def _lengthscales(kernel: Kernel, x_scale: np.ndarray, names: list[str]) -> Iterator[tuple[str, float]]:
-    if isinstance(kernel, OnColumns):
-        columns = kernel.indices()
-        yield from _lengthscales(kernel.kernel, x_scale[columns], [names[c] for c in columns])
-        return
-    for child in kernel.children().values():
-        yield from _lengthscales(child, x_scale, names)  # type: ignore[arg-type]
-    if "lengthscale" in kernel.transforms and "period" not in kernel.transforms:
-        yield from zip(names, np.broadcast_to(kernel.value("lengthscale"), len(names)) * x_scale, strict=True)

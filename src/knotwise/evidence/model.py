@@ -13,7 +13,7 @@ from knotwise.likelihoods.base import Likelihood
 from knotwise.means import Mean
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.linalg import smallest_jitter
-from knotwise.numerics.parameters import unique_names
+from knotwise.numerics.parameters import Parameter, unique_names
 
 if TYPE_CHECKING:
     from knotwise.evidence.inference.base import Inference
@@ -116,11 +116,15 @@ class Model:
         """Names of the entries of theta; `kernel__variance` and `likelihood__variance` where two parts share one."""
         return unique_names([name for part in self.parts for name in part.names], self.owners)
 
+    def flat_parameters(self, n_columns: int) -> tuple[Parameter, ...]:
+        """What each entry of theta is, for so many columns; on a link's scale nothing has the units of y."""
+        flat = (p for part in self.parts for p in part.flat_parameters(range(n_columns)))
+        return tuple(flat) if self.likelihood.scales_targets else tuple(p.without_y() for p in flat)
+
     @property
     def noise_directions(self) -> np.ndarray:
         """For each entry of theta 1 where more of it is more noise, -1 where it is less, 0 where it is none."""
-        likelihood = self.likelihood
-        signs = [likelihood.noise.get(name, 0) for name in likelihood.names]
+        signs = [p.direction if p.role == "noise" else 0 for p in self.likelihood.flat_parameters()]
         before, _, after = self.sizes
         return np.concatenate([np.zeros(before), signs, np.zeros(after + self.mean.size)])
 

@@ -11,6 +11,7 @@ from knotwise.kernels.stationary import (
     SquaredExponential,
     Stationary,
 )
+from knotwise.numerics.parameters import Parameter
 
 __all__ = [
     "Constant",
@@ -22,6 +23,7 @@ __all__ = [
     "Matern32",
     "Matern52",
     "OnColumns",
+    "Parameter",
     "Periodic",
     "Product",
     "RationalQuadratic",

@@ -9,24 +9,30 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.numerics.parameters import Part
+from knotwise.numerics.parameters import Parameter
+from knotwise.numerics.part import Part
 
 if TYPE_CHECKING:
     from knotwise.kernels.compose import OnColumns, Product, Sum
 
 __all__ = [
+    "LENGTHSCALE",
+    "VARIANCE",
     "ConstantDiagonal",
     "DataScale",
     "Kernel",
     "KernelGradient",
     "PairsPullback",
     "Pullback",
-    "WithVariance",
     "fill",
     "one_per_column",
 ]
 
 K = TypeVar("K", bound="Kernel")
+
+#: parameters that many kernels have
+VARIANCE = Parameter("variance", role="amplitude", units="y^2")
+LENGTHSCALE = Parameter("lengthscale", role="lengthscale", units="x", per_column=True)
 
 
 @dataclass(frozen=True)
@@ -121,10 +127,6 @@ class Kernel(Part):
         """Lower and upper bounds of the natural values in the order of theta, [P, 2]."""
         raise NotImplementedError(f"{type(self).__name__} must define `bounds`.")
 
-    def scaled(self: K, factor: float) -> K:
-        """Return the kernel whose values are `factor` times those of this one."""
-        raise NotImplementedError(f"{type(self).__name__} must define `scaled`.")
-
     def with_values(self: K, **values: object) -> K:
         """Return a copy with some constructor arguments replaced."""
         new = object.__new__(type(self))
@@ -155,19 +157,7 @@ class Kernel(Part):
         return OnColumns(self, columns)
 
 
-class WithVariance(Kernel):
-    """A kernel that is `variance` times something."""
-
-    variance: float | None
-
-    def scaled(self, factor):
-        if self.variance is None:
-            return self
-        variance = np.multiply(self.variance, factor)
-        return self.with_values(variance=variance if np.ndim(variance) else float(variance))
-
-
-class ConstantDiagonal(WithVariance):
+class ConstantDiagonal(Kernel):
     """A kernel with k(x, x) = variance everywhere; the variance is the first entry of theta."""
 
     def diag(self, X):

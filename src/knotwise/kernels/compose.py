@@ -64,9 +64,6 @@ class Sum(Pair):
         half = replace(scale, variance=scale.variance / 2)
         return Sum(self.k1.start(half), self.k2.start(half))
 
-    def scaled(self, factor):
-        return Sum(self.k1.scaled(factor), self.k2.scaled(factor))
-
 
 class Product(Pair):
     """The product of two kernels; only the product of their variances matters, so hold one of them."""
@@ -102,8 +99,9 @@ class Product(Pair):
     def bounds(self, scale):
         return np.vstack([self.k1.bounds(scale), self.k2.bounds(replace(scale, variance=1.0))])
 
-    def scaled(self, factor):
-        return Product(self.k1.scaled(factor), self.k2)
+    def flat_parameters(self, columns=()):
+        # the product has the units of one factor: the first
+        return self.k1.flat_parameters(columns) + [p.without_y() for p in self.k2.flat_parameters(columns)]
 
 
 class OnColumns(Kernel):
@@ -185,8 +183,8 @@ class OnColumns(Kernel):
     def bounds(self, scale):
         return self.kernel.bounds(self._seen(scale))
 
-    def scaled(self, factor):
-        return OnColumns(self.kernel.scaled(factor), self.columns)
+    def flat_parameters(self, columns=()):
+        return self.kernel.flat_parameters([columns[i] for i in self.indices()])
 
     def _seen(self, scale: DataScale) -> DataScale:
         return replace(scale, spread=scale.spread[self.indices()])

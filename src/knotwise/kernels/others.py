@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 
-from knotwise.kernels.base import ConstantDiagonal, KernelGradient, WithVariance, fill, one_per_column
+from knotwise.kernels.base import LENGTHSCALE, VARIANCE, ConstantDiagonal, Kernel, KernelGradient, fill, one_per_column
 from knotwise.kernels.stationary import Lengthscale, SquaredExponential
+from knotwise.numerics.parameters import Parameter
 
 __all__ = ["Constant", "Linear", "Periodic"]
 
@@ -19,7 +20,7 @@ class Constant(ConstantDiagonal):
     .. math:: k(x, z) = \mathrm{variance}
     """
 
-    transforms: ClassVar[dict[str, str]] = {"variance": "log"}
+    parameters = (VARIANCE,)
 
     def __init__(self, variance: float | None = None) -> None:
         self.variance = variance
@@ -46,17 +47,16 @@ class Constant(ConstantDiagonal):
         return scale.variance_bounds[None]
 
 
-class Linear(WithVariance):
+class Linear(Kernel):
     r"""Linear kernel: a random hyperplane through the origin (a list of variances is one per column).
 
     .. math:: k(x, z) = \sum_j \mathrm{variance}_j\, x_j z_j
     """
 
-    transforms: ClassVar[dict[str, str]] = {"variance": "log"}
-    list_valued = ("variance",)
+    parameters = (replace(VARIANCE, units="y^2/x^2", per_column=True),)
 
     def __init__(self, variance: float | Sequence[float] | None = None, ard: bool = False) -> None:
-        self.variance = variance  # type: ignore[assignment]
+        self.variance = variance
         self.ard = ard
         self.validate()
 
@@ -112,11 +112,16 @@ class Periodic(ConstantDiagonal):
     .. math:: k(x, z) = \mathrm{variance}\,\exp\Big(-2 \sum_j \sin^2(\pi (x_j - z_j)/\mathrm{period})
         / \mathrm{lengthscale}_j^2\Big)
 
-    It is the squared exponential of the points (cos, sin)(2 pi x / period) on the circle.
+    It is the squared exponential of the points (cos, sin)(2 pi x / period) on the circle. In an estimator the period is
+    in the units of its column, `Periodic(period=12).on("month")`; several columns share one only if they have one scale
+    (`standardize="common"` or False). Length-scales are in radii of the circle.
     """
 
-    transforms: ClassVar[dict[str, str]] = {"variance": "log", "lengthscale": "log", "period": "log"}
-    list_valued = ("lengthscale",)
+    parameters = (
+        VARIANCE,
+        replace(LENGTHSCALE, units="none", bounds=(1e-2, 1e2)),  # in radii of the circle
+        Parameter("period", units="x"),
+    )
 
     def __init__(
         self,
@@ -189,6 +194,6 @@ class Periodic(ConstantDiagonal):
         n_lengthscales = np.size(self.value("lengthscale"))
         return np.vstack(
             [scale.variance_bounds]
-            + [np.array([1e-2, 1e2])] * n_lengthscales
+            + [self.parameters[1].bounds] * n_lengthscales
             + [scale.spread.mean() * np.array([1e-2, 1e2])]
         )

@@ -10,7 +10,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from knotwise.kernels.base import ConstantDiagonal, DataScale, KernelGradient, fill, one_per_column
+from knotwise.kernels.base import (
+    LENGTHSCALE,
+    VARIANCE,
+    ConstantDiagonal,
+    DataScale,
+    KernelGradient,
+    fill,
+    one_per_column,
+)
+from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.scratch import scratch
 
 __all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
@@ -31,8 +40,7 @@ class Stationary(ConstantDiagonal):
         Ask for one length-scale per column without giving values.
     """
 
-    transforms: ClassVar[dict[str, str]] = {"variance": "log", "lengthscale": "log"}
-    list_valued = ("lengthscale",)
+    parameters: ClassVar[tuple[Parameter, ...]] = (VARIANCE, LENGTHSCALE)
     #: whether r2 may come from one matrix product; a kernel that takes its square root near 0 may not
     distances_by_product: ClassVar[bool] = True
 
@@ -55,7 +63,7 @@ class Stationary(ConstantDiagonal):
         return self.drho(r2), self.value("variance")
 
     def shape_slopes(self, r2: np.ndarray, K: np.ndarray) -> list[np.ndarray]:
-        """dk / d log of each further parameter, in the order of `transforms` (none for most kernels)."""
+        """dk / d log of each further parameter, in the order of `parameters` (none for most kernels)."""
         return []
 
     # -- values and gradients -----------------------------------------------------------------
@@ -155,7 +163,7 @@ class Stationary(ConstantDiagonal):
         spread = scale.spread if np.ndim(self.value("lengthscale")) else np.array([scale.spread.mean()])
         return np.vstack(
             [scale.variance_bounds, np.outer(spread, [1e-3, 1e3])]
-            + [np.array([[1e-2, 1e3]])] * (len(self.transforms) - 2)
+            + [np.array(further.bounds or (1e-2, 1e3)) for further in self.parameters[2:]]
         )
 
 
@@ -241,7 +249,7 @@ class RationalQuadratic(Stationary):
     .. math:: \rho(r^2) = \left(1 + \frac{r^2}{2\,\mathrm{shape}}\right)^{-\mathrm{shape}}
     """
 
-    transforms: ClassVar[dict[str, str]] = {"variance": "log", "lengthscale": "log", "shape": "log"}
+    parameters = (VARIANCE, LENGTHSCALE, Parameter("shape", role="shape", bounds=(1e-2, 1e3)))
 
     def __init__(
         self,

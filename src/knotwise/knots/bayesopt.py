@@ -127,7 +127,7 @@ def fit_meta(
         assert evidence.gradient is not None
         return evidence.value, evidence.gradient[:n_free]
 
-    lengthscales = np.array([name.endswith("lengthscale") for name in start.names])
+    lengthscales = np.array([p.role == "lengthscale" for p in start.flat_parameters(range(X.shape[1]))])
     starts = [start.theta + np.log(factor) * lengthscales for factor in LENGTHSCALE_FACTORS]
     if last is not None:
         starts = [last.theta, starts[0]]

@@ -37,7 +37,7 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
         full=True,
         n_restarts=0,
     )
-    lengthscales = np.array([name.split("[")[0].endswith("lengthscale") for name in problem.table.names])
+    lengthscales = problem.table.with_role("lengthscale")
     best, best_value = start, -np.inf
     for factor in LENGTHSCALE_FACTORS:
         theta = start + np.log(factor) * (open_ & lengthscales)

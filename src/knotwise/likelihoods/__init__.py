@@ -14,6 +14,7 @@ from knotwise.likelihoods.negative_binomial import NegativeBinomial
 from knotwise.likelihoods.poisson import Poisson
 from knotwise.likelihoods.student_t import StudentT
 from knotwise.likelihoods.weibull import Weibull
+from knotwise.numerics.parameters import Parameter
 
 __all__ = [
     "Bernoulli",
@@ -26,6 +27,7 @@ __all__ = [
     "Likelihood",
     "LogNormal",
     "NegativeBinomial",
+    "Parameter",
     "ParameterDerivatives",
     "Poisson",
     "StudentT",

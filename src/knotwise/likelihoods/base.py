@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.numerics.parameters import Part
+from knotwise.numerics.part import Part
 
 __all__ = ["Derivatives", "Likelihood", "ParameterDerivatives"]
 
@@ -35,7 +35,7 @@ class Likelihood(Part):
     """The distribution of an observation given the latent function at its input.
 
     A likelihood of one's own gives `log_density`, `derivatives`, `conditional_mean`, `conditional_variance` and, if it
-    has parameters, `parameter_derivatives`, `start` and `bounds`; intervals of observations also need `cdf` and
+    has `parameters`, `parameter_derivatives`, `start` and `bounds`; intervals of observations also need `cdf` and
     `latent_of_mean`. `check_likelihood` tests it. `size` is what the data say of the
     weight of each row (the exposure of a count, the number of trials), 1 where they say nothing.
     """
@@ -48,8 +48,6 @@ class Likelihood(Part):
     scales_targets: ClassVar[bool] = False
     #: whether the posterior of f is Gaussian, so that its mode has a closed form
     conjugate: ClassVar[bool] = False
-    #: parameters that tell noise, and the sign of the direction in which there is more of it
-    noise: ClassVar[dict[str, int]] = {}
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
 
@@ -147,12 +145,10 @@ class Likelihood(Part):
         return self
 
     def bounds(self, variance: float) -> np.ndarray:
-        """Lower and upper bounds of the natural values in the order of theta, [P, 2]."""
-        return np.empty((0, 2))
-
-    def scaled(self, factor: float) -> Likelihood:
-        """Return the likelihood of factor^(1/2) y; only one that `scales_targets` can."""
-        return self
+        """Lower and upper bounds of the natural values in the order of theta, [P, 2]: those that are declared."""
+        if any(p.bounds is None for p in self.parameters):
+            raise NotImplementedError(f"{type(self).__name__} must define `bounds`, or declare them.")
+        return np.array([p.bounds for p in self.parameters], float).reshape(-1, 2)
 
 
 def refuse_rows(bad: np.ndarray, y: np.ndarray, wanted: str, what_to_do: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivati
 from knotwise.likelihoods.logit_beta import logit_beta_quantile
 from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
+from knotwise.numerics.parameters import Parameter
 
 __all__ = ["Beta"]
 
@@ -27,8 +27,7 @@ class Beta(Likelihood):
     The variance is mu (1 - mu) / (1 + phi). Not log-concave in f.
     """
 
-    transforms: ClassVar[dict[str, str]] = {"precision": "log"}
-    noise: ClassVar[dict[str, int]] = {"precision": -1}
+    parameters = (Parameter("precision", role="noise", bounds=(1e-2, 1e6), direction=-1),)
     log_concave = False
 
     def __init__(self, precision: float | None = None) -> None:
@@ -137,9 +136,6 @@ class Beta(Likelihood):
     def start(self, variance):
         # var(y) is at most 1 / (4 (1 + phi))
         return self if self.precision is not None else type(self)(float(np.clip(0.25 / max(variance, 1e-6), 1.0, 1e3)))
-
-    def bounds(self, variance):
-        return np.array([[1e-2, 1e6]])
 
 
 def _shares(f):

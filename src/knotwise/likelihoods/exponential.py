@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import numpy as np
-
 from knotwise.likelihoods.gamma import Gamma
 
 __all__ = ["Exponential"]
@@ -17,8 +13,7 @@ class Exponential(Gamma):
     .. math:: p(y \mid f) = e^{-f - y e^{-f}}
     """
 
-    transforms: ClassVar[dict[str, str]] = {}
-    noise: ClassVar[dict[str, int]] = {}
+    parameters = ()
 
     def __init__(self) -> None:
         self.shape = 1.0
@@ -28,6 +23,3 @@ class Exponential(Gamma):
 
     def start(self, variance):
         return self
-
-    def bounds(self, variance):
-        return np.empty((0, 2))

@@ -12,6 +12,7 @@ from knotwise.likelihoods.log_gamma import log_gamma_quantile
 from knotwise.likelihoods.multiplicative import SMALLEST, Multiplicative
 from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import deviance_excess, digamma_defect, exp_capped, factorial_excess
+from knotwise.numerics.parameters import Parameter
 
 __all__ = ["Gamma"]
 
@@ -24,8 +25,7 @@ class Gamma(Multiplicative):
     The standard deviation is the mean divided by the square root of the shape.
     """
 
-    transforms: ClassVar[dict[str, str]] = {"shape": "log"}
-    noise: ClassVar[dict[str, int]] = {"shape": -1}
+    parameters: ClassVar[tuple[Parameter, ...]] = (Parameter("shape", role="noise", bounds=(1e-2, 1e5), direction=-1),)
 
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape
@@ -66,6 +66,3 @@ class Gamma(Multiplicative):
 
     def start(self, variance) -> Likelihood:
         return self if self.shape is not None else type(self)(2.0)
-
-    def bounds(self, variance):
-        return np.array([[1e-2, 1e5]])

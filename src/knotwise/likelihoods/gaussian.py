@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from knotwise.errors import warn
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
+from knotwise.numerics.parameters import Parameter
 
 __all__ = ["NOISE_FLOOR", "Gaussian"]
 
@@ -25,8 +24,7 @@ class Gaussian(Likelihood):
     A noise variance of exactly 0 is allowed; a fit raises it to a floor relative to var(y), and says so.
     """
 
-    transforms: ClassVar[dict[str, str]] = {"noise_variance": "log"}
-    noise: ClassVar[dict[str, int]] = {"noise_variance": 1}
+    parameters = (Parameter("noise_variance", role="noise", units="y^2"),)
     scales_targets = True
     conjugate = True
 
@@ -94,6 +92,3 @@ class Gaussian(Likelihood):
 
     def bounds(self, variance):
         return variance * np.array([[NOISE_FLOOR, 10.0]])
-
-    def scaled(self, factor):
-        return type(self)(None if self.noise_variance is None else self.noise_variance * factor)

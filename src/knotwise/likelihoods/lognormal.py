@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from knotwise.likelihoods.base import Derivatives, ParameterDerivatives
 from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.likelihoods.special import exp_capped
+from knotwise.numerics.parameters import Parameter
 
 __all__ = ["LogNormal"]
 
@@ -19,8 +18,7 @@ class LogNormal(Multiplicative):
     .. math:: p(y \mid f) = N(\log y;\, f,\, \mathrm{variance}) / y
     """
 
-    transforms: ClassVar[dict[str, str]] = {"variance": "log"}
-    noise: ClassVar[dict[str, int]] = {"variance": 1}
+    parameters = (Parameter("variance", role="noise", bounds=(1e-8, 1e2)),)
 
     def __init__(self, variance: float | None = None) -> None:
         self.variance = variance
@@ -67,6 +65,3 @@ class LogNormal(Multiplicative):
 
     def start(self, variance):
         return self if self.variance is not None else type(self)(0.25)  # var(y) says nothing of var(log y)
-
-    def bounds(self, variance):
-        return np.array([[1e-8, 1e2]])

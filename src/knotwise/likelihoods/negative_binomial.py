@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from knotwise.likelihoods.base import Derivatives, ParameterDerivatives
 from knotwise.likelihoods.counts import LARGEST_RATE, Counts
 from knotwise.likelihoods.special import deviance_excess, digamma_defect, exp_capped, factorial_excess
+from knotwise.numerics.parameters import Parameter
 
 __all__ = ["NegativeBinomial"]
 
@@ -22,8 +21,7 @@ class NegativeBinomial(Counts):
     The variance is mu + dispersion mu^2; dispersion 0 would be Poisson.
     """
 
-    transforms: ClassVar[dict[str, str]] = {"dispersion": "log"}
-    noise: ClassVar[dict[str, int]] = {"dispersion": 1}
+    parameters = (Parameter("dispersion", role="noise", bounds=(1e-6, 1e3)),)
 
     def __init__(self, dispersion: float | None = None) -> None:
         self.dispersion = dispersion
@@ -93,6 +91,3 @@ class NegativeBinomial(Counts):
 
     def start(self, variance):
         return self if self.dispersion is not None else type(self)(0.3)
-
-    def bounds(self, variance):
-        return np.array([[1e-6, 1e3]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from knotwise.likelihoods.log_gamma import log_gamma_rule
 from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.roots import find_root, normal_score
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
+from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.weighted import weighted_quantile
 
 __all__ = ["StudentT"]
@@ -30,8 +30,10 @@ class StudentT(Likelihood):
     log-concave in f.
     """
 
-    transforms: ClassVar[dict[str, str]] = {"scale": "log", "df": "log"}
-    noise: ClassVar[dict[str, int]] = {"scale": 1}
+    parameters = (
+        Parameter("scale", role="noise", units="y"),
+        Parameter("df", role="shape", bounds=(1.0, 200.0)),
+    )
     log_concave = False
     scales_targets = True
 
@@ -137,10 +139,7 @@ class StudentT(Likelihood):
         return type(self)(scale, 4.0 if self.df is None else self.df)
 
     def bounds(self, variance):
-        return np.array([[np.sqrt(NOISE_FLOOR * variance), np.sqrt(10 * variance)], [1.0, 200.0]])
-
-    def scaled(self, factor):
-        return type(self)(None if self.scale is None else self.scale * factor**0.5, self.df)
+        return np.array([[np.sqrt(NOISE_FLOOR * variance), np.sqrt(10 * variance)], self.parameters[1].bounds])
 
 
 def _error_score(p, U, weights, scale, variance, x, rows):

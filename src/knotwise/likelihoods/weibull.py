@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from knotwise.likelihoods.log_gamma import log_gamma_quantile
 from knotwise.likelihoods.multiplicative import SMALLEST, Multiplicative
 from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import exp_capped
+from knotwise.numerics.parameters import Parameter
 
 __all__ = ["Weibull"]
 
@@ -24,8 +24,7 @@ class Weibull(Multiplicative):
     The mean is e^f Gamma(1 + 1/k).
     """
 
-    transforms: ClassVar[dict[str, str]] = {"shape": "log"}
-    noise: ClassVar[dict[str, int]] = {"shape": -1}
+    parameters = (Parameter("shape", role="noise", bounds=(0.05, 100.0), direction=-1),)
 
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape
@@ -68,6 +67,3 @@ class Weibull(Multiplicative):
 
     def start(self, variance):
         return self if self.shape is not None else type(self)(1.0)
-
-    def bounds(self, variance):
-        return np.array([[0.05, 100.0]])

@@ -1,158 +1,149 @@
-"""Named parameters and the flat unconstrained vector that optimisers see.
+"""What a parameter is, and the table of all parameters of a model: names, values, bounds, and theta in this order.
 
-A *part* of a model (a kernel, a likelihood, a mean) declares its parameters in `transforms`. Its `theta`
-is the flat vector of their unconstrained values (the logarithm where a parameter is positive), and
-`with_theta` is the inverse: a new part, the old one unchanged. A parameter left as None is chosen
-from the data when a model is fitted; outside a fit it counts as 1 (0 on the identity scale).
+Code asks for the role of a parameter and for its units, never for its name: a kernel of one's own calls its
+amplitude or its length-scale what it likes.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import exp, log
-from typing import Any, ClassVar, TypeVar
+from math import log
+from typing import Any
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["ParameterTable", "Part", "flat_names", "short_repr", "unique_names"]
+__all__ = ["ROLES", "UNITS", "Columns", "DataValue", "Parameter", "ParameterTable", "flat_names", "unique_names"]
 
-P = TypeVar("P", bound="Part")
-
-
-def _constructor_names(cls: type) -> tuple[str, ...]:
-    return tuple(inspect.signature(cls).parameters)
+ROLES = ("amplitude", "lengthscale", "noise", "nugget", "shape", "mean", "other")
+#: the powers of the units of the inputs and of the latent function
+UNITS = {"none": (0, 0), "x": (1, 0), "1/x^2": (-2, 0), "y": (0, 1), "y^2": (0, 2), "y^2/x^2": (-2, 2)}
 
 
-class Part:
-    """A piece of a model with named parameters; scikit-learn's get_params / set_params, and theta."""
+@dataclass(frozen=True)
+class Parameter:
+    """What a part of a model says of one of its parameters.
 
-    #: name of each parameter -> "log" (positive) or "identity"
-    transforms: ClassVar[dict[str, str]] = {}
+    Parameters
+    ----------
+    name : str
+        An argument of the part's constructor, and an attribute of it.
+    transform : "log" or "identity"
+        "log" for a positive parameter: optimisers see its logarithm.
+    role : "amplitude", "lengthscale", "noise", "nugget", "shape", "mean" or "other"
+        What it does. Without its amplitude a kernel is 0; a length-scale says how far the function keeps its values.
+    units : "none", "x", "y", "y^2", "y^2/x^2" or "1/x^2"
+        What it is measured in: x is a column of the inputs, y the latent function, whose units are those of the
+        targets where the likelihood `scales_targets`. Users give length-scales and amplitudes for standardised columns,
+        everything else in the units of the column.
+    bounds : (float, float), optional
+        Natural bounds; None where they come from the data.
+    prior : optional
+        Reserved for a prior distribution; nothing uses it yet.
+    per_column : bool
+        Whether it may be a list with one entry per column.
+    direction : 1 or -1
+        For noise: -1 where more of it is less noise, as of a precision.
+    columns : tuple of int
+        The columns of the inputs that an entry of theta is about; filled in by `Part.flat_parameters`.
 
-    #: parameters that may be lists, one entry per column
-    list_valued: ClassVar[tuple[str, ...]] = ()
+    Examples
+    --------
+    >>> from knotwise.numerics.parameters import Parameter
+    >>> Parameter("sill", role="amplitude", units="y^2").positive
+    True
+    """
 
-    def children(self) -> dict[str, Part]:
-        """The parts that this part is made of, by the name of the argument that holds them."""
-        return {}
+    name: str
+    transform: str = "log"
+    role: str = "other"
+    units: str = "none"
+    bounds: tuple[float, float] | None = None
+    prior: Any = None
+    per_column: bool = False
+    direction: int = 1
+    columns: tuple[int, ...] = ()
 
-    # -- the flat vector ------------------------------------------------------------------
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the entries of theta; `k1__variance` is the variance of the child k1."""
-        own = [name for name in self.transforms for _ in range(np.size(self.value(name)))]
-        inner = [f"{child}__{name}" for child, part in self.children().items() for name in part.names]
-        return own + inner
-
-    @property
-    def size(self) -> int:
-        """Length of theta."""
-        return sum(np.size(self.value(name)) for name in self.transforms) + sum(
-            part.size for part in self.children().values()
-        )
-
-    def value(self, name: str) -> Any:
-        """The natural value of a parameter, with the default for one that is still None."""
-        value = getattr(self, name)
-        if value is None:
-            return 1.0 if self.transforms[name] == "log" else 0.0
-        return np.asarray(value, float) if np.ndim(value) else float(value)
-
-    @property
-    def theta(self) -> np.ndarray:
-        """The unconstrained values, in the order of `names`."""
-        own = [
-            np.log(self.value(name)) if kind == "log" else self.value(name) for name, kind in self.transforms.items()
-        ]
-        return np.concatenate(
-            [np.atleast_1d(np.asarray(v, float)) for v in own] + [part.theta for part in self.children().values()]
-            or [np.empty(0)]
-        )
-
-    def with_theta(self: P, theta: np.ndarray) -> P:
-        """A copy with the values of the unconstrained vector theta."""
-        new = object.__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        start = 0
-        for name, kind in self.transforms.items():
-            old = self.value(name)
-            if np.ndim(old):
-                value = theta[start : start + len(old)]
-                start += len(old)
-                new.__dict__[name] = np.exp(value) if kind == "log" else np.array(value)
-            else:
-                scalar = float(theta[start])
-                start += 1
-                new.__dict__[name] = _safe_exp(scalar) if kind == "log" else scalar
-        for child, part in self.children().items():
-            new.__dict__[child] = part.with_theta(theta[start : start + part.size])
-            start += part.size
-        return new
-
-    # -- scikit-learn's face of a part -------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor arguments by name; with deep, those of the children as `child__name`."""
-        params = {name: getattr(self, name) for name in _constructor_names(type(self))}
-        if deep:
-            for child, part in self.children().items():
-                params |= {f"{child}__{name}": value for name, value in part.get_params().items()}
-        return params
-
-    def set_params(self: P, **params: Any) -> P:
-        """Set constructor arguments in place, `child__name` for those of a child; return self."""
-        for name, value in params.items():
-            head, _, rest = name.partition("__")
-            if head not in _constructor_names(type(self)):
-                raise unknown_option(f"A parameter of {type(self).__name__}", head, self.get_params())
-            if rest:
-                getattr(self, head).set_params(**{rest: value})
-            else:
-                setattr(self, head, value)
-        self.validate()
-        return self
-
-    def validate(self) -> None:
-        """Check the values given: positive where the scale is logarithmic, finite everywhere."""
-        for name, kind in self.transforms.items():
-            given = getattr(self, name)
-            if given is None:
-                continue
-            try:
-                value = np.asarray(given, float)
-            except (TypeError, ValueError):
-                value = np.array(np.nan)
-            most = 1 if name in self.list_valued else 0
-            if value.ndim > most or not np.isfinite(value).all() or (kind == "log" and (value <= 0).any()):
-                wanted = "positive" if kind == "log" else "finite"
+    def __post_init__(self) -> None:
+        for what, options in (("transform", ("log", "identity")), ("role", ROLES), ("units", UNITS)):
+            if getattr(self, what) not in options:
+                raise unknown_option(f"`{what}` of the parameter `{self.name}`", getattr(self, what), options)
+        if self.direction not in (1, -1):
+            raise InvalidInputError(f"`direction` of the parameter `{self.name}` is {self.direction!r}, not 1 or -1.")
+        if self.bounds is not None:
+            low, high = self.bounds
+            if not low < high or (self.positive and low <= 0):
                 raise InvalidInputError(
-                    f"`{name}` of {type(self).__name__} is {given!r}; it must be a {wanted} number"
-                    f"{' or a list of them' if most else ''}, or None to take it from the data."
+                    f"`bounds` of the parameter `{self.name}` are {self.bounds}; they must be a pair (low, high) of "
+                    f"{'positive ' if self.positive else ''}numbers with low < high."
                 )
 
-    def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}={short_repr(value)}" for name, value in self.get_params(deep=False).items() if value is not None
-        )
-        return f"{type(self).__name__}({shown})"
+    @property
+    def positive(self) -> bool:
+        return self.transform == "log"
+
+    @property
+    def x_power(self) -> int:
+        return UNITS[self.units][0]
+
+    @property
+    def y_power(self) -> int:
+        return UNITS[self.units][1]
+
+    @property
+    def in_own_units(self) -> bool:
+        """Whether users give it in the units of its column, as a period, not for standardised columns."""
+        return self.x_power != 0 and self.role not in ("lengthscale", "amplitude")
+
+    def without_y(self) -> Parameter:
+        """The same parameter of a function without units."""
+        return replace(self, units=next(name for name, powers in UNITS.items() if powers == (self.x_power, 0)))
 
 
-def _safe_exp(x: float) -> float:
-    return exp(x) if x < 709.0 else float("inf")
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns of the inputs, and what is 1 in a standardised column in the units of the user's.
+
+    Columns without names are known by their numbers, and those without scales are as they are.
+    """
+
+    names: tuple[str, ...] = ()
+    scales: tuple[float, ...] = ()
+
+    def common_scale(self, columns: Sequence[int]) -> float | None:
+        """The scale that all of these columns have, or None if they differ by more than rounding."""
+        scales = [self.scales[column] for column in columns if self.scales] or [1.0]
+        return scales[0] if np.allclose(scales, scales[0], rtol=1e-9, atol=0.0) else None
+
+    def called(self, columns: Sequence[int]) -> str:
+        """These columns in words."""
+        if len(columns) > 1 and len(columns) == len(self.scales):
+            return "all"
+        return ", ".join(self.names[column] if self.names else f"column {column}" for column in columns)
+
+    def units(self, parameter: Parameter, columns: Sequence[int]) -> str:
+        """The units of a parameter that is about these columns; the name of a column stands for its units."""
+        units = "" if parameter.units == "none" else parameter.units
+        return units.replace("x", self.called(columns)) if self.names and len(columns) == 1 else units
+
+    def factors(self, parameter: Parameter) -> list[tuple[tuple[int, ...], float]]:
+        """From the value that users give to that in the units of the data, for each group of columns of one scale."""
+        common = self.common_scale(parameter.columns)
+        if common is None:
+            return [((c,), self.scales[c] ** parameter.x_power) for c in parameter.columns]
+        return [(parameter.columns, 1.0 if parameter.in_own_units else common**parameter.x_power)]
 
 
-def short_repr(value: Any) -> str:
-    """Show a parameter with the digits that a reader needs."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, np.ndarray):
-        return "[" + ", ".join(f"{v:.4g}" for v in value) + "]"
-    return repr(value)
+@dataclass(frozen=True)
+class DataValue:
+    """The value of a parameter in the units of the data; `column` is the one that it is about, in words."""
+
+    entry: int
+    column: str
+    value: float
+    units: str
 
 
 def flat_names(names: Sequence[str]) -> list[str]:
@@ -180,16 +171,18 @@ def unique_names(names: Sequence[str], parts: Sequence[str]) -> list[str]:
 class ParameterTable:
     """Names, natural values, bounds and holds of all parameters of a model, and theta in this order.
 
-    `parts` says whose each parameter is: the kernel's, the likelihood's, the nugget's or the mean's.
+    `parameters` says what each entry is. `parts` says whose it is: the kernel's, the likelihood's, the nugget's or the
+    mean's. `columns` are those of the inputs, known to the table of a fitted model.
     """
 
     names: tuple[str, ...]
-    transforms: tuple[str, ...]
+    parameters: tuple[Parameter, ...] = field(repr=False)
     values: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     fixed: np.ndarray = field(repr=False)
     parts: tuple[str, ...] = field(default=(), repr=False)
+    columns: Columns = field(default=Columns(), repr=False)
 
     def __post_init__(self) -> None:
         for array in (self.values, self.lower, self.upper, self.fixed):
@@ -227,6 +220,17 @@ class ParameterTable:
         """Mask of the entries that belong to a part."""
         return np.array([owner == part for owner in self.parts], bool)
 
+    def with_role(self, role: str) -> np.ndarray:
+        """Mask of the entries that have a role."""
+        if role not in ROLES:
+            raise unknown_option("A role", role, ROLES)
+        return np.array([p.role == role for p in self.parameters], bool)
+
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        """The scale of each entry: "log" (positive) or "identity"."""
+        return tuple(p.transform for p in self.parameters)
+
     @property
     def theta(self) -> np.ndarray:
         """The unconstrained vector: logarithms where a parameter is positive."""
@@ -239,7 +243,7 @@ class ParameterTable:
 
     def with_theta(self, theta: np.ndarray) -> ParameterTable:
         """The same table at other values."""
-        log_scale = np.array([kind == "log" for kind in self.transforms])
+        log_scale = np.array([p.positive for p in self.parameters], bool)
         values = np.array(theta, float)
         values[log_scale] = np.exp(values[log_scale])
         return replace(self, values=values)
@@ -253,14 +257,51 @@ class ParameterTable:
     def _unconstrain(self, values: np.ndarray) -> np.ndarray:
         return np.array(
             [
-                (log(v) if v > 0 else -np.inf) if kind == "log" else v
-                for v, kind in zip(values.tolist(), self.transforms, strict=True)
+                (log(v) if v > 0 else -np.inf) if p.positive else v
+                for v, p in zip(values.tolist(), self.parameters, strict=True)
             ]
         )
 
     def as_dict(self) -> Mapping[str, float]:
         """Natural values by name."""
         return dict(zip(self.names, self.values.tolist(), strict=True))
+
+    def data_values(self) -> list[DataValue]:
+        """Values in the units of the data: one for each entry, or one per column where the scales of columns differ."""
+        return [
+            DataValue(i, self.columns.called(columns), float(self.values[i]) * factor, self.columns.units(p, columns))
+            for i, p in enumerate(self.parameters)
+            for columns, factor in self.columns.factors(p)
+        ]
+
+    def to_frame(self) -> Any:
+        """The parameters as a pandas DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row per parameter, or one per column of the inputs where a parameter is about columns of different
+            scale: `parameter`, `role`, `value`, `lower`, `upper` and `fixed` are as in this table, in which
+            length-scales are for standardised columns. `data_value` is the value in the units of the data, `data_units`
+            these units ("y^2", or the name of a column), and `column` the column that it is about.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "parameter": self.names[line.entry],
+                "role": self.parameters[line.entry].role,
+                "value": self.values[line.entry],
+                "lower": self.lower[line.entry],
+                "upper": self.upper[line.entry],
+                "fixed": self.fixed[line.entry],
+                "column": line.column,
+                "data_value": line.value,
+                "data_units": line.units,
+            }
+            for line in self.data_values()
+        ]
+        return pd.DataFrame(rows)
 
     def __str__(self) -> str:
         width = max(map(len, self.names), default=4)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
-from knotwise.numerics.parameters import short_repr
+from knotwise.numerics.part import short_repr
 
 __all__ = ["Objective", "OptimizeResult", "Optimizer", "Trials", "projected_norm"]
 

@@ -5,7 +5,6 @@ Sizes: D columns of the inputs, K knots, P parameters, M knots and mean coeffici
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -100,8 +99,7 @@ RESULT = Record(
     history=Array(("evaluations",), finite=False),
 )
 
-TABLE = Record(
-    ParameterTable,
+TABLE = Fields(
     names=ListOf(Text, tuple, "P"),
     transforms=ListOf(Text, tuple, "P"),
     values=Array(("P",)),
@@ -151,29 +149,29 @@ STATE = OneOf(
 
 
 def check_model(
-    model: Model, table: ParameterTable, theta: np.ndarray, sizes: dict[str, int], at: str
+    model: Model, table: dict[str, Any], theta: np.ndarray, sizes: dict[str, int], at: str
 ) -> ParameterTable:
     """Refuse a model that does not fit the number of columns, its table of parameters or its factors.
 
-    Returns the table with the names that the parameters have now: where two parts shared a name, the first files
-    numbered it (`variance[0]`, `variance[1]`).
+    Returns the table, with what the parts of the model say of their parameters, and with the names that these have now:
+    where two parts shared a name, the first files numbered it (`variance[0]`, `variance[1]`).
     """
     try:
         model.kernel.bind(None, sizes["D"])  # which checks the columns that it names, and its lists
         names = tuple(flat_names(model.names))
         numbered = tuple(flat_names([name for part in model.parts for name in part.names]))
+        parameters = model.flat_parameters(sizes["D"])
         n_basis = model.mean.basis(np.zeros((1, sizes["D"]))).shape[1]
         with np.errstate(all="ignore"):
             own = model.theta
     except (KnotwiseError, ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
         raise refuse(at, f"a model of {sizes['D']} columns ({error})") from None
-    n_positive = len(theta) - model.mean.size
-    transforms = ("log",) * n_positive + ("identity",) * model.mean.size
-    known = table.names in (names, numbered) and transforms == table.transforms
+    known = table["names"] in (names, numbered) and table["transforms"] == tuple(p.transform for p in parameters)
     if not known or not np.allclose(own, theta, rtol=1e-6, atol=1e-6):
         raise refuse(at, "a model with the parameters in `table` and `theta`")
     if n_basis != (sizes["basis"] if "basis" in sizes else sizes["M"] - sizes["K"]):
         raise refuse(at, "a model whose mean fits its factors")
     if min(sizes[name] for name in ("D", "K", "N", "points") if name in sizes) < 1:
         raise refuse(at, "a model with columns and knots")
-    return replace(table, names=names, parts=tuple(model.owners))
+    bounds = {name: table[name] for name in ("values", "lower", "upper", "fixed")}
+    return ParameterTable(names, parameters, **bounds, parts=tuple(model.owners))

@@ -11,6 +11,7 @@ import numpy as np
 
 from knotwise.kernels import Constant, DataScale, Kernel, OnColumns, Periodic, Product, Stationary, Sum
 from knotwise.testing.adjoint import assert_adjoint
+from knotwise.testing.declared import check_declared
 
 __all__ = ["check_kernel"]
 
@@ -34,6 +35,7 @@ def check_kernel(kernel: Kernel, n_columns: int = 3, seed: int = 0) -> None:
     _check_parameters(kernel)
     _check_start_and_bounds(given, kernel, n_columns)
     _check_values(kernel, X, Z)
+    _check_roles_and_units(kernel, X, Z)
     _check_use_of_arrays(kernel, X, Z, rng)
     _check_gradients(kernel, X, Z, rng)
     _check_pairs(kernel, X, Z, rng)
@@ -43,6 +45,9 @@ def check_kernel(kernel: Kernel, n_columns: int = 3, seed: int = 0) -> None:
 
 def _check_parameters(kernel: Kernel) -> None:
     """Theta, constructor arguments and pickling: each describes the kernel completely."""
+    check_declared(kernel, ("amplitude", "lengthscale", "shape", "other"), _fail)
+    if not all(p.positive for p in kernel.parameters):
+        _fail(kernel, "a parameter has another transform than 'log', but all parameters of kernels are positive")
     theta = kernel.theta
     if not (theta.shape == (kernel.size,) and len(kernel.names) == kernel.size):
         _fail(kernel, f"`theta` has shape {theta.shape}, `size` is {kernel.size} and `names` are {kernel.names}")
@@ -101,8 +106,26 @@ def _check_values(kernel: Kernel, X: np.ndarray, Z: np.ndarray) -> None:
     values = np.linalg.eigvalsh(kernel(line, line))
     if values[0] < -1e-12 * len(line) * values[-1]:
         _fail(kernel, f"k(X, X) is positive semi-definite, but has the eigenvalues {values[0]:.3g} to {values[-1]:.3g}")
-    _same(kernel, "`scaled(3)` has three times the values", kernel.scaled(3.0)(X, Z), 3 * kernel(X, Z))
-    _same(kernel, "`scaled(3)` has three times the diagonal", kernel.scaled(3.0).diag(X), 3 * kernel.diag(X))
+
+
+def _check_roles_and_units(kernel: Kernel, X: np.ndarray, Z: np.ndarray) -> None:
+    """The parameters have the roles and the units that they say."""
+    declared = kernel.flat_parameters(range(X.shape[1]))
+    if len(declared) != kernel.size:
+        _fail(kernel, f"`flat_parameters` has {len(declared)} entries for the parameters {kernel.names}")
+
+    def times(factors: list[float]) -> Kernel:
+        return kernel.with_theta(kernel.theta + np.log(factors))
+
+    K = kernel(X, Z)
+    tripled, wide = times([3.0 ** (p.y_power / 2) for p in declared]), times([2.0**p.x_power for p in declared])
+    _same(kernel, "`units` of y: three times f's variance is three times the values", tripled(X, Z), 3 * K)
+    _same(kernel, "`units` of y: three times the diagonal", tripled.diag(X), 3 * kernel.diag(X))
+    _same(kernel, "`units` of x: other units of the inputs give the same values", wide(2 * X, 2 * Z), K, rtol=1e-10)
+    amplitudes = [p.role == "amplitude" for p in declared]
+    if any(amplitudes) and not kernel.children():
+        scaled = times([3.0 if amplitude else 1.0 for amplitude in amplitudes])
+        _same(kernel, "the role `amplitude`: three times it is three times the values", scaled(X, Z), 3 * K)
 
 
 def _check_use_of_arrays(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.response import log_predictive_density, predictive_quantile, response_moments
+from knotwise.testing.declared import check_declared
 
 __all__ = ["check_likelihood"]
 
@@ -42,6 +43,7 @@ def check_likelihood(
     y = _some_targets(likelihood, f, size, rng) if y is None else np.asarray(y, float)
 
     _check_parameters(given, likelihood, y, size)
+    _check_roles_and_units(likelihood, y, f, size)
     _check_derivatives(likelihood, y, f, size)
     _check_curvature(likelihood, y, size)
     _check_far_f(likelihood, y, size)
@@ -66,6 +68,7 @@ def _some_targets(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: 
 
 def _check_parameters(given: Likelihood, started: Likelihood, y: np.ndarray, size: np.ndarray) -> None:
     """Theta, constructor arguments, starts and bounds."""
+    check_declared(started, ("noise", "shape", "other"), _fail)
     theta = started.theta
     if not (theta.shape == (started.size,) and len(started.names) == started.size and np.isfinite(theta).all()):
         _fail(started, f"theta {theta} must be finite, with the {started.size} entries of `names` {started.names}")
@@ -78,7 +81,7 @@ def _check_parameters(given: Likelihood, started: Likelihood, y: np.ndarray, siz
         (pickle.loads(pickle.dumps(started)), "pickling"),
     ]:
         _same(started, f"{how} keeps theta", copied.theta, theta, rtol=0)
-    opened = copy.deepcopy(given).set_params(**dict.fromkeys(given.transforms))  # every parameter None
+    opened = copy.deepcopy(given).set_params(**dict.fromkeys(p.name for p in given.parameters))  # every parameter None
     for variance in (1e-6, 1.0, 1e6):
         one = opened.start(variance)
         bounds, natural = one.bounds(variance), _natural(one)
@@ -86,7 +89,7 @@ def _check_parameters(given: Likelihood, started: Likelihood, y: np.ndarray, siz
             _fail(one, f"`bounds` has shape {bounds.shape}, but theta has {one.size} entries")
         if not ((bounds[:, 0] <= natural) & (natural <= bounds[:, 1])).all():
             _fail(one, f"for var(y) = {variance:g} the start {natural} lies outside `bounds` {bounds.tolist()}")
-        if not all(getattr(given, name) is None for name in given.transforms):
+        if not all(getattr(given, p.name) is None for p in given.parameters):
             _same(one, "`start` keeps the values that are known", one.start(2 * variance).theta, one.theta, rtol=0)
     low, high = started.support(size)
     extremes = [np.broadcast_to(v, y.shape) for v in (low, high) if started.discrete and np.isfinite(v).all()]
@@ -97,8 +100,30 @@ def _check_parameters(given: Likelihood, started: Likelihood, y: np.ndarray, siz
 
 
 def _natural(likelihood: Likelihood) -> np.ndarray:
-    values = [np.atleast_1d(np.asarray(likelihood.value(name), float)) for name in likelihood.transforms]
+    values = [np.atleast_1d(np.asarray(likelihood.value(p.name), float)) for p in likelihood.parameters]
     return np.concatenate([np.empty(0), *values])
+
+
+def _check_roles_and_units(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
+    """The parameters have the roles and the units that they say."""
+    declared = likelihood.flat_parameters()
+    if any(p.x_power for p in declared):
+        _fail(likelihood, "a parameter has the units of the inputs, which a likelihood does not see")
+    if likelihood.scales_targets:
+        doubled = likelihood.with_theta(likelihood.theta + np.log([2.0**p.y_power for p in declared]))
+        claim = "`units` of y: in other units of y and f the density is the same, but for their size"
+        expected = likelihood.log_density(y, f, size) - np.log(2.0)
+        _same(likelihood, claim, doubled.log_density(2 * y, 2 * f, size), expected, rtol=1e-10, atol=1e-10)
+    elif any(p.y_power for p in declared):
+        _fail(likelihood, "a parameter has the units of y, which are f's only with `scales_targets = True`")
+    for j, (name, p) in enumerate(zip(likelihood.names, declared, strict=True)):
+        louder = likelihood.with_theta(likelihood.theta + 0.3 * p.direction * (np.arange(likelihood.size) == j))
+        try:
+            less, more = (one.conditional_variance(f, size) for one in (likelihood, louder))
+        except NotImplementedError:
+            return
+        if p.role == "noise" and not (more >= less).all():
+            _fail(likelihood, f"`{name}` has the role 'noise' and direction {p.direction}, but y varies less that way")
 
 
 def _check_derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:

@@ -81,9 +81,7 @@ def _gain(
 def without_inputs(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> Stage:
     """Fit what is left of a model whose function is flat: its mean and its noise."""
     table, p = problem.table, problem.model.sizes[0]
-    variances = np.array([name.split("[")[0].endswith("variance") for name in table.names])
-    variances[p:] = False  # the kernel's only
-    flat = np.where(variances, table.theta_bounds[:, 0], theta)
+    flat = np.where(table.with_role("amplitude"), table.theta_bounds[:, 0], theta)
     kernel_held = table.fixed.copy()
     kernel_held[:p] = True
     null = replace(problem.anew(), table=replace(table.with_theta(flat), fixed=kernel_held))
@@ -92,14 +90,12 @@ def without_inputs(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.r
 
 def _weaker(problem: Problem) -> np.ndarray:
     """The start from the data's scale, with a hundredth of the variance: what a weak signal looks like."""
-    p = problem.model.sizes[0]
-    variances = np.array([name.split("[")[0].endswith("variance") for name in problem.table.names])
-    variances[p:] = False
-    return problem.table.theta - np.log(100.0) * (variances & problem.free & ~problem.given)
+    amplitudes = problem.table.with_role("amplitude")
+    return problem.table.theta - np.log(100.0) * (amplitudes & problem.free & ~problem.given)
 
 
 def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:
-    lengthscales = np.array([name.split("[")[0].endswith("lengthscale") for name in problem.table.names])
+    lengthscales = problem.table.with_role("lengthscale")
     bounds = problem.table.theta_bounds
     return np.clip(theta + np.log(SHORT) * (lengthscales & problem.free & ~problem.given), bounds[:, 0], bounds[:, 1])
 

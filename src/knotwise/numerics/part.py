@@ -1,0 +1,184 @@
+"""What a piece of a model is: named parameters, and the flat unconstrained vector that optimisers see.
+
+A *part* of a model (a kernel, a likelihood, a mean) declares its parameters in `parameters`. Its `theta`
+is the flat vector of their unconstrained values (the logarithm where a parameter is positive), and
+`with_theta` is the inverse: a new part, the old one unchanged. A parameter left as None is chosen
+from the data when a model is fitted; outside a fit it counts as 1 (0 on the identity scale).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import exp
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.numerics.parameters import Parameter
+
+__all__ = ["Part", "short_repr"]
+
+P = TypeVar("P", bound="Part")
+
+
+def _constructor_names(cls: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(cls).parameters)
+
+
+class Part:
+    """A piece of a model with named parameters; scikit-learn's get_params / set_params, and theta."""
+
+    #: what each parameter is; each is also an argument of the constructor and an attribute
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+
+    def children(self) -> dict[str, Part]:
+        """The parts that this part is made of, by the name of the argument that holds them."""
+        return {}
+
+    # -- the flat vector ------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the entries of theta; `k1__variance` is the variance of the child k1."""
+        own = [p.name for p in self.parameters for _ in range(np.size(self.value(p.name)))]
+        inner = [f"{child}__{name}" for child, part in self.children().items() for name in part.names]
+        return own + inner
+
+    def flat_parameters(self, columns: Sequence[int] = ()) -> list[Parameter]:
+        """What each entry of theta is, where the part sees these columns of the inputs."""
+        flat: list[Parameter] = []
+        for p in self.parameters:
+            if np.ndim(self.value(p.name)):
+                flat += [replace(p, columns=(column,)) for column in columns]
+            else:
+                flat.append(replace(p, columns=tuple(columns)) if p.x_power else p)
+        return flat + [inner for part in self.children().values() for inner in part.flat_parameters(columns)]
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return sum(np.size(self.value(p.name)) for p in self.parameters) + sum(
+            part.size for part in self.children().values()
+        )
+
+    def value(self, name: str) -> Any:
+        """The natural value of a parameter, with the default for one that is still None."""
+        value = getattr(self, name)
+        if value is None:
+            return next(1.0 if p.positive else 0.0 for p in self.parameters if p.name == name)
+        return np.asarray(value, float) if np.ndim(value) else float(value)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The unconstrained values, in the order of `names`."""
+        own = [np.log(self.value(p.name)) if p.positive else self.value(p.name) for p in self.parameters]
+        return _joined(own, [part.theta for part in self.children().values()])
+
+    def with_theta(self: P, theta: np.ndarray) -> P:
+        """A copy with the values of the unconstrained vector theta."""
+
+        def natural(p: Parameter, value: Any) -> Any:
+            if np.ndim(value):
+                return np.exp(value) if p.positive else np.array(value)
+            return _safe_exp(value) if p.positive else value
+
+        return self._with_flat(theta, natural)
+
+    @property
+    def given(self) -> np.ndarray:
+        """Natural values in the order of theta, NaN where they are still to be taken from the data."""
+        own = [getattr(self, p.name) for p in self.parameters]
+        return _joined(
+            [np.nan if value is None else value for value in own], [part.given for part in self.children().values()]
+        )
+
+    def with_given(self: P, values: np.ndarray) -> P:
+        """A copy with other natural values; a number that is NaN becomes None, and is taken from the data."""
+
+        def natural(p: Parameter, value: Any) -> Any:
+            if np.ndim(value):
+                return np.array(value)
+            return None if np.isnan(value) else value
+
+        return self._with_flat(values, natural)
+
+    def _with_flat(self: P, flat: np.ndarray, natural: Callable[[Parameter, Any], Any]) -> P:
+        """A copy with each parameter a function of its share of a flat vector: of an array, or of a number."""
+        new = object.__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        start = 0
+        for p in self.parameters:
+            old = self.value(p.name)
+            share = flat[start : start + len(old)] if np.ndim(old) else float(flat[start])
+            start += np.size(old)
+            new.__dict__[p.name] = natural(p, share)
+        for child, part in self.children().items():
+            new.__dict__[child] = part._with_flat(flat[start : start + part.size], natural)
+            start += part.size
+        return new
+
+    # -- scikit-learn's face of a part -------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name; with deep, those of the children as `child__name`."""
+        params = {name: getattr(self, name) for name in _constructor_names(type(self))}
+        if deep:
+            for child, part in self.children().items():
+                params |= {f"{child}__{name}": value for name, value in part.get_params().items()}
+        return params
+
+    def set_params(self: P, **params: Any) -> P:
+        """Set constructor arguments in place, `child__name` for those of a child; return self."""
+        for name, value in params.items():
+            head, _, rest = name.partition("__")
+            if head not in _constructor_names(type(self)):
+                raise unknown_option(f"A parameter of {type(self).__name__}", head, self.get_params())
+            if rest:
+                getattr(self, head).set_params(**{rest: value})
+            else:
+                setattr(self, head, value)
+        self.validate()
+        return self
+
+    def validate(self) -> None:
+        """Check the values given: positive where the scale is logarithmic, finite everywhere."""
+        for p in self.parameters:
+            given = getattr(self, p.name)
+            if given is None:
+                continue
+            try:
+                value = np.asarray(given, float)
+            except (TypeError, ValueError):
+                value = np.array(np.nan)
+            if value.ndim > p.per_column or not np.isfinite(value).all() or (p.positive and (value <= 0).any()):
+                wanted = "positive" if p.positive else "finite"
+                raise InvalidInputError(
+                    f"`{p.name}` of {type(self).__name__} is {given!r}; it must be a {wanted} number"
+                    f"{' or a list of them' if p.per_column else ''}, or None to take it from the data."
+                )
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{name}={short_repr(value)}" for name, value in self.get_params(deep=False).items() if value is not None
+        )
+        return f"{type(self).__name__}({shown})"
+
+
+def _joined(own: list[Any], inner: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.atleast_1d(np.asarray(value, float)) for value in own] + inner or [np.empty(0)])
+
+
+def _safe_exp(x: float) -> float:
+    return exp(x) if x < 709.0 else float("inf")
+
+
+def short_repr(value: Any) -> str:
+    """Show a parameter with the digits that a reader needs."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, np.ndarray):
+        return "[" + ", ".join(f"{v:.4g}" for v in value) + "]"
+    return repr(value)

@@ -1,0 +1,247 @@
+"""Units of parameters: what users give and see, what the engine works with, and the table in the units of the data."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import knotwise
+from knotwise import GPRegressor
+from knotwise.errors import InvalidInputError
+from knotwise.kernels import Constant, Linear, Matern32, Periodic, SquaredExponential
+from knotwise.likelihoods import Gaussian
+
+RNG = np.random.default_rng(3)
+MONTH = RNG.uniform(0.0, 60.0, size=120)
+SITE = RNG.uniform(0.0, 0.04, size=120)
+Y = 300 + 50 * np.sin(2 * np.pi * MONTH / 12) + 900 * SITE + 5 * RNG.normal(size=120)
+FRAME = pd.DataFrame({"month": MONTH, "site": SITE})
+SD = FRAME.to_numpy().std(0)
+HELD = {"approximation": "full", "optimizer": None}
+
+
+def seasonal(**options):
+    """A model of the month alone."""
+    return GPRegressor(**{"approximation": "full", **options}).fit(FRAME[["month"]], Y)
+
+
+# -- a period is in the units of its column ---------------------------------------------------------------------
+
+
+def test_a_period_given_in_the_units_of_its_column_is_that_of_the_unscaled_inputs():
+    kernel = Periodic(900.0, 1.2, period=12.0)
+    fits = [
+        seasonal(kernel=kernel, likelihood=Gaussian(25.0), mean=300.0, optimizer=None, standardize=s)
+        for s in ("columns", "common", False)
+    ]
+    for gp in fits:
+        assert_allclose(gp.parameters_["period"], 12.0, rtol=1e-14)
+        assert_allclose(gp.kernel_.period, 12.0, rtol=1e-14)
+        assert_allclose(gp.log_evidence_, fits[-1].log_evidence_, rtol=1e-10)
+        assert_allclose(gp.predict(FRAME[["month"]]), fits[-1].predict(FRAME[["month"]]), rtol=1e-8)
+
+
+def test_a_fit_with_a_period_is_the_fit_on_rescaled_inputs():
+    by = 1 / 64  # a power of two, so that not even the rounding differs
+    one = GPRegressor(Periodic(period=11.0), approximation="full").fit(FRAME[["month"]].to_numpy(), Y)
+    other = GPRegressor(Periodic(period=11.0 * by), approximation="full").fit(FRAME[["month"]].to_numpy() * by, Y)
+    assert_allclose(one.parameters_["period"], 12.0, rtol=0.01)  # which is what the data have
+    assert_allclose(other.parameters_["period"], by * one.parameters_["period"], rtol=1e-12)
+    assert_allclose(other.parameters_.values[:2], one.parameters_.values[:2], rtol=1e-12)
+    assert_allclose(other.log_evidence_, one.log_evidence_, rtol=1e-12)
+
+
+def test_the_old_meaning_is_a_period_times_the_standard_deviation():
+    in_deviations = 0.7
+    gp = seasonal(kernel=Periodic(period=in_deviations * MONTH.std()), optimizer=None)
+    assert_allclose(gp._fit.model.kernel.period, in_deviations, rtol=1e-14)
+
+
+def test_bounds_of_a_period_are_in_the_units_of_its_column():
+    gp = seasonal(kernel=Periodic(period=15.0), bounds={"period": (14.0, 20.0)})
+    table = gp.parameters_
+    assert_allclose(table["period"], 14.0, rtol=1e-12)
+    i = table.names.index("period")
+    assert_allclose([table.lower[i], table.upper[i]], [14.0, 20.0], rtol=1e-12)
+    assert "period" in table.at_bound()
+    assert_allclose(gp._fit.table.theta_bounds[i], np.log([14.0, 20.0] / MONTH.std()), rtol=1e-12)
+
+
+def test_the_evidence_is_a_function_of_the_period_in_the_units_of_its_column():
+    gp = seasonal(kernel=Periodic(period=12.0), mean=300.0, optimizer=None)
+    i, theta = gp.parameters_.names.index("period"), gp.parameters_.theta
+    assert_allclose(theta[i], np.log(12.0), rtol=1e-14)
+    assert_allclose(gp.evidence(theta).value, gp.log_evidence_, rtol=1e-12)
+    step = 1e-5 * (np.arange(len(theta)) == i)
+    slope = (gp.evidence(theta + step).value - gp.evidence(theta - step).value) / 2e-5
+    assert_allclose(gp.evidence(theta).gradient[i], slope, rtol=1e-5)
+    longer = gp.kernel_.with_values(period=12.0 * np.exp(0.1))
+    moved = seasonal(kernel=longer, likelihood=gp.likelihood_, mean=300.0, optimizer=None)
+    assert_allclose(gp.evidence(theta + 1e4 * step).value, moved.log_evidence_, rtol=1e-10)
+
+
+def test_an_open_period_starts_at_the_spread_of_its_column_and_is_shown_in_its_units():
+    gp = seasonal(kernel=Periodic(), optimizer=None)
+    assert_allclose(gp.kernel_.period, MONTH.std(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (Periodic(period=12.0).on("month"), "kernel__period"),
+        (Periodic(period=12.0).on("month") + Linear(), "k1__kernel__period"),
+        (Matern32() * Periodic(period=12.0).on(["month"]), "k2__kernel__period"),
+        (Constant() * (Matern32(ard=True) + Periodic(period=12.0).on("month")), "k2__k2__kernel__period"),
+        ((Periodic(period=12.0).on([0]) + Matern32()).on(["month", "site"]), "kernel__k1__kernel__period"),
+        ((Periodic(period=12.0) + Matern32()).on("month"), "kernel__k1__period"),
+    ],
+    ids=repr,
+)
+def test_a_period_finds_its_column_inside_of_other_kernels(kernel, name):
+    gp = GPRegressor(kernel, **HELD).fit(FRAME[["month", "site"]], Y)
+    assert_allclose(gp.parameters_[name], 12.0, rtol=1e-12)
+    (entry,) = gp._fit.table.entries(name)
+    assert_allclose(gp._fit.table.values[entry], 12.0 / SD[0], rtol=1e-12)
+    (line,) = [v for v in gp.parameters_.data_values() if v.entry == entry]
+    assert (line.column, line.units) == ("month", "month") and line.value == gp.parameters_[name]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "example"),
+    [
+        (Periodic(period=12), r"`Periodic\(period=12\)\.on\('month'\)`"),
+        (Matern32() + Periodic(period=12), r"`Periodic\(period=12\)\.on\('month'\)`"),
+        (Periodic(period=1.5, ard=True) * Linear(), r"`Periodic\(period=1\.5\)\.on\('month'\)`"),
+        (Periodic(period=7).on("site") + Periodic(period=12).on(["month", "site"]), r"`Periodic\(period=12\)\.on"),
+        (Periodic(), r"`Periodic\(\)\.on\('month'\)`"),
+    ],
+    ids=repr,
+)
+def test_a_period_of_columns_with_different_scales_is_an_error_that_says_what_to_write(kernel, example):
+    with pytest.raises(InvalidInputError, match=f"different scale. Give the column: {example}"):
+        GPRegressor(kernel).fit(FRAME, Y)
+
+
+def test_a_column_without_a_name_is_given_by_its_number():
+    with pytest.raises(InvalidInputError, match=r"`Periodic\(period=12\)\.on\(0\)`"):
+        GPRegressor(Periodic(period=12)).fit(FRAME.to_numpy(), Y)
+
+
+@pytest.mark.parametrize("standardize", ["common", False])
+def test_columns_of_one_scale_share_a_period(standardize):
+    X = np.column_stack([MONTH, 64 * SITE])
+    gp = GPRegressor(Periodic(900.0, 1.2, period=12.0), standardize=standardize, **HELD).fit(X, Y)
+    assert_allclose(gp.kernel_.period, 12.0, rtol=1e-14)
+    assert [line.column for line in gp.parameters_.data_values()] == ["", "", "all", "", ""]
+
+
+def test_a_model_whose_columns_never_had_one_period_still_shows_it():
+    """As files have it in which a period was in standard deviations."""
+    columns = GPRegressor(Matern32(), knots=5, random_state=0).fit(FRAME, Y)
+    fit = columns._fit
+    model = replace(fit.model, kernel=Periodic(1.0, 0.8, period=3.0))
+    assert fit.scaling.to_user(model).kernel.period == 3.0
+    entry = model.flat_parameters(2)[2]
+    lines = dict(fit.scaling.columns(["month", "site"]).factors(entry))
+    assert_allclose([lines[0,], lines[1,]], SD, rtol=1e-12)
+
+
+def test_a_model_with_a_period_comes_back_from_a_file(tmp_path):
+    gp = GPRegressor(Periodic(period=12.0).on("month") + Linear(), knots=8, random_state=0).fit(FRAME, Y)
+    gp.save(tmp_path / "model.knotwise")
+    loaded = knotwise.load(tmp_path / "model.knotwise")
+    assert_array_equal(loaded.predict(FRAME), gp.predict(FRAME))
+    assert str(loaded.summary()) == str(gp.summary())
+    pd.testing.assert_frame_equal(loaded.parameters_.to_frame(), gp.parameters_.to_frame())
+
+
+# -- the table as a frame ---------------------------------------------------------------------------------------------
+
+
+def frame_of(kernel, X=FRAME, **options):
+    gp = GPRegressor(kernel, **{**HELD, **options}).fit(X, Y)
+    return gp, gp.parameters_.to_frame()
+
+
+def test_the_frame_has_the_table_and_what_each_parameter_is():
+    gp, frame = frame_of(SquaredExponential(900.0, 0.5), optimizer="lbfgs", fixed=["lengthscale"])
+    columns = ["parameter", "role", "value", "lower", "upper", "fixed", "column", "data_value", "data_units"]
+    assert list(frame) == columns
+    assert frame.parameter.tolist() == ["variance", "lengthscale", "lengthscale", "noise_variance", "mean"]
+    assert frame.role.tolist() == ["amplitude", "lengthscale", "lengthscale", "noise", "mean"]
+    assert frame.data_units.tolist() == ["y^2", "month", "site", "y^2", "y"]
+    assert frame.fixed.tolist() == [False, True, True, False, False]
+    once = frame.drop_duplicates("parameter")
+    for name in ("lower", "upper"):
+        assert_array_equal(once[name], getattr(gp.parameters_, name))
+    assert_array_equal(once.value, gp.parameters_.values)
+    assert frame.fixed.dtype == bool and frame.value.dtype == float
+
+
+def test_a_lengthscale_in_the_units_of_each_column_is_what_the_scaling_makes_of_it():
+    _, frame = frame_of(SquaredExponential(900.0, 0.5))
+    own = frame[frame.role == "lengthscale"].set_index("column").data_value
+    assert_allclose([own["month"], own["site"]], 0.5 * SD, rtol=1e-12)
+    _, frame = frame_of(SquaredExponential(900.0, [0.5, 2.0]))
+    own = frame[frame.role == "lengthscale"]
+    assert own.parameter.tolist() == ["lengthscale[0]", "lengthscale[1]"]
+    assert_allclose(own.data_value, [0.5, 2.0] * SD, rtol=1e-12)
+
+
+def test_a_lengthscale_in_the_units_of_the_data_gives_the_same_model_on_unscaled_data():
+    kernel = SquaredExponential(900.0, [0.5, 2.0])
+    gp, frame = frame_of(kernel, likelihood=Gaussian(25.0), mean=300.0)
+    own = frame[frame.role == "lengthscale"].data_value.tolist()
+    plain = GPRegressor(SquaredExponential(900.0, own), Gaussian(25.0), mean=300.0, standardize=False, **HELD)
+    assert_allclose(plain.fit(FRAME, Y).log_evidence_, gp.log_evidence_, rtol=1e-10)
+
+
+def test_a_slopes_variance_in_the_units_of_the_data_gives_the_same_model_on_unscaled_data():
+    centred = FRAME - FRAME.mean()
+    kernel = Linear([400.0, 100.0])
+    gp, frame = frame_of(kernel, centred, likelihood=Gaussian(25.0), mean=300.0)
+    slopes = frame[frame.role == "amplitude"]
+    assert slopes.data_units.tolist() == ["y^2/month^2", "y^2/site^2"]
+    assert_allclose(slopes.data_value, [400.0, 100.0] / SD**2, rtol=1e-12)
+    plain = GPRegressor(Linear(slopes.data_value.tolist()), Gaussian(25.0), mean=300.0, standardize=False, **HELD)
+    assert_allclose(plain.fit(centred, Y).log_evidence_, gp.log_evidence_, rtol=1e-10)
+
+
+def test_kernels_on_columns_know_which():
+    _, frame = frame_of(SquaredExponential(1.0, 0.5).on("site") * Matern32(1.0, 3.0) + Linear(ard=True).on(["site"]))
+    own = frame[frame.column != ""]
+    names = ["k1__k1__kernel__lengthscale", "k1__k2__lengthscale", "k1__k2__lengthscale", "k2__kernel__variance"]
+    assert own.parameter.tolist() == names
+    assert own.column.tolist() == ["site", "month", "site", "site"]
+    assert_allclose(own.data_value[:3], [0.5 * SD[1], *(3.0 * SD)], rtol=1e-12)
+
+
+def test_one_scale_in_common_needs_one_line():
+    gp, frame = frame_of(SquaredExponential(900.0, 0.5), standardize="common")
+    own = frame[frame.role == "lengthscale"]
+    assert len(own) == 1 and own.column.item() == "all" and own.data_units.item() == "x"
+    assert_allclose(own.data_value, 0.5 * gp._fit.scaling.x_scale[0], rtol=1e-12)
+    _, frame = frame_of(SquaredExponential(900.0, 0.5), FRAME[["site"]])
+    assert frame[frame.role == "lengthscale"].column.tolist() == ["site"]
+
+
+def test_columns_without_names_are_numbered_and_a_link_has_no_units():
+    X, counts = FRAME.to_numpy(), np.round(Y)
+    gp = GPRegressor(SquaredExponential(0.5, 0.5), "poisson", knots=4, optimizer=None, random_state=0).fit(X, counts)
+    frame = gp.parameters_.to_frame()
+    assert frame.column.tolist() == ["", "column 0", "column 1", ""]
+    assert frame.data_units.tolist() == ["", "x", "x", ""]
+    assert_allclose(frame.data_value[[0, 3]], gp.parameters_.values[[0, 2]], rtol=1e-14)
+
+
+def test_the_summary_shows_what_has_the_units_of_columns():
+    gp = GPRegressor(Periodic(900.0, 1.0, 12.0).on("month") + SquaredExponential(1.0, 0.5), **HELD).fit(FRAME, Y)
+    shown = [line.split() for line in gp.summary().split("in the units of the inputs\n")[1].splitlines()]
+    assert [line[:2] for line in shown] == [
+        ["k1__kernel__period", "month"],
+        ["k2__lengthscale", "month"],
+        ["k2__lengthscale", "site"],
+    ]
+    assert_allclose([float(line[2]) for line in shown], [12.0, *(0.5 * SD)], rtol=1e-3)
