@@ -158,7 +158,7 @@ def _sites_at(
     lam = residual.own_variance(model, seen.c)
     x = seen.V @ gamma
     x += model.mean.offset
-    found = find_row_modes(likelihood, rows, x, lam, beside.get(LAST), lambda: latent_of_data(model, rows))
+    found = find_row_modes(likelihood, rows, x, lam, _first_guess(x, beside), lambda: latent_of_data(model, rows))
     beside[LAST] = found.a
     d = found.derivatives
     W = -d.second if true_curvature else likelihood.step_curvature(rows.y, found.f, rows.sizes)
@@ -166,6 +166,14 @@ def _sites_at(
     w = W * h
     waived = 0.0 if model.power == 1.0 or likelihood.log_concave else 0.5 * (1.0 - model.power) * np.minimum(w, 0.0)
     return Sites(seen.V, W, w, found.a, rows.weights, h, lam, found.f, d.third, waived)
+
+
+def _first_guess(x: np.ndarray, beside: Beside) -> np.ndarray | None:
+    """A guess of a from what lies beside a block: the last one, moved along with what the knots say."""
+    _, last = beside.get("sites", (None, None))
+    if last is None:
+        return beside.get(LAST)
+    return last.a - last.w * (x - (last.f - last.lam * last.a))
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from knotwise.likelihoods.base import Derivatives, Likelihood
 
 __all__ = ["RowModes", "find_row_modes"]
 
-MAX_ITERATIONS = 200
+FEW_ITERATIONS, MAX_ITERATIONS = 4, 200
 #: step in f, relative to 1 + |f|, after which one more has reached the mode to rounding
-CLOSE = 1e-11
+CLOSE = 1e-10
 #: |f| beyond which nothing is small any more
 FAR = 1e3
 
@@ -85,7 +85,30 @@ class RowProblem:
         return density - 0.5 * self.lam * a * a
 
     def solve_concave(self, a: np.ndarray) -> RowModes:
-        """Newton's method between brackets, in which d log p / df - a falls; where it creeps, its steps grow."""
+        """Newton's method for all rows, as long as it goes well; the few that are left then, by themselves."""
+        for _ in range(FEW_ITERATIONS):
+            d = self.derivatives(a)
+            step = (d.first - a) / (1.0 - self.lam * d.second)
+            size = np.abs(self.lam * step).max()
+            if size <= CLOSE:
+                return self._end(a, step, d)
+            if not size < 1.0:
+                break
+            a = a + step
+        d = self.derivatives(a)
+        step = (d.first - a) / (1.0 - self.lam * d.second)
+        left = np.flatnonzero(~self._close(step, a))
+        found = self._end(a, step, d)
+        if len(left):
+            some = RowProblem(self.likelihood, self.rows[left], self.x[left], self.lam[left])
+            found = _replaced(found, left, some._newton(a[left]))
+        return found
+
+    def _newton(self, a: np.ndarray) -> RowModes:
+        """Newton's method between brackets, in which d log p / df - a falls; NaN for rows whose mode is beyond reach.
+
+        Where it creeps its steps grow, and where it swings to and fro it takes the middle.
+        """
         low, high = np.full(len(a), -np.inf), np.full(len(a), np.inf)
         last, growth = np.zeros(len(a)), np.ones(len(a))
         for _ in range(MAX_ITERATIONS):
@@ -96,15 +119,15 @@ class RowProblem:
             if done.all():
                 break
             low, high = np.where(slack > 0, a, low), np.where(slack < 0, a, high)
-            creeps = (step * last > 0) & (np.abs(step) > 0.5 * np.abs(last))  # down an exponential, for example
-            growth, last = np.where(creeps, 2.0 * growth, 1.0), step
+            slow = np.abs(step) > 0.5 * np.abs(last)
+            growth = np.where(slow & (step * last > 0), 2.0 * growth, 1.0)  # down an exponential, for example
             new = a + growth * step
-            inside = (new > low) & (new < high)
-            if not inside.all():  # too far, or no number
+            inside = (new > low) & (new < high) & ~(slow & (step * last < 0))
+            if not inside.all():
                 middle = np.where(np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), 0.5 * a)
                 new = np.where(inside, new, middle)
-            a = np.where(done, a, new)
-        return self._at(np.where(done, a, np.nan), step, d)
+            a, last = np.where(done, a, new), step
+        return self._end(np.where(done, a, np.nan), step, d)
 
     def climb(self, a: np.ndarray) -> RowModes:
         """Climb to a maximum; where the objective bends upwards by a positive curvature, and never down."""
@@ -124,17 +147,31 @@ class RowProblem:
             worse = ~(value >= reached - 1e-13 * np.abs(reached))
             a, reached = np.where(worse, a, new), np.where(worse, reached, value)
             size = np.where(worse, 0.5 * size, 1.0)
-        return self._at(a, step, d)
+        return self._end(a, np.where(self._close(step, a), step, 0.0), d)
 
     def _close(self, step: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Where a step changes f by next to nothing; a may still change, where lam is small."""
         f = np.abs(self.x + self.lam * a)
         return np.abs(self.lam * step) <= CLOSE * (1.0 + np.minimum(f, FAR))
 
-    def _at(self, a: np.ndarray, step: np.ndarray, d: Derivatives) -> RowModes:
-        """The end: one more step in a, which is too small for f and the derivatives to notice."""
-        a = np.where(np.isfinite(step), a + step, a)
-        return RowModes(a, self.x + self.lam * a, d)
+    def _end(self, a: np.ndarray, step: np.ndarray, d: Derivatives) -> RowModes:
+        """One more step, so small that its square is nothing: the curvature follows it by its slope."""
+        a = a + step
+        second = d.second + d.third * (self.lam * step)
+        return RowModes(a, self.x + self.lam * a, Derivatives(d.first, second, d.third))
+
+
+def _replaced(found: RowModes, left: np.ndarray, new: RowModes) -> RowModes:
+    """The modes with those of some rows, by their numbers, from a search of their own."""
+
+    def put(all_rows: np.ndarray, some: np.ndarray) -> np.ndarray:
+        all_rows = all_rows.copy()
+        all_rows[left] = some
+        return all_rows
+
+    d, e = found.derivatives, new.derivatives
+    derivatives = Derivatives(put(d.first, e.first), put(d.second, e.second), put(d.third, e.third))
+    return RowModes(put(found.a, new.a), put(found.f, new.f), derivatives)
 
 
 def _choose(first: np.ndarray, one: RowModes, other: RowModes) -> tuple[np.ndarray, np.ndarray, Derivatives]:
