@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.evidence.blocks import Beside, Block, Sums
 from knotwise.evidence.gradient import assemble_gradient
 from knotwise.evidence.inference.base import SiteFit
-from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection
+from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector
 from knotwise.evidence.residual import Independent, RowAdjoints, residual_of
 from knotwise.evidence.sites import Sites
 from knotwise.numerics.linalg import times_lower, times_lower_transposed
@@ -92,8 +92,8 @@ class GradientPass(ProjectedPass):
         if fit.rule.moves:
             W_bar, third = _moved_precision(projector, sites, seen, quad)
             V_delta = V @ delta
-            t = -sites.h * third * W_bar - w * V_delta
-            left[:, -1] = sites.weigh(t)
+            moved = -sites.h * third * W_bar - w * V_delta
+            left[:, -1], t = sites.weigh(moved), moved
             slope = sites.lam * t + V_delta
         G *= -sites.weigh(w)[:, None]
         left[:, len(T)] = sites.weigh(a)
@@ -126,7 +126,9 @@ class MovedSitesPass(ProjectedPass):
         return sites.weigh(-sites.h * third * W_bar) @ sites.V
 
 
-def _moved_precision(projector, sites: Sites, seen: Projection, quad: np.ndarray):  # type: ignore[no-untyped-def]
+def _moved_precision(
+    projector: Projector, sites: Sites, seen: Projection, quad: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The adjoint of the sites' precisions, and how they change with the latent values."""
     residual = residual_of(projector.model)
     assert isinstance(residual, Independent) and sites.third is not None  # sites that move are those of rows

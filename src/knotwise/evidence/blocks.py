@@ -237,8 +237,8 @@ class InMemory:
         return np.sort(rng.choice(len(self.rows), min(n_rows, possible), replace=False, p=shares))
 
     def last(self) -> np.ndarray | None:
-        kept = [beside.get(LAST) for _, beside in self._blocks]
-        return None if not kept or any(a is None for a in kept) else np.concatenate(kept)
+        kept = [beside[LAST] for _, beside in self._blocks if beside.get(LAST) is not None]
+        return np.concatenate(kept) if kept and len(kept) == len(self._blocks) else None
 
     def restore(self, a: np.ndarray | None) -> None:
         if not self._blocks:

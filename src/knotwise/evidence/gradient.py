@@ -18,7 +18,7 @@ def assemble_gradient(
 
 
 def mode_likelihood_bar(
-    model: Model, rows: Rows, f: np.ndarray, W_bar: np.ndarray, slope: np.ndarray | float
+    model: Model, rows: Rows, f: np.ndarray, W_bar: np.ndarray | float, slope: np.ndarray | float
 ) -> np.ndarray:
     """Gradient in the likelihood's parameters at a mode: directly, through the precision, and as the mode moves."""
     if rows.noise_variance is not None:

@@ -7,13 +7,13 @@ from itertools import count
 
 import numpy as np
 
-from knotwise.evidence.blocks import Beside, Block, Blocks
+from knotwise.evidence.blocks import Beside, Block, Blocks, Halo
 from knotwise.evidence.model import Jitter, Model
 from knotwise.evidence.residual import residual_of
 from knotwise.kernels.base import Pullback
 from knotwise.numerics.linalg import cholesky, invert_lower, times_lower_transposed
 
-__all__ = ["Evaluation", "Projection", "Projector", "next_serial"]
+__all__ = ["Evaluation", "ProjectedPass", "Projection", "Projector", "next_serial"]
 
 _serials = count()
 
@@ -119,5 +119,5 @@ class ProjectedPass:
         return self.projector.width
 
     @property
-    def halo(self):  # type: ignore[no-untyped-def]
+    def halo(self) -> Halo | None:
         return residual_of(self.projector.model).halo

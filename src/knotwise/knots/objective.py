@@ -54,7 +54,7 @@ class Objective:
         if not evidence.converged:
             raise KnotwiseError(f"No value here: {evidence.why}.")
         assert evidence.gradient is not None
-        prior, prior_gradient = self.problem.log_prior(point.theta)
+        prior, prior_gradient = self.problem.table.log_prior(point.theta)
         value = evidence.value + prior
         gradient = (evidence.gradient + prior_gradient)[self.problem.free]
         if not self.move.any():
@@ -64,4 +64,4 @@ class Objective:
 
     def value(self, point: Point) -> float:
         """The objective at a point, without gradient."""
-        return self.problem.evaluate(point, gradient=False).value + self.problem.log_prior(point.theta)[0]
+        return self.problem.evaluate(point, gradient=False).value + self.problem.table.log_prior(point.theta)[0]

@@ -153,10 +153,6 @@ class Problem:
             self.run.watch.tick(len(point.Z), evidence.value, self.summary.count)
         return evidence
 
-    def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density of the parameters' priors at theta, and its gradient."""
-        return 0.0, np.zeros(len(theta))
-
     def scores(self, point: Point) -> KnotScores:
         """What the knots leave unexplained, over all rows."""
         return knot_scores(**self._at(point))

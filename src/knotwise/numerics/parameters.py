@@ -9,17 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["ROLES", "UNITS", "Columns", "DataValue", "Parameter", "ParameterTable", "flat_names", "unique_names"]
+__all__ = [
+    "ROLES",
+    "UNITS",
+    "Columns",
+    "DataValue",
+    "Parameter",
+    "ParameterTable",
+    "Prior",
+    "flat_names",
+    "unique_names",
+]
 
 ROLES = ("amplitude", "lengthscale", "noise", "nugget", "shape", "mean", "other")
 #: the powers of the units of the inputs and of the latent function
 UNITS = {"none": (0, 0), "x": (1, 0), "1/x^2": (-2, 0), "y": (0, 1), "y^2": (0, 2), "y^2/x^2": (-2, 2)}
+
+
+class Prior(Protocol):
+    """What is known of a parameter before the data."""
+
+    def log_density(self, theta: float) -> tuple[float, float]:
+        """Log density at an unconstrained value, up to a constant, and its derivative."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -40,8 +58,8 @@ class Parameter:
         everything else in the units of the column.
     bounds : (float, float), optional
         Natural bounds; None where they come from the data.
-    prior : optional
-        Reserved for a prior distribution; nothing uses it yet.
+    prior : Prior, optional
+        What is known of it before the data; optimisers add its log density to the log evidence.
     per_column : bool
         Whether it may be a list with one entry per column.
     direction : 1 or -1
@@ -61,7 +79,7 @@ class Parameter:
     role: str = "other"
     units: str = "none"
     bounds: tuple[float, float] | None = None
-    prior: Any = None
+    prior: Prior | None = None
     per_column: bool = False
     direction: int = 1
     columns: tuple[int, ...] = ()
@@ -219,6 +237,15 @@ class ParameterTable:
     def of_part(self, part: str) -> np.ndarray:
         """Mask of the entries that belong to a part."""
         return np.array([owner == part for owner in self.parts], bool)
+
+    def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log density of the parameters' priors at theta, and its gradient; 0 for those without one."""
+        value, gradient = 0.0, np.zeros(len(theta))
+        for i, parameter in enumerate(self.parameters):
+            if parameter.prior is not None:
+                density, gradient[i] = parameter.prior.log_density(float(theta[i]))
+                value += density
+        return value, gradient
 
     def with_role(self, role: str) -> np.ndarray:
         """Mask of the entries that have a role."""

@@ -26,12 +26,18 @@ class SiteRule(Protocol):
         ...
 
     def likelihood_bar(
-        self, block: Block, sites: Sites, noise_bar: np.ndarray, W_bar: np.ndarray, slope: np.ndarray | float
+        self,
+        block: Block,
+        sites: Sites,
+        noise_bar: np.ndarray,
+        W_bar: np.ndarray | float,
+        slope: np.ndarray | float,
     ) -> np.ndarray:
         """Gradient in the likelihood's own parameters, [Q].
 
-        `noise_bar` [n] is the adjoint of an independent variance of each row, as often as it counts. Where the sites
-        move, W_bar [n] is that of their precision and `slope` [n] that of the first derivative of log p.
+        `noise_bar` [n] is the adjoint of an independent variance of each row and of those in the halo, as often as it
+        counts. Where the sites move, W_bar [n] is that of their precision and `slope` [n] that of the first derivative
+        of log p; elsewhere both are 0.
         """
         ...
 

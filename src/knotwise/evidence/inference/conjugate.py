@@ -109,7 +109,7 @@ class ObservedSites:
         a = summed.w * (summed.r - summed.V @ self.gamma)  # (S6)
         return Sites(summed.V, W, summed.w, a, summed.copies)
 
-    def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):  # type: ignore[no-untyped-def]
+    def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
         if block.rows.noise_variance is not None:
             return np.zeros(self.model.likelihood.size)
         return np.array([float(_noise(self.model, block.rows)) * noise_bar.sum()])

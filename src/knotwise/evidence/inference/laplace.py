@@ -141,6 +141,7 @@ class ModePass(ProjectedPass):
         with far_off():
             sites = _sites_at(model, rows, seen, self.gamma, beside, true_curvature=self.true_curvature)
             beside["sites"] = (self.serial, sites)
+            assert sites.f is not None
             return ModeSums(
                 weighted_gram(seen.V, rows.weigh(sites.w)),
                 rows.weigh(sites.a) @ seen.V,
@@ -192,7 +193,7 @@ class ModeSites:
         with far_off():  # on the way to the modes of the rows
             return _sites_at(self.projector.model, block.rows, seen, self.gamma, beside, true_curvature=True)
 
-    def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):  # type: ignore[no-untyped-def]
+    def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
         return mode_likelihood_bar(self.projector.model, block.rows, sites.f, W_bar, slope)
 
 
