@@ -17,7 +17,7 @@ from knotwise.evidence.gradient import mode_likelihood_bar
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.inference.laplace_exact import exact_laplace
 from knotwise.evidence.inference.newton import far_off, search_mode
-from knotwise.evidence.inference.row_modes import find_row_modes
+from knotwise.evidence.inference.row_modes import CLOSE, CLOSE_ENOUGH, find_row_modes
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import Independent, residual_of
@@ -139,8 +139,10 @@ class ModePass(ProjectedPass):
         model, rows = self.projector.model, block.rows
         seen = self.projector.project(block, beside)
         with far_off():
-            sites = _sites_at(model, rows, seen, self.gamma, beside, true_curvature=self.true_curvature)
-            beside["sites"] = (self.serial, sites)
+            sites, last_step = _sites_at(
+                model, rows, seen, self.gamma, beside, true_curvature=self.true_curvature, close=CLOSE_ENOUGH
+            )
+            beside["sites"] = (self.serial if last_step <= CLOSE else None, sites)
             assert sites.f is not None
             return ModeSums(
                 weighted_gram(seen.V, rows.weigh(sites.w)),
@@ -152,21 +154,30 @@ class ModePass(ProjectedPass):
 
 
 def _sites_at(
-    model: Model, rows: Rows, seen: Projection, gamma: np.ndarray, beside: Beside, *, true_curvature: bool
-) -> Sites:
-    """The sites of some rows where each is at its own mode, given gamma."""
+    model: Model,
+    rows: Rows,
+    seen: Projection,
+    gamma: np.ndarray,
+    beside: Beside,
+    *,
+    true_curvature: bool,
+    close: float,
+) -> tuple[Sites, float]:
+    """The sites of some rows where each is at its own mode, given gamma; and how large the last step there was."""
     likelihood, residual = model.likelihood, _residual(model)
     lam = residual.own_variance(model, seen.c)
     x = seen.V @ gamma
     x += model.mean.offset
-    found = find_row_modes(likelihood, rows, x, lam, _first_guess(x, beside), lambda: latent_of_data(model, rows))
+    found = find_row_modes(
+        likelihood, rows, x, lam, _first_guess(x, beside), lambda: latent_of_data(model, rows), close
+    )
     beside[LAST] = found.a
     d = found.derivatives
     W = -d.second if true_curvature else likelihood.step_curvature(rows.y, found.f, rows.sizes)
     h = damping(W, lam)
     w = W * h
     waived = 0.0 if model.power == 1.0 or likelihood.log_concave else 0.5 * (1.0 - model.power) * np.minimum(w, 0.0)
-    return Sites(seen.V, W, w, found.a, rows.weights, h, lam, found.f, d.third, waived)
+    return Sites(seen.V, W, w, found.a, rows.weights, h, lam, found.f, d.third, waived), found.last_step
 
 
 def _first_guess(x: np.ndarray, beside: Beside) -> np.ndarray | None:
@@ -179,7 +190,7 @@ def _first_guess(x: np.ndarray, beside: Beside) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class ModeSites:
-    """Sites at the mode: those that the last pass has left beside the block, or found again."""
+    """Sites at the mode: those that lie beside the block, if they are exact, or found again."""
 
     projector: Projector
     gamma: np.ndarray
@@ -190,8 +201,11 @@ class ModeSites:
         serial, sites = beside.get("sites", (None, None))
         if serial == self.serial:
             return sites
+        model = self.projector.model
         with far_off():  # on the way to the modes of the rows
-            return _sites_at(self.projector.model, block.rows, seen, self.gamma, beside, true_curvature=True)
+            sites, _ = _sites_at(model, block.rows, seen, self.gamma, beside, true_curvature=True, close=CLOSE)
+        beside["sites"] = (self.serial, sites)
+        return sites
 
     def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
         return mode_likelihood_bar(self.projector.model, block.rows, sites.f, W_bar, slope)

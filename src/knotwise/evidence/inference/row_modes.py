@@ -17,22 +17,27 @@ import numpy as np
 from knotwise.evidence.model import Rows
 from knotwise.likelihoods.base import Derivatives, Likelihood
 
-__all__ = ["RowModes", "find_row_modes"]
+__all__ = ["CLOSE", "CLOSE_ENOUGH", "RowModes", "find_row_modes"]
 
 FEW_ITERATIONS, MAX_ITERATIONS = 4, 200
-#: step in f, relative to 1 + |f|, after which one more has reached the mode to rounding
-CLOSE = 1e-10
+#: last step in f, relative to 1 + |f|, with which a search for the mode goes on, and with which it ends
+CLOSE_ENOUGH, CLOSE = 1e-6, 1e-10
 #: |f| beyond which nothing is small any more
 FAR = 1e3
 
 
 @dataclass(frozen=True)
 class RowModes:
-    """Per row: a, the latent value f, and the derivatives of log p there."""
+    """Per row: a, the latent value f, and the derivatives of log p there.
+
+    `last_step` is the largest step in f that was made after the derivatives were taken: a, f and the second derivative
+    are exact to its square, the third derivative to itself.
+    """
 
     a: np.ndarray
     f: np.ndarray
     derivatives: Derivatives
+    last_step: float = 0.0
 
 
 def find_row_modes(
@@ -42,17 +47,18 @@ def find_row_modes(
     lam: np.ndarray,
     start: np.ndarray | None,
     latent_of_data: Callable[[], np.ndarray],
+    close: float = CLOSE,
 ) -> RowModes:
     """Solve the scalar problems of some rows, all at once.
 
     `start` is an a from which a log-concave likelihood, which has one maximum, gets there sooner. Others may have two,
     so they look from the side of the knots and from the side of the data, and take the better. A row whose mode is
-    beyond reach is NaN.
+    beyond reach is NaN. `close` is the size of the last step, relative to 1 + |f|.
     """
     if not lam.any():  # the row has no part of its own
         d = likelihood.derivatives(rows.y, x, rows.sizes)
         return RowModes(d.first, x, d)
-    problem = RowProblem(likelihood, rows, x, lam)
+    problem = RowProblem(likelihood, rows, x, lam, close)
     if likelihood.log_concave:
         found = problem.solve_concave(np.zeros(len(x)) if start is None else np.where(np.isfinite(start), start, 0.0))
         if start is None or not np.isnan(found.a).any():
@@ -64,7 +70,7 @@ def find_row_modes(
     better = problem.objective(far.a) > problem.objective(near.a)
     if not better.any():
         return near
-    return RowModes(*_choose(better, far, near))
+    return _choose(better, far, near)
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class RowProblem:
     rows: Rows
     x: np.ndarray
     lam: np.ndarray
+    close: float
 
     def derivatives(self, a: np.ndarray) -> Derivatives:
         return self.likelihood.derivatives(self.rows.y, self.x + self.lam * a, self.rows.sizes)
@@ -90,7 +97,7 @@ class RowProblem:
             d = self.derivatives(a)
             step = (d.first - a) / (1.0 - self.lam * d.second)
             size = np.abs(self.lam * step).max()
-            if size <= CLOSE:
+            if size <= self.close:
                 return self._end(a, step, d)
             if not size < 1.0:
                 break
@@ -100,7 +107,7 @@ class RowProblem:
         left = np.flatnonzero(~self._close(step, a))
         found = self._end(a, step, d)
         if len(left):
-            some = RowProblem(self.likelihood, self.rows[left], self.x[left], self.lam[left])
+            some = RowProblem(self.likelihood, self.rows[left], self.x[left], self.lam[left], self.close)
             found = _replaced(found, left, some._newton(a[left]))
         return found
 
@@ -152,13 +159,15 @@ class RowProblem:
     def _close(self, step: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Where a step changes f by next to nothing; a may still change, where lam is small."""
         f = np.abs(self.x + self.lam * a)
-        return np.abs(self.lam * step) <= CLOSE * (1.0 + np.minimum(f, FAR))
+        return np.abs(self.lam * step) <= self.close * (1.0 + np.minimum(f, FAR))
 
     def _end(self, a: np.ndarray, step: np.ndarray, d: Derivatives) -> RowModes:
         """One more step, so small that its square is nothing: the curvature follows it by its slope."""
+        moved = self.lam * step
+        second = d.second + d.third * moved
         a = a + step
-        second = d.second + d.third * (self.lam * step)
-        return RowModes(a, self.x + self.lam * a, Derivatives(d.first, second, d.third))
+        last_step = float(np.abs(moved).max())
+        return RowModes(a, self.x + self.lam * a, Derivatives(d.first, second, d.third), last_step)
 
 
 def _replaced(found: RowModes, left: np.ndarray, new: RowModes) -> RowModes:
@@ -171,12 +180,13 @@ def _replaced(found: RowModes, left: np.ndarray, new: RowModes) -> RowModes:
 
     d, e = found.derivatives, new.derivatives
     derivatives = Derivatives(put(d.first, e.first), put(d.second, e.second), put(d.third, e.third))
-    return RowModes(put(found.a, new.a), put(found.f, new.f), derivatives)
+    return RowModes(put(found.a, new.a), put(found.f, new.f), derivatives, np.inf)
 
 
-def _choose(first: np.ndarray, one: RowModes, other: RowModes) -> tuple[np.ndarray, np.ndarray, Derivatives]:
+def _choose(first: np.ndarray, one: RowModes, other: RowModes) -> RowModes:
     d, e = one.derivatives, other.derivatives
     derivatives = Derivatives(
         np.where(first, d.first, e.first), np.where(first, d.second, e.second), np.where(first, d.third, e.third)
     )
-    return np.where(first, one.a, other.a), np.where(first, one.f, other.f), derivatives
+    last_step = max(one.last_step, other.last_step)
+    return RowModes(np.where(first, one.a, other.a), np.where(first, one.f, other.f), derivatives, last_step)

@@ -1,0 +1,164 @@
+"""Processor time of this code relative to that of an earlier commit, interleaved in one run.
+
+Run `python benchmarks/bars/before.py COMMIT [--repeats 15] [--case NAME ...]`. The commit is checked out beside, each of
+the two versions runs in a process of its own on one thread, and they take turns; what is compared are medians. The
+claim for a change that should move nothing: at most 1.05 for evaluations of the engine, 1.10 for fits with defaults.
+Rows are stored in `benchmarks/results/before.jsonl`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "before.jsonl"
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+ENGINE, FIT = 1.05, 1.10
+
+
+def gaussian(power):
+    """Evidence and gradient of Gaussian data, 20,000 rows and 200 knots."""
+    from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
+    from knotwise.kernels import SquaredExponential
+    from knotwise.likelihoods import Gaussian
+    from knotwise.means import Zero
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(20_000, 3))
+    rows = Rows(X, np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=len(X)), None, np.empty((len(X), 0)))
+    model = Model(SquaredExponential(1.0, 0.3), Gaussian(0.01), Zero(), power)
+    return lambda: sparse_evidence(model, rows, X[:200], jitter=Jitter(1e-8, X[:3]))
+
+
+def laplace(name, likelihood, power):
+    """Evidence and gradient at ten neighbouring parameters, each from the mode of the one before; 50 knots."""
+    from knotwise import datasets, evidence, likelihoods
+    from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
+    from knotwise.kernels import SquaredExponential
+    from knotwise.means import Constant
+
+    data = getattr(datasets, f"load_{name}")()
+    X = (data.X - data.X.mean(0)) / data.X.std(0)
+    rows = Rows(X, np.asarray(data.y, float), None, np.empty((len(X), 0)))
+    variance, lengthscale = {"hickory": (0.9, 0.35), "banana": (9.0, 0.6)}[name]
+    model = Model(SquaredExponential(variance, lengthscale), getattr(likelihoods, likelihood)(), Constant(-0.3), power)
+    rng = np.random.default_rng(0)
+    Z, jitter = X[rng.choice(len(X), 50, replace=False)], Jitter(1e-8, X[:3])
+    thetas = [model.theta + 0.02 * rng.normal(size=len(model.theta)) for _ in range(10)]
+
+    def now():
+        blocks = evidence.InMemory(rows)
+        for theta in thetas:
+            sparse_evidence(model.with_theta(theta), blocks, Z, jitter=jitter)
+
+    def before():  # a commit whose engine keeps the mode at the driver
+        start = None
+        for theta in thetas:
+            start = sparse_evidence(model.with_theta(theta), rows, Z, jitter=jitter, start=start).start
+
+    return now if hasattr(evidence, "InMemory") else before
+
+
+def fit(name, **options):
+    """A fit with defaults."""
+    from knotwise import GPRegressor, datasets
+
+    data = getattr(datasets, f"load_{name}")()
+    return lambda: GPRegressor(random_state=0, n_jobs=1, progress=False, **options).fit(data.X, data.y)
+
+
+CASES = {
+    "gaussian, 200 knots, VFE": (ENGINE, 3, lambda: gaussian(0.0)),
+    "gaussian, 200 knots, FIC": (ENGINE, 3, lambda: gaussian(1.0)),
+    "hickory, 50 knots, FIC": (ENGINE, 4, lambda: laplace("hickory", "Poisson", 1.0)),
+    "banana, 50 knots, VFE": (ENGINE, 2, lambda: laplace("banana", "Bernoulli", 0.0)),
+    "fit of boston": (FIT, 1, lambda: fit("boston")),
+    "fit of banana": (FIT, 1, lambda: fit("banana", likelihood="bernoulli")),
+    "fit of hickory": (FIT, 1, lambda: fit("hickory", likelihood="poisson")),
+}
+
+
+def serve():
+    """Measure the cases that are named on standard input, one line each, in processor seconds."""
+    import warnings
+
+    from knotwise.numerics.blocks import single_threaded_blas
+
+    warnings.simplefilter("ignore")
+    prepared = {}
+    with single_threaded_blas():
+        for line in sys.stdin:
+            name = line.strip()
+            _, repeats, prepare = CASES[name]
+            if name not in prepared:
+                prepared[name] = prepare()
+                prepared[name]()  # what is imported and allocated once
+            begun = time.process_time()
+            for _ in range(repeats):
+                prepared[name]()
+            print((time.process_time() - begun) / repeats, flush=True)
+
+
+def measure(server, name):
+    server.stdin.write(name + "\n")
+    server.stdin.flush()
+    return float(server.stdout.readline())
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("commit")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--case", action="append", choices=list(CASES))
+    arguments = parser.parse_args()
+    from storing import append_row
+
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", "-f", folder, arguments.commit], check=True)
+        try:
+            servers = [
+                subprocess.Popen(
+                    [sys.executable, __file__, "serve"],
+                    env=os.environ | ONE_THREAD | {"PYTHONPATH": str(Path(tree) / "src")},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                for tree in (folder, ROOT)
+            ]
+            print(f"{'case':28}{'before':>12}{'now':>12}{'ratio':>8}")
+            for name in arguments.case or CASES:
+                times = [[measure(server, name) for server in servers] for _ in range(arguments.repeats)]
+                before, now = (median(pair[i] for pair in times) for i in (0, 1))
+                ratio = median(pair[1] / pair[0] for pair in times)
+                print(f"{name:28}{1e3 * before:9.2f} ms{1e3 * now:9.2f} ms{ratio:8.3f}", flush=True)
+                append_row(
+                    RESULTS,
+                    {
+                        "before": arguments.commit,
+                        "case": name,
+                        "repeats": arguments.repeats,
+                        "seconds_before": before,
+                        "seconds_now": now,
+                        "ratio": ratio,
+                        "bar": CASES[name][0],
+                    },
+                )
+            for server in servers:
+                server.stdin.close()
+                server.wait()
+        finally:
+            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", folder], check=True)
+
+
+if __name__ == "__main__":
+    serve() if sys.argv[1:] == ["serve"] else main()
