@@ -5,6 +5,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from knotwise import GPRegressor
+from knotwise.evidence import InMemory, Rows
 from knotwise.numerics import blocks
 from knotwise.numerics.blocks import (
     Serial,
@@ -23,7 +25,6 @@ from knotwise.numerics.blocks import (
     executor_for,
     rows_per_block,
     single_threaded_blas,
-    sum_in_order,
 )
 
 
@@ -77,17 +78,30 @@ def test_one_item_is_not_handed_to_another_thread(threads):
     assert list(threads.map(lambda _: threading.get_ident(), [0])) == [threading.get_ident()]
 
 
+@dataclass(frozen=True)
+class RowPass:
+    """The inputs of a block of one row."""
+
+    width: int = 1
+    halo: None = None
+
+    def __call__(self, block, beside):
+        return block.rows.X[0].copy()
+
+
 def test_sums_are_the_same_bits_for_any_executor(threads, rng):
-    parts = [rng.normal(size=50) * 10.0 ** rng.integers(-8, 8) for _ in range(40)]
-    expected = sum_in_order(Serial().map(np.copy, parts))
+    parts = np.array([rng.normal(size=50) * 10.0 ** rng.integers(-8, 8) for _ in range(40)])
+
+    def total(parts, executor):
+        rows = Rows(parts, np.zeros(40), None, np.empty((40, 0)))
+        return InMemory(rows, executor, block_size=1).sum(RowPass())
+
+    expected = parts[0].copy()
+    for part in parts[1:]:
+        expected += part
     for executor in (Serial(), threads):
-        assert_array_equal(sum_in_order(executor.map(np.copy, parts)), expected)
-    by_arrival = sum_in_order(iter([np.copy(part) for part in parts[::-1]]))
-    assert (by_arrival != expected).any()  # so the order does matter to the bits
-
-
-def test_a_sum_is_added_from_the_first_part_on():
-    assert sum_in_order(iter(["a", "b", "c"])) == "abc"
+        assert_array_equal(total(parts, executor), expected)
+    assert (total(parts[::-1], Serial()) != expected).any()  # so the order does matter to the bits
 
 
 def test_an_error_in_a_block_reaches_the_caller(threads):

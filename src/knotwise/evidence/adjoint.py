@@ -7,11 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.evidence.blocks import Beside, Block, Sums
-from knotwise.evidence.gradient import assemble_gradient
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector
-from knotwise.evidence.residual import Independent, RowAdjoints, residual_of
-from knotwise.evidence.sites import Sites
+from knotwise.evidence.residual import Independent, RowAdjoints, Sites, residual_of
 from knotwise.numerics.linalg import times_lower, times_lower_transposed
 from knotwise.numerics.scratch import scratch
 
@@ -51,7 +49,7 @@ def sparse_gradient(at: Evaluation, fit: SiteFit) -> Gradient:
     kernel_bar = total.kernel + knots.theta
     kernel_bar += at.jitter.scale_pullback(model.kernel, at.jitter.relative * float(Kuu_bar.trace()))
     assert knots.X is not None
-    theta = assemble_gradient(model, kernel_bar, total.likelihood, total.nugget, total.mean)
+    theta = model.in_order(kernel_bar, total.likelihood, total.nugget, total.mean)
     return Gradient(theta, total.Z + knots.Z + knots.X)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from knotwise.evidence.model import Rows
-from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_block, sum_in_order
+from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_block
 from knotwise.numerics.weighted import mean_and_variance
 
 __all__ = [
@@ -205,7 +205,11 @@ class InMemory:
         return RowSummary.of(self.rows)
 
     def sum(self, work: Pass) -> Any:
-        return sum_in_order(self._map(work))
+        parts = self._map(work)
+        total = next(parts)
+        for part in parts:
+            total += part
+        return total
 
     def gather(self, work: Pass) -> np.ndarray:
         return np.concatenate(list(self._map(work)))

@@ -150,6 +150,13 @@ class Model:
         new.__dict__["sizes"] = self.sizes  # structure does not change with the values
         return new
 
+    def in_order(
+        self, kernel_bar: np.ndarray, likelihood_bar: np.ndarray, nugget_bar: float, mean_bar: float
+    ) -> np.ndarray:
+        """Gradients of the parts in the order of theta; that of the nugget's variance goes to the log scale."""
+        nugget = [nugget_bar * self.nugget.variance] * self.nugget.size
+        return np.concatenate([kernel_bar, likelihood_bar, nugget, [mean_bar] * self.mean.size])
+
     def with_power(self, power: float) -> Model:
         """The same model under another approximation."""
         return replace(self, power=power)

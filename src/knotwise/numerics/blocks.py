@@ -28,7 +28,6 @@ __all__ = [
     "executor_for",
     "rows_per_block",
     "single_threaded_blas",
-    "sum_in_order",
 ]
 
 BLOCK_BYTES = 1_640_000  # a block's [n, K] array stays within a core's second-level cache
@@ -190,11 +189,3 @@ def rows_per_block(n_knots: int, n_rows: int) -> int:
 def block_slices(n_rows: int, block_size: int) -> list[slice]:
     """Cut the rows 0 .. n_rows into slices of block_size rows (the last may be shorter)."""
     return [slice(start, min(start + block_size, n_rows)) for start in range(0, n_rows, block_size)]
-
-
-def sum_in_order(parts: Iterator[Any]) -> Any:
-    """Add parts in the order in which they come; the first is the accumulator."""
-    total = next(parts)
-    for part in parts:
-        total += part
-    return total

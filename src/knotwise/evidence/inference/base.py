@@ -10,7 +10,7 @@ import numpy as np
 from knotwise.evidence.blocks import Beside, Block
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
-from knotwise.evidence.sites import Sites
+from knotwise.evidence.residual import Sites
 
 __all__ = ["Inference", "SiteFit", "SiteRule"]
 

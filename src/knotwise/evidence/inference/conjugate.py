@@ -8,12 +8,10 @@ import numpy as np
 
 from knotwise.evidence.blocks import Beside, Block, Sums
 from knotwise.evidence.full_sites import FullState, RootPrecision, prior_covariance
-from knotwise.evidence.gradient import assemble_gradient
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection
-from knotwise.evidence.residual import residual_of
-from knotwise.evidence.sites import Sites
+from knotwise.evidence.residual import Sites, residual_of
 from knotwise.numerics.linalg import (
     cholesky,
     half_inverse_without,
@@ -67,7 +65,7 @@ class Conjugate:
         noise_bar = 0.0
         if rows.noise_variance is None:
             noise_bar = -float(np.sum(rows.per_copy(K_bar.diagonal()))) * float(noise) - 0.5 * (rows.count - len(rows))
-        theta_bar = assemble_gradient(model, -pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))
+        theta_bar = model.in_order(-pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))
         return Evidence(value, theta_bar, None, state)
 
 
@@ -88,10 +86,12 @@ class EvidencePass(ProjectedPass):
         model = self.projector.model
         seen = self.projector.project(block, beside)
         W, r = 1.0 / _noise(model, block.rows), block.rows.y - model.mean.offset
-        summed = residual_of(model).see(model, block, seen, W, r)
+        residual = residual_of(model)
+        summed = residual.see(model, block, seen, W, r)
         w = summed.weigh(summed.w)
         wr = w * summed.r
-        return EvidenceSums(weighted_gram(summed.V, w), wr @ summed.V, float(wr @ summed.r), summed.log_weight)
+        log_weight = residual.log_weight(model, block, seen, W, summed)
+        return EvidenceSums(weighted_gram(summed.V, w), wr @ summed.V, float(wr @ summed.r), log_weight)
 
 
 @dataclass(frozen=True)

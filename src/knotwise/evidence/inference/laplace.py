@@ -1,7 +1,7 @@
 """Sites by the Laplace approximation: the curvature of log p at the mode of the posterior.
 
-Through knots the search has K numbers for a state, gamma: given it, each row solves a scalar problem of its own (P1),
-and one pass gives psi, its gradient V'a - gamma and its curvature B (P2).
+Through knots the search has K numbers for a state, gamma: given it, each row solves a scalar problem of its own, and
+one pass gives psi, its gradient V'a - gamma and its curvature B (L5).
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from scipy.linalg import eigh
 
 from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence.blocks import LAST, Beside, Block, Sums
-from knotwise.evidence.gradient import mode_likelihood_bar
 from knotwise.evidence.inference.base import SiteFit
-from knotwise.evidence.inference.laplace_exact import exact_laplace
+from knotwise.evidence.inference.laplace_exact import exact_laplace, latent_of_data, mode_likelihood_bar
 from knotwise.evidence.inference.newton import far_off, search_mode
 from knotwise.evidence.inference.row_modes import CLOSE, CLOSE_ENOUGH, find_row_modes
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
-from knotwise.evidence.residual import Independent, residual_of
+from knotwise.evidence.residual import Independent, Sites, residual_of
 from knotwise.evidence.residual.independent import damping
-from knotwise.evidence.sites import Sites, latent_of_data
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
 
 __all__ = ["Laplace"]
@@ -90,7 +88,7 @@ class SparseSearch:
     def aim(self) -> None:
         assert self.sums is not None
         self.factor()
-        # written in the gradient: V' (h b) would cancel for large counts                              (P2)
+        # written in the gradient: V' (h b) would cancel for large counts                              (L5)
         self.target = self.gamma + self.T.T @ (self.T @ (self.sums.projected - self.gamma))
 
     def aim_off_saddle(self) -> bool:

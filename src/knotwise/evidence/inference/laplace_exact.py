@@ -15,12 +15,10 @@ from knotwise.evidence.full_sites import (
     prior_covariance,
     rising_direction,
 )
-from knotwise.evidence.gradient import assemble_gradient, mode_likelihood_bar
 from knotwise.evidence.inference.newton import search_mode
 from knotwise.evidence.model import Evidence, Model, Rows
-from knotwise.evidence.sites import latent_of_data
 
-__all__ = ["exact_laplace"]
+__all__ = ["exact_laplace", "latent_of_data", "mode_likelihood_bar"]
 
 
 class FullSearch:
@@ -108,8 +106,7 @@ def exact_laplace(model: Model, rows: Rows, *, gradient: bool, start: np.ndarray
     R = precision.matrix()
     R *= 0.5
     P_bar -= R
-    theta_bar = assemble_gradient(
-        model,
+    theta_bar = model.in_order(
         pullback(P_bar.T).theta,  # symmetric, and in the order of memory that the kernel has
         mode_likelihood_bar(model, rows, f, W_bar, P @ t),
         float(np.sum(rows.per_copy(P_bar.diagonal()))) + copies.nugget_bar,
@@ -146,3 +143,25 @@ def _copies(model: Model, rows: Rows, W: np.ndarray) -> Copies:
         -0.5 * nugget * (spare / rows.weights) * h,
         -0.5 * float((spare * W * h).sum()),
     )
+
+
+# -- what the search through knots shares ----------------------------------------------------------------
+
+
+def mode_likelihood_bar(
+    model: Model, rows: Rows, f: np.ndarray, W_bar: np.ndarray | float, slope: np.ndarray | float
+) -> np.ndarray:
+    """Gradient in the likelihood's parameters at a mode: directly, through the precision, and as the mode moves."""
+    if rows.noise_variance is not None:
+        return np.zeros(model.likelihood.size)
+    derivatives = model.likelihood.parameter_derivatives(rows.y, f, rows.sizes)
+    return np.array([rows.total(d.log_density - W_bar * d.second + slope * d.first) for d in derivatives])
+
+
+def latent_of_data(model: Model, rows: Rows) -> np.ndarray:
+    """The latent value at which each observation is its own mean, or the prior mean where that is infinite."""
+    try:
+        f = np.asarray(model.likelihood.latent_of_mean(rows.y, rows.sizes), float)
+    except NotImplementedError:  # one's own likelihood need not know it
+        f = np.array(np.nan)
+    return np.where(np.isfinite(f), f, np.full(len(rows), model.mean.offset))

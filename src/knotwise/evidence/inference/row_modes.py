@@ -4,7 +4,7 @@ With x = m + v'gamma and the variance lam of the row's own part, the mode of the
 
     a = d log p(y | f) / df,    f = x + lam a,
 
-the maximum over a of log p(y | x + lam a) - lam a^2 / 2 (P1). So nothing of a row need be known between two passes.
+the maximum over a of log p(y | x + lam a) - lam a^2 / 2 (L5). So nothing of a row need be known between two passes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The protocol of residuals: from (v, c, r) of a block to what is summed, and the adjoints back."""
+"""The protocol of residuals: from (v, c, r) of a block to what is summed, and the adjoints back; and sites."""
 
 from __future__ import annotations
 
@@ -11,24 +11,48 @@ if TYPE_CHECKING:
     from knotwise.evidence.blocks import Block, Halo
     from knotwise.evidence.model import Model
     from knotwise.evidence.projection import Projection
-    from knotwise.evidence.sites import Sites
 
-__all__ = ["Pulled", "Residual", "RowAdjoints", "Summed"]
+__all__ = ["Pulled", "Residual", "RowAdjoints", "Sites", "Summed"]
 
 
 @dataclass(frozen=True)
 class Summed:
-    """What a block gives to the sums: V~ [n, K + p], r~ [n], w [n] for its own rows, and a number.
+    """What a block gives to the sums: V~ [n, K + p], r~ [n] and w [n] for its own rows.
 
-    The log evidence has sums of w V~ V~', w V~ r~, w r~^2, and half of `log_weight`, which is that of log w without
-    what the approximation charges. `copies` [n] say how often each row counts, None once each.
+    The log evidence has sums of w V~ V~', w V~ r~ and w r~^2. `copies` [n] say how often each row counts, None once
+    each.
     """
 
     V: np.ndarray
     r: np.ndarray
     w: np.ndarray
-    log_weight: float
     copies: np.ndarray | None = None
+
+    def weigh(self, terms: np.ndarray) -> np.ndarray:
+        """Terms of the rows, each as often as its row counts."""
+        return terms if self.copies is None else self.copies * terms
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Per row of a block, counted once: its V~, the precision W of the site, w = W h damped by what the knots leave
+    open (S4), and a = (prior precision) (f - m).
+
+    Where the sites were found by looking at latent values: h, the variance lam of the row's own part of f, the value f
+    at which the site was taken, and the third derivative of log p there. `waived` is what sites that do not pay for
+    residual variance take out of the adjoint of c (L12).
+    """
+
+    V: np.ndarray
+    W: np.ndarray | float
+    w: np.ndarray
+    a: np.ndarray
+    copies: np.ndarray | None
+    h: np.ndarray | float = 1.0
+    lam: np.ndarray | float = 0.0
+    f: np.ndarray | None = None
+    third: np.ndarray | None = None
+    waived: np.ndarray | float = 0.0
 
     def weigh(self, terms: np.ndarray) -> np.ndarray:
         """Terms of the rows, each as often as its row counts."""
@@ -79,6 +103,10 @@ class Residual(Protocol):
 
     def see(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, r: np.ndarray) -> Summed:
         """Turn (v, c, r) of a block into what is summed."""
+        ...
+
+    def log_weight(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, summed: Summed) -> float:
+        """The sum of log w over the own rows, each as often as it counts, without what the approximation charges."""
         ...
 
     def pull(self, model: Model, block: Block, seen: Projection, sites: Sites, bars: RowAdjoints) -> Pulled:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from knotwise.evidence.residual.base import Pulled, RowAdjoints, Summed
+from knotwise.evidence.residual.base import Pulled, Residual, RowAdjoints, Sites, Summed
 from knotwise.numerics.linalg import weighted_gram
 from knotwise.numerics.scratch import scratch
 
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from knotwise.evidence.blocks import Block
     from knotwise.evidence.model import Model, Rows
     from knotwise.evidence.projection import Projection
-    from knotwise.evidence.sites import Sites
 
-__all__ = ["Independent"]
+__all__ = ["Independent", "damping", "paying", "residual_of"]
 
 
 class Independent:
@@ -28,10 +27,12 @@ class Independent:
     halo = None
 
     def see(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, r: np.ndarray) -> Summed:
+        return Summed(seen.V, r, W * damping(W, self.own_variance(model, seen.c)), block.own.weights)
+
+    def log_weight(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, summed: Summed) -> float:
         own = block.own
         log_W = own.count * float(np.log(W)) if np.ndim(W) == 0 else own.total(np.log(W))
-        w = W * damping(W, self.own_variance(model, seen.c))
-        return Summed(seen.V, r, w, log_W - self.cost(model, own, W, seen.c), own.weights)
+        return log_W - self.cost(model, own, W, seen.c)
 
     def pull(self, model: Model, block: Block, seen: Projection, sites: Sites, bars: RowAdjoints) -> Pulled:
         own, w, c, power = block.own, sites.w, seen.c, model.power
@@ -88,3 +89,11 @@ def damping(W: np.ndarray | float, lam: np.ndarray) -> np.ndarray:
 def paying(model: Model, W: np.ndarray | float) -> np.ndarray | float:
     """Precision with which a site pays for residual variance: its own without the nugget, and none below 0 (L9)."""
     return np.maximum(W / (1.0 + W * model.nugget.variance), 0.0)
+
+
+_INDEPENDENT = Independent()
+
+
+def residual_of(model: Model) -> Residual:
+    """The residual of a model: the one that it names, or independent rows with the model's power."""
+    return _INDEPENDENT if model.residual is None else model.residual
