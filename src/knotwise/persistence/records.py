@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.errors import KnotwiseError
+from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecision
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.sparse import SparseState
@@ -108,7 +108,20 @@ TABLE = Fields(
     fixed=Array(("P",), "bool"),
 )
 
-MODEL = Record(
+class ModelRecord(Record):
+    """A model whose inference and residual are those that it gets by itself; others have no place in a file yet."""
+
+    def write(self, value: Model, at: str, out: Writing) -> dict[str, Any]:
+        for name in ("inference", "residual"):
+            if getattr(value, name) is not None:
+                raise InvalidInputError(
+                    f"The model has its own {name}, {getattr(value, name)!r}, which a model file cannot hold. "
+                    "Keep this model with pickle."
+                )
+        return super().write(value, at, out)
+
+
+MODEL = ModelRecord(
     Model,
     kernel=Part("kernel"),
     likelihood=Part("likelihood"),
