@@ -225,7 +225,9 @@ class InMemory:
         return InMemory(rows, self.executor, self.block_size, self.keep_bytes)
 
     def anew(self) -> InMemory:
-        return self.at_driver(self.rows)
+        new = self.at_driver(self.rows)
+        new.__dict__["summary"] = self.summary  # of the same rows
+        return new
 
     def end_evaluation(self) -> None:
         for _, beside in self._blocks:
