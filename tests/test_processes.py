@@ -27,6 +27,7 @@ from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
 from knotwise.optimize import LBFGS
 from processes import Fails, Forgetful, InProcesses, Workers
+from toys import Chain, Variational
 
 BLOCK_SIZE = 37
 
@@ -61,14 +62,14 @@ class Case:
         return {"Z": self.Z, "jitter": self.jitter}
 
 
-def case(likelihood, power, nugget=None, *, mean=None, weighted=False, n=170, n_knots=8):
+def case(likelihood, power, nugget=None, *, mean=None, weighted=False, n=170, n_knots=8, **options):
     """Data drawn from the likelihood, about a smooth function of two columns."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(n, 2))
     size = rng.uniform(0.3, 3, n) if likelihood.size_name == "exposure" else None
     y = likelihood.sample(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1], rng, 1.0 if size is None else size)
     mean = (mean or Constant(0.3)).bind(X, 1.0, 0.3)
-    model = Model(Matern32(1.3, [0.9, 1.4]), likelihood, mean, power, nugget or NoNugget())
+    model = Model(Matern32(1.3, [0.9, 1.4]), likelihood, mean, power, nugget or NoNugget(), **options)
     weights = rng.integers(1, 4, n).astype(float) if weighted else None
     rows = Rows(X, y, None, mean.basis(X), size, weights)
     return Case(model, rows, rng.normal(size=(n_knots, 2)), Jitter(1e-6, X[:4]))
@@ -86,6 +87,8 @@ CASES = {
     "student-t-fic-nugget": case(STUDENT_T, 1.0, Nugget(0.15)),
     "student-t-vfe": case(STUDENT_T, 0.0),
     "student-t-vfe-nugget": case(STUDENT_T, 0.0, Nugget(0.15)),
+    "inference-of-ones-own": case(POISSON, 0.0, inference=Variational()),
+    "residual-of-ones-own": case(GAUSSIAN, 1.0, mean=Linear(2.0), residual=Chain()),  # needs rows of other workers
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 

@@ -39,6 +39,8 @@ class Summed:
 class RowAdjoints:
     """What the log evidence gains per row: V_bar [n, K] of the knots' part of V~ (counted as often as the row counts),
     D_bar [n] of the variance 1/w, r_bar [n] of r~. The residual may work in V_bar's memory.
+
+    Where it mixes rows (not `diagonal`), V_bar [n, K + p] is that of all of V~: how much it mixes depends on the basis.
     """
 
     V_bar: np.ndarray
