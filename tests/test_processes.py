@@ -3,6 +3,7 @@
 import importlib
 import pickle
 import pkgutil
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -215,6 +216,27 @@ def test_what_lies_beside_the_blocks_may_be_lost(case, workers, threads):
     assert_allclose(lost.value, kept.value, rtol=1e-9)
     assert_allclose(lost.gradient, kept.gradient, rtol=1e-6, atol=1e-6)
     assert_allclose(lost.knot_gradient, kept.knot_gradient, rtol=1e-6, atol=1e-6)
+
+
+def numbers_beside(value):
+    """How many numbers the largest array has that is kept alive by what lies beside a block."""
+    if isinstance(value, np.ndarray):
+        return max(value.size, 0 if value.base is None else numbers_beside(value.base))
+    parts = vars(value).values() if hasattr(value, "__dataclass_fields__") else value
+    parts = parts.values() if isinstance(parts, dict) else parts
+    return max(map(numbers_beside, parts), default=0) if isinstance(parts, Iterable) else 0
+
+
+@every_case
+def test_streaming_leaves_some_numbers_per_row_beside_the_blocks_and_none_per_row_and_knot(case):
+    class Weighing(InMemory):
+        def end_evaluation(self):
+            largest.append(max(numbers_beside(beside) for _, beside in self._blocks))
+
+    largest = []
+    case.evidence(Weighing(case.rows, block_size=BLOCK_SIZE, keep_bytes=0))
+    case.evidence(Weighing(case.rows, block_size=BLOCK_SIZE))
+    assert largest[0] <= len(case.rows) < BLOCK_SIZE * len(case.Z) <= largest[1]  # a view of the rows' own counts
 
 
 # -- whole selections -----------------------------------------------------------------------------------------

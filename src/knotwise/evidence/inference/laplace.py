@@ -6,7 +6,7 @@ and one pass gives psi, its gradient V'a - gamma and its curvature B (P2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh
@@ -26,6 +26,8 @@ from knotwise.evidence.sites import Sites, latent_of_data
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
 
 __all__ = ["Laplace"]
+
+NO_V = np.empty((0, 0))
 
 
 class Laplace:
@@ -140,7 +142,7 @@ class ModePass(ProjectedPass):
         seen = self.projector.project(block, beside)
         with far_off():
             sites = _sites_at(model, rows, seen, self.gamma, beside, true_curvature=self.true_curvature)
-            beside["sites"] = (self.serial, sites)
+            beside["sites"] = (self.serial, replace(sites, V=NO_V))  # [n, K] is the projection's to keep
             return ModeSums(
                 weighted_gram(seen.V, rows.weigh(sites.w)),
                 rows.weigh(sites.a) @ seen.V,
@@ -188,7 +190,7 @@ class ModeSites:
     def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
         serial, sites = beside.get("sites", (None, None))
         if serial == self.serial:
-            return sites
+            return replace(sites, V=seen.V)
         with far_off():  # on the way to the modes of the rows
             return _sites_at(self.projector.model, block.rows, seen, self.gamma, beside, true_curvature=True)
 
