@@ -1,6 +1,8 @@
-"""Peak memory of a fit to a million rows: parameters optimised, knots held, in a process of its own.
+"""Peak memory of work on a million rows, each in a process of its own.
 
-Run `python benchmarks/memory.py`. What is counted is explained in README.md.
+Run `python benchmarks/memory.py` for a fit with fixed knots, and with `--case evidence` or `--case auto` for one
+evidence of counts with its gradient, streaming, or for a fit with automatic knots. What is counted is explained in
+README.md.
 """
 
 from __future__ import annotations
@@ -64,39 +66,72 @@ def run_child(script: str, settings: dict[str, Any]) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def measure_fit(*, n_rows: int, n_knots: int, n_columns: int, max_iterations: int) -> dict[str, float]:
-    """Fit in this process, and return the sizes in bytes, the seconds, and the number of evaluations."""
-    import numpy as np
-
-    from knotwise import GPRegressor
+def measure(work: Callable[[Any, Any], Any], n_rows: int, n_columns: int) -> tuple[Any, dict[str, float]]:
+    """Do the work on data in this process, and return its result with the sizes in bytes and the seconds."""
     from knotwise.errors import FitWarning
-    from knotwise.optimize import LBFGS
-
-    def fit(X: Any, y: Any, iterations: int) -> Any:
-        Z = X[np.random.default_rng(1).choice(len(X), min(n_knots, len(X)), replace=False)]
-        return GPRegressor(knots=Z, optimizer=LBFGS(max_iterations=iterations), random_state=0).fit(X, y)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # a few iterations are not meant to converge
-        fit(*make_data(50, n_columns), iterations=1)  # loads what is loaded at first use
+        work(*make_data(50, n_columns))  # loads what is loaded at first use
         libraries = resident()
         X, y = make_data(n_rows, n_columns)
         before = resident()
         start = time.perf_counter()
-        model, peak = peak_during(lambda: fit(X, y, max_iterations))
+        result, peak = peak_during(lambda: work(X, y))
         seconds = time.perf_counter() - start
-    return {
-        "libraries": libraries,
-        "data": X.nbytes + y.nbytes,
-        "before": before,
-        "peak": peak,
-        "seconds": seconds,
-        "evaluations": model.optimize_result_.evaluations,
-    }
+    sizes = {"libraries": libraries, "data": X.nbytes + y.nbytes, "before": before, "peak": peak}
+    return result, sizes | {"seconds": seconds}
+
+
+def measure_fit(*, n_rows: int, n_knots: int, n_columns: int, max_iterations: int) -> dict[str, float]:
+    """Fit parameters with knots that are held."""
+    import numpy as np
+
+    from knotwise import GPRegressor
+    from knotwise.optimize import LBFGS
+
+    def fit(X: Any, y: Any) -> Any:
+        Z = X[np.random.default_rng(1).choice(len(X), min(n_knots, len(X)), replace=False)]
+        return GPRegressor(knots=Z, optimizer=LBFGS(max_iterations=max_iterations), random_state=0).fit(X, y)
+
+    model, found = measure(fit, n_rows, n_columns)
+    return found | {"evaluations": model.optimize_result_.evaluations}
+
+
+def measure_evidence(*, n_rows: int, n_knots: int, n_columns: int, max_iterations: int) -> dict[str, float]:
+    """One evidence of counts under FIC with its gradient, nothing kept of what the knots see; a search for a mode."""
+    import numpy as np
+
+    from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
+    from knotwise.kernels import SquaredExponential
+    from knotwise.likelihoods import Poisson
+    from knotwise.means import Constant
+    from knotwise.numerics.blocks import executor_for
+
+    def evaluate(X: Any, y: Any) -> Any:
+        model, rows = Model(SquaredExponential(1.0, 1.0), Poisson(), Constant(0.0)), Rows(X, y, None, X[:, :0])
+        np.rint(np.exp(y, out=y), out=y)  # counts, in the memory of the targets
+        with executor_for(None) as executor:
+            jitter = Jitter(1e-6, X[:5])
+            return sparse_evidence(model, rows, X[:n_knots].copy(), jitter=jitter, executor=executor, keep_bytes=0)
+
+    return measure(evaluate, n_rows, n_columns)[1] | {"evaluations": 1}
+
+
+def measure_auto(*, n_rows: int, n_knots: int, n_columns: int, max_iterations: int) -> dict[str, float]:
+    """Fit parameters and knots, as many as the data ask for."""
+    from knotwise import GPRegressor
+
+    model, found = measure(lambda X, y: GPRegressor(knots="auto", random_state=0).fit(X, y), n_rows, n_columns)
+    return found | {"evaluations": model.optimize_result_.evaluations}
+
+
+CASES = {"fit": measure_fit, "evidence": measure_evidence, "auto": measure_auto}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Peak memory of a fit with fixed knots, over that of the data.")
+    parser = argparse.ArgumentParser(description="Peak memory of work on many rows, over that of the data.")
+    parser.add_argument("--case", choices=CASES, default="fit", help="fixed knots, one evidence, or automatic knots")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--knots", type=int, default=100)
     parser.add_argument("--columns", type=int, default=4)
@@ -104,26 +139,31 @@ def main() -> None:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        print(json.dumps(measure_fit(**json.loads(given.child))))
+        settings = json.loads(given.child)
+        print(json.dumps(CASES[settings.pop("case", "fit")](**settings)))
         return
     settings = {
+        "case": given.case,
         "n_rows": given.rows,
         "n_knots": given.knots,
         "n_columns": given.columns,
         "max_iterations": given.iterations,
     }
     found = run_child(__file__, settings)
-    print(
-        f"fit of {given.rows:,} rows, {given.columns} columns, {given.knots} fixed knots, {given.iterations} iterations"
-        f" ({found['evaluations']} evaluations): {found['seconds']:.1f} s"
-    )
+    what = {
+        "fit": f"fit with {given.knots} fixed knots, {given.iterations} iterations",
+        "evidence": f"evidence of counts with its gradient, {given.knots} knots, FIC, streaming",
+        "auto": "fit with automatic knots",
+    }[given.case]
+    print(f"{what}, {given.rows:,} rows, {given.columns} columns: {found['seconds']:.1f} s")
+    print(f"  evaluations of the last optimisation: {found['evaluations']}")
     for name, size in (
         ("resident with libraries loaded", found["libraries"]),
         ("the data themselves (X and y)", found["data"]),
-        ("resident before the fit", found["before"]),
-        ("peak during the fit", found["peak"]),
+        ("resident before", found["before"]),
+        ("peak", found["peak"]),
         ("peak - libraries - data", found["peak"] - found["libraries"] - found["data"]),
-        ("peak - before the fit", found["peak"] - found["before"]),
+        ("peak - before", found["peak"] - found["before"]),
     ):
         print(f"  {name:<32}{size / MB:10.1f} MB")
 

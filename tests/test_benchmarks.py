@@ -91,11 +91,13 @@ def test_the_peak_sees_an_array_that_is_gone_again():
     assert later < peak - 0.5 * size or not Path("/proc/self/clear_refs").exists()
 
 
-def test_a_fit_in_a_child_reports_its_memory():
+@pytest.mark.parametrize("case", ["fit", "evidence", pytest.param("auto", marks=pytest.mark.slow)])
+def test_work_in_a_child_reports_its_memory(case):
     memory = script("memory")
-    found = memory.run_child(memory.__file__, {"n_rows": 300, "n_knots": 5, "n_columns": 2, "max_iterations": 2})
+    settings = {"case": case, "n_rows": 300, "n_knots": 5, "n_columns": 2, "max_iterations": 2}
+    found = memory.run_child(memory.__file__, settings)
     assert found["data"] == 300 * 3 * 8
-    assert found["peak"] >= found["libraries"] > 0 and found["evaluations"] >= 2
+    assert found["peak"] >= found["libraries"] > 0 and found["evaluations"] >= 1
 
 
 def test_imports_are_timed_without_the_start_of_the_interpreter():

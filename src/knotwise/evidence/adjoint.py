@@ -80,7 +80,7 @@ class GradientPass(ProjectedPass):
         V, a, w, T, gamma = sites.V, sites.a, sites.w, fit.T, fit.gamma
         # [-w G | a | t] times these rows is a (gamma + delta)' + t gamma' - w V B^-1: rank-one terms ride along
         tail = [gamma + delta, gamma] if fit.rule.moves else [gamma]
-        right = np.vstack([T, *tail])[:, :K]
+        right = np.vstack([T, *tail])[:, : K if residual.diagonal else len(T)]
         left = scratch("left", (len(V), len(right)))
         G = times_lower_transposed(V, T, out=left[:, : len(T)])  # LB^-1 V
         quad = np.einsum("nk,nk->n", G, G)  # (S9)
@@ -95,7 +95,7 @@ class GradientPass(ProjectedPass):
             slope = sites.lam * t + V_delta
         G *= -sites.weigh(w)[:, None]
         left[:, len(T)] = sites.weigh(a)
-        V_bar = times_lower(left, right, out=scratch("V_bar", (len(V), K)))  # [n, K]  (S11)
+        V_bar = times_lower(left, right, out=scratch("V_bar", (len(V), right.shape[1])))  # (S11)
         D_bar = 0.5 * a * a + t * a + 0.5 * w * w * quad - 0.5 * w
         pulled = residual.pull(model, block, seen, sites, RowAdjoints(V_bar, D_bar, -(a + t)))
         Kfu_bar = times_lower(pulled.V_bar, projector.L_inverse, out=scratch("Kfu_bar", pulled.V_bar.shape))

@@ -246,11 +246,12 @@ def rank_one_gains(
 def knot_sums(model: Model, rows: Rows | Blocks, Z: np.ndarray, *, jitter: Jitter) -> KnotSums:
     """Sums over the rows from which VFE can be had through any subset of the knots Z. Costs O(N K^2)."""
     vfe = model.with_power(0.0)
+    inference = inference_of(vfe)
     with _evaluation(vfe, rows, Z, jitter) as at:
-        fit = inference_of(vfe).fit(at)
+        fit = inference.fit(at)
     Kuu = model.kernel(Z, Z)
     Kuu.flat[:: len(Z) + 1] += jitter.relative * jitter.scale(model.kernel)
-    return KnotSums(Kuu, fit.gram, fit.gamma + fit.gram @ fit.gamma, fit.rule.moves)
+    return KnotSums(Kuu, fit.gram, fit.gamma + fit.gram @ fit.gamma, inference.several_passes)
 
 
 def _evaluation(model: Model, rows: Rows | Blocks, Z: np.ndarray, jitter: Jitter) -> Evaluation:

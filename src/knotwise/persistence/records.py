@@ -108,6 +108,7 @@ TABLE = Fields(
     fixed=Array(("P",), "bool"),
 )
 
+
 class ModelRecord(Record):
     """A model whose inference and residual are those that it gets by itself; others have no place in a file yet."""
 

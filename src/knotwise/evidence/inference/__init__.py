@@ -16,9 +16,10 @@ DEFAULTS: tuple[Inference, ...] = (Conjugate(), Laplace())
 
 def inference_of(model: Model) -> Inference:
     """The inference of a model: the one that it names, or the first of the defaults that can be used for it."""
-    if model.inference is None:
-        return next(known for known in DEFAULTS if not known.refuses(model))
-    reason = model.inference.refuses(model)
-    if reason:
-        raise InvalidInputError(f"{model.inference.name} cannot be used here: {reason}")
-    return model.inference
+    reasons = []
+    for known in DEFAULTS if model.inference is None else (model.inference,):
+        reason = known.refuses(model)
+        if not reason:
+            return known
+        reasons.append(f"{known.name} cannot be used here: {reason}")
+    raise InvalidInputError(" ".join(reasons))

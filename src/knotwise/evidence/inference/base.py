@@ -64,7 +64,7 @@ class Inference(Protocol):
 
     #: what it is called in words
     name: str
-    #: how many passes a value takes at least; what several passes see is kept for the next
+    #: whether sites are searched for, in several passes, and so follow parameters and knots; else they are the data
     several_passes: bool
 
     def refuses(self, model: Model) -> str:

@@ -107,7 +107,7 @@ class ObservedSites:
         W, r = 1.0 / _noise(model, block.rows), block.rows.y - model.mean.offset
         summed = residual_of(model).see(model, block, seen, W, r)
         a = summed.w * (summed.r - summed.V @ self.gamma)  # (S6)
-        return Sites(summed.V, W, summed.w, a, summed.copies)
+        return Sites(summed.V, W, summed.w, a, summed.copies, r=r)
 
     def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
         if block.rows.noise_variance is not None:

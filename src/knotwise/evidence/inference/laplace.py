@@ -6,7 +6,7 @@ one pass gives psi, its gradient V'a - gamma and its curvature B (L5).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh
@@ -24,6 +24,8 @@ from knotwise.evidence.residual.independent import damping
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
 
 __all__ = ["Laplace"]
+
+NO_V = np.empty((0, 0))
 
 
 class Laplace:
@@ -140,7 +142,7 @@ class ModePass(ProjectedPass):
             sites, last_step = _sites_at(
                 model, rows, seen, self.gamma, beside, true_curvature=self.true_curvature, close=CLOSE_ENOUGH
             )
-            beside["sites"] = (self.serial if last_step <= CLOSE else None, sites)
+            _keep(sites, beside, self.serial if last_step <= CLOSE else None)
             assert sites.f is not None
             return ModeSums(
                 weighted_gram(seen.V, rows.weigh(sites.w)),
@@ -178,6 +180,11 @@ def _sites_at(
     return Sites(seen.V, W, w, found.a, rows.weights, h, lam, found.f, d.third, waived), found.last_step
 
 
+def _keep(sites: Sites, beside: Beside, serial: int | None) -> None:
+    """Lay sites beside their block; their V [n, K] is the projection's to keep, or not."""
+    beside["sites"] = (serial, replace(sites, V=NO_V))
+
+
 def _first_guess(x: np.ndarray, beside: Beside) -> np.ndarray | None:
     """A guess of a from what lies beside a block: the last one, moved along with what the knots say."""
     _, last = beside.get("sites", (None, None))
@@ -198,11 +205,11 @@ class ModeSites:
     def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
         serial, sites = beside.get("sites", (None, None))
         if serial == self.serial:
-            return sites
+            return replace(sites, V=seen.V)
         model = self.projector.model
         with far_off():  # on the way to the modes of the rows
             sites, _ = _sites_at(model, block.rows, seen, self.gamma, beside, true_curvature=True, close=CLOSE)
-        beside["sites"] = (self.serial, sites)
+        _keep(sites, beside, self.serial)
         return sites
 
     def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):

@@ -40,7 +40,8 @@ class Sites:
 
     Where the sites were found by looking at latent values: h, the variance lam of the row's own part of f, the value f
     at which the site was taken, and the third derivative of log p there. `waived` is what sites that do not pay for
-    residual variance take out of the adjoint of c (L12).
+    residual variance take out of the adjoint of c (L12). Where the sites are observations: their distances r from the
+    mean, of the block's rows and its halo, as the residual has seen them.
     """
 
     V: np.ndarray
@@ -53,6 +54,7 @@ class Sites:
     f: np.ndarray | None = None
     third: np.ndarray | None = None
     waived: np.ndarray | float = 0.0
+    r: np.ndarray | None = None
 
     def weigh(self, terms: np.ndarray) -> np.ndarray:
         """Terms of the rows, each as often as its row counts."""
@@ -63,6 +65,8 @@ class Sites:
 class RowAdjoints:
     """What the log evidence gains per row: V_bar [n, K] of the knots' part of V~ (counted as often as the row counts),
     D_bar [n] of the variance 1/w, r_bar [n] of r~. The residual may work in V_bar's memory.
+
+    Where it mixes rows (not `diagonal`), V_bar [n, K + p] is that of all of V~: how much it mixes depends on the basis.
     """
 
     V_bar: np.ndarray

@@ -1,0 +1,252 @@
+"""The seams of the engine: an inference, a residual and a selector that it does not know, each by its definition."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import gammaln
+
+from knotwise import GPRegressor
+from knotwise import likelihoods as lik
+from knotwise.errors import InvalidInputError
+from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, sparse_evidence
+from knotwise.evidence.inference import Conjugate, Laplace, inference_of
+from knotwise.evidence.scores import row_scores
+from knotwise.kernels import Linear as LinearKernel
+from knotwise.kernels import Matern12, Matern32, SquaredExponential
+from knotwise.knots import Fixed
+from knotwise.knots.problem import Run
+from knotwise.means import Constant, Linear, Zero
+from knotwise.nugget import Nugget
+from knotwise.posterior import SparsePosterior
+from knotwise.testing import assert_adjoint, check_selector
+from toys import Chain, EveryFew, Variational
+
+
+def data(likelihood, *, n=40, n_knots=5, mean=None, weighted=False, known_noise=False, kernel=None, **options):
+    """Model, rows, knots and jitter for data drawn from the likelihood."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(n, 2))
+    size = rng.uniform(0.5, 2, n) if likelihood.size_name == "exposure" else None
+    y = likelihood.sample(0.4 + np.sin(2 * X[:, 0]) + 0.3 * X[:, 1], rng, 1.0 if size is None else size)
+    mean = (mean or Constant(0.2)).bind(X, 1.0, 0.2)
+    weights = rng.integers(1, 4, n).astype(float) if weighted else None
+    noise = rng.uniform(0.05, 0.4, n) if known_noise else None
+    model = Model(kernel or Matern32(1.1, [0.9, 1.3]), likelihood, mean, **options)
+    return model, Rows(X, y, noise, mean.basis(X), size, weights), rng.normal(size=(n_knots, 2)), Jitter(1e-6, X[:4])
+
+
+def assert_gradient_is_the_derivative(model, rows, Z, jitter, rng, rtol=1e-6, **options):
+    """Assert it in theta and in the knots at once."""
+    p = len(model.theta)
+
+    def value_and_gradient(vector):
+        at = model.with_theta(vector[:p]), rows, vector[p:].reshape(Z.shape)
+        found = sparse_evidence(*at, jitter=jitter, **options)
+        assert found.converged
+        return found.value, np.concatenate([found.gradient, found.knot_gradient.ravel()])
+
+    assert_adjoint(value_and_gradient, np.concatenate([model.theta, Z.ravel()]), rng, rtol, n_directions=4)
+
+
+# -- an inference ---------------------------------------------------------------------------------------------
+
+
+def largest_bound(model, rows, Z, jitter):
+    """The largest E log p(y | f) - KL(q(u) || p(u)) over Gaussian q(u), by its definition, for Poisson data."""
+    kernel, K = model.kernel, len(Z)
+    Kuu = kernel(Z, Z) + jitter.relative * np.diag(kernel(jitter.points, jitter.points)).mean() * np.eye(K)
+    P = np.linalg.solve(Kuu, kernel(Z, rows.X)).T  # E(f | u) = m + P u
+    c = np.diag(kernel(rows.X, rows.X) - P @ kernel(Z, rows.X))
+    lower = np.tril_indices(K)
+
+    def minus_bound(q):
+        mean, L = q[:K], np.zeros((K, K))
+        L[lower] = q[K:]
+        S = L @ L.T
+        mu, tau = model.mean.offset + P @ mean, c + np.einsum("nk,kl,nl->n", P, S, P)
+        expected = rows.y * (mu + np.log(rows.size)) - rows.size * np.exp(mu + tau / 2) - gammaln(rows.y + 1)
+        divergence = np.trace(np.linalg.solve(Kuu, S)) + mean @ np.linalg.solve(Kuu, mean) - K
+        divergence += np.linalg.slogdet(Kuu)[1] - np.linalg.slogdet(S)[1]
+        return 0.5 * divergence - rows.total(expected)
+
+    start = np.concatenate([np.zeros(K), 0.3 * np.eye(K)[lower]])
+    return -minimize(minus_bound, start, method="BFGS", options={"gtol": 1e-5}).fun
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_variational_sites_have_the_largest_bound_of_all_gaussians(weighted):
+    model, rows, Z, jitter = data(lik.Poisson(), power=0.0, inference=Variational(), weighted=weighted)
+    found = sparse_evidence(model, rows, Z, jitter=jitter)
+    assert found.converged
+    assert_allclose(found.value, largest_bound(model, rows, Z, jitter), rtol=1e-8)
+
+
+def test_variational_sites_of_gaussian_data_are_the_observations():
+    model, rows, Z, jitter = data(lik.Gaussian(0.2), power=0.0, mean=Linear(2.0))
+    known = sparse_evidence(model, rows, Z, jitter=jitter)
+    found = sparse_evidence(replace(model, inference=Variational()), rows, Z, jitter=jitter)
+    assert_allclose(found.value, known.value, rtol=1e-9)
+    assert_allclose(found.gradient, known.gradient, rtol=1e-7, atol=1e-7)
+    assert_allclose(found.knot_gradient, known.knot_gradient, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "options"),
+    [
+        (lik.Poisson(), {}),
+        (lik.Poisson(), {"mean": Linear(1.0), "weighted": True}),
+        (lik.Bernoulli(), {}),
+        (lik.Gamma(2.5), {"mean": Linear(1.0)}),
+        (lik.NegativeBinomial(0.4), {"weighted": True}),
+    ],
+    ids=["counts", "counts-trend-weights", "labels", "gamma", "negative-binomial"],
+)
+def test_the_one_adjoint_is_the_gradient_of_a_bound_that_it_does_not_know(likelihood, options, rng):
+    case = data(likelihood, power=0.0, inference=Variational(), **options)
+    assert_gradient_is_the_derivative(*case, rng, rtol=1e-5)
+
+
+def test_what_works_for_known_inferences_works_for_a_new_one():
+    model, rows, Z, jitter = data(lik.Poisson(), power=0.0, inference=Variational(), n=120)
+    whole = sparse_evidence(model, rows, Z, jitter=jitter)
+    parts = sparse_evidence(model, rows, Z, jitter=jitter, block_size=17, keep_bytes=0)
+    assert_allclose(parts.value, whole.value, rtol=1e-10)
+    assert_allclose(parts.gradient, whole.gradient, rtol=1e-8)
+    latent = SparsePosterior(whole.state).latent(rows.X)
+    scores = row_scores(model, rows, Z, jitter=jitter)
+    assert_allclose(scores.v, latent.variance, rtol=1e-8)
+    rate = rows.size * np.exp(latent.mean + latent.variance / 2)
+    assert_allclose(scores.a, rows.y - rate, rtol=1e-6, atol=1e-7)
+    assert_allclose(scores.W, rate, rtol=1e-7)
+
+
+def test_a_selector_fits_parameters_by_a_new_inference(rng):
+    X = rng.uniform(size=(150, 1))
+    y = rng.poisson(np.exp(np.sin(6 * X[:, 0]))).astype(float)
+    fitted = GPRegressor(SquaredExponential(), likelihood="poisson", knots=X[::20], random_state=0).fit(X, y)
+    problem = fitted._fit.problem
+    at = fitted._fit.selection.point
+    new = replace(problem, model=replace(problem.model, inference=Variational()))
+    found = Fixed(X[::20]).select(replace(new, given=np.ones_like(new.given)), rng)
+    assert found.result.converged
+    assert found.evidence.value > new.evaluate(at, gradient=False).value - 1e-9
+
+
+def test_an_inference_that_refuses_a_model_says_why():
+    for inference, model, why in (
+        (Variational(), {"power": 1.0}, "Variational inference cannot be used here: it is for power 0"),
+        (Conjugate(), {}, "Conjugate inference cannot be used here: it is for Gaussian data; use 'laplace'"),
+        (Laplace(), {"residual": Chain()}, "The Laplace approximation cannot be used here: it needs rows that are ind"),
+    ):
+        with pytest.raises(InvalidInputError, match=why):
+            sparse_evidence(
+                *data(lik.Poisson(), inference=inference, **model)[:3], jitter=Jitter(1e-6, np.zeros((1, 2)))
+            )
+
+
+def test_a_model_for_which_no_inference_is_known_is_an_error_that_names_them_all():
+    model = data(lik.Poisson(), residual=Chain())[0]
+    with pytest.raises(InvalidInputError, match=r"Conjugate inference cannot.*The Laplace approximation cannot.*given"):
+        inference_of(model)
+    with pytest.raises(InvalidInputError, match=r"a nugget cannot be told.*independent"):
+        inference_of(replace(model, likelihood=lik.Gaussian(0.1), nugget=Nugget(0.1)))
+
+
+# -- a residual -----------------------------------------------------------------------------------------------
+
+
+def chain_covariance(model, rows, Z, jitter):
+    """Covariance of the targets where what the knots leave, with its noise, is a chain in the order of the rows."""
+    kernel, N = model.kernel, len(rows)
+    Kuu = kernel(Z, Z) + jitter.relative * np.diag(kernel(jitter.points, jitter.points)).mean() * np.eye(len(Z))
+    Q = kernel(rows.X, Z) @ np.linalg.solve(Kuu, kernel(Z, rows.X))
+    noise = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
+    C = kernel(rows.X, rows.X) - Q + np.diag(np.full(N, noise))
+    A, D = np.zeros((N, N)), C.diagonal().copy()
+    for i in range(1, N):  # z_i = A z_(i-1) + an innovation of variance D
+        A[i, i - 1] = C[i, i - 1] / C[i - 1, i - 1]
+        D[i] -= A[i, i - 1] * C[i, i - 1]
+    chain = np.linalg.solve(np.eye(N) - A, np.diag(np.sqrt(D)))
+    return Q + chain @ chain.T + rows.basis @ rows.basis.T
+
+
+def log_density(r, C):
+    return -0.5 * (len(r) * np.log(2 * np.pi) + np.linalg.slogdet(C)[1] + r @ np.linalg.solve(C, r))
+
+
+CHAINS = {
+    "zero-mean": {"mean": Zero()},
+    "constant-mean": {},
+    "linear-mean": {"mean": Linear(1.0)},
+    "known-noise": {"known_noise": True},
+    "own-diagonal": {"kernel": Matern32(0.7, 1.1) + LinearKernel([0.4, 0.9])},
+}
+chains = pytest.mark.parametrize("options", CHAINS.values(), ids=CHAINS.keys())
+block_sizes = pytest.mark.parametrize("block_size", [None, 13, 1])
+
+
+@chains
+@block_sizes
+def test_a_chain_of_rows_is_the_gaussian_that_it_says(options, block_size):
+    model, rows, Z, jitter = data(lik.Gaussian(0.2), residual=Chain(), **options)
+    found = sparse_evidence(model, rows, Z, jitter=jitter, block_size=block_size)
+    C = chain_covariance(model, rows, Z, jitter)
+    assert_allclose(found.value, log_density(rows.y - model.mean.offset, C), rtol=1e-11)
+
+
+@chains
+@block_sizes
+def test_the_gradient_reaches_the_rows_of_other_blocks(options, block_size, rng):
+    case = data(lik.Gaussian(0.2), residual=Chain(), **options)
+    assert_gradient_is_the_derivative(*case, rng, block_size=block_size)
+
+
+@pytest.mark.parametrize("keep_bytes", [2**28, 0])
+def test_a_chain_does_not_depend_on_the_blocks(keep_bytes):
+    model, rows, Z, jitter = data(lik.Gaussian(0.2), residual=Chain(), mean=Linear(1.0), n=90)
+    whole = sparse_evidence(model, rows, Z, jitter=jitter)
+    for block_size in (1, 7, 30, 89):
+        parts = sparse_evidence(model, rows, Z, jitter=jitter, block_size=block_size, keep_bytes=keep_bytes)
+        assert_allclose(parts.value, whole.value, rtol=1e-12)
+        assert_allclose(parts.gradient, whole.gradient, rtol=1e-10, atol=1e-10)
+        assert_allclose(parts.knot_gradient, whole.knot_gradient, rtol=1e-9, atol=1e-10)
+
+
+def test_a_chain_of_two_rows_is_the_exact_gp_whatever_the_knots():
+    model, rows, Z, jitter = data(lik.Gaussian(0.2), residual=Chain(), n=2)
+    exact = full_evidence(model, rows)
+    found = sparse_evidence(model, rows, Z, jitter=jitter)
+    assert_allclose(found.value, exact.value, rtol=1e-12)
+    assert_allclose(found.gradient, exact.gradient, rtol=1e-8, atol=1e-10)
+    assert_allclose(found.knot_gradient, 0.0, atol=1e-10)
+
+
+def test_a_chain_without_noise_is_the_exact_gp_for_a_markov_process(rng):
+    X = np.sort(rng.uniform(size=(60, 1)), axis=0)
+    y = np.linalg.cholesky(Matern12(1.0, 0.4)(X)) @ rng.normal(size=60)
+    model = Model(Matern12(1.0, 0.4), lik.Gaussian(1e-12), Zero(), residual=Chain())
+    rows = Rows(X, y, None, np.empty((60, 0)))
+    Z = np.linspace(0.1, 0.9, 4)[:, None]
+    found = sparse_evidence(model, rows, Z, jitter=Jitter(0.0, X[:1]))
+    assert_allclose(found.value, full_evidence(model, rows).value, rtol=1e-7)
+    fic = sparse_evidence(replace(model, residual=None), rows, Z, jitter=Jitter(0.0, X[:1]))
+    assert found.value > fic.value + 5
+
+
+# -- a selector -----------------------------------------------------------------------------------------------
+
+
+def test_a_selector_of_a_few_lines_keeps_the_contract():
+    check_selector(EveryFew())
+
+
+def test_a_selector_of_ones_own_is_an_option_of_an_estimator(rng):
+    X = np.sort(rng.uniform(size=(100, 1)), axis=0)
+    gp = GPRegressor(knots=EveryFew(10), standardize=False).fit(X, np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=100))
+    assert_array_equal(gp.knots_, X[::10])
+    assert "10 knots on every 10th row" in gp.stop_reason_
+    again = EveryFew(10).select(replace(gp._fit.problem, run=Run(InMemory(gp._fit.problem.rows))), rng)
+    assert_array_equal(again.Z, X[::10])
