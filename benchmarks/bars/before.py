@@ -1,7 +1,7 @@
 """Processor time of this code relative to that of an earlier commit, interleaved in one run.
 
-Run `python benchmarks/bars/before.py COMMIT [--repeats 15] [--case NAME ...]`. The commit is checked out beside, each of
-the two versions runs in a process of its own on one thread, and they take turns; what is compared are medians. The
+Run `python benchmarks/bars/before.py COMMIT [--repeats 15] [--case NAME ...]`. The commit is checked out beside, each
+of the two versions runs in a process of its own on one thread, and they take turns; what is compared are medians. The
 claim for a change that should move nothing: at most 1.05 for evaluations of the engine, 1.10 for fits with defaults.
 Rows are stored in `benchmarks/results/before.jsonl`.
 """
