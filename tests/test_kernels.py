@@ -28,7 +28,6 @@ from knotwise.kernels import (
     Sum,
 )
 from knotwise.kernels.base import LENGTHSCALE, VARIANCE
-from knotwise.numerics.parameters import Parameter
 from knotwise.testing import check_kernel
 
 STATIONARY = [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic]
@@ -258,7 +257,7 @@ def test_a_users_own_stationary_kernel_conforms(n_columns):
 class Brownian(Kernel):
     """A user's own kernel with what it must define and no more: Brownian motion in each of the columns."""
 
-    parameters = (Parameter("variance", role="amplitude", units="y^2"),)
+    parameters = (Parameter("variance", role="amplitude", units="y^2/x"),)
 
     def __init__(self, variance=None):
         self.variance = variance
