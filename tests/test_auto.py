@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPClassifier, GPRegressor, datasets, metrics
 from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.evidence import Point
 from knotwise.kernels import Linear, Matern32, Matern52, Periodic, SquaredExponential
 from knotwise.knots import Auto
 from knotwise.likelihoods import Gaussian
@@ -40,7 +41,7 @@ class Fitted:
         assert problem.model.power == 0
 
         def value(Z):
-            return problem.evaluate(chosen.theta, Z, chosen.jitter, gradient=False).value
+            return problem.evaluate(Point(chosen.theta, Z, chosen.jitter), gradient=False).value
 
         whole = value(chosen.Z)
         return whole - np.array([value(np.delete(chosen.Z, k, axis=0)) for k in range(len(chosen.Z))])
@@ -292,7 +293,7 @@ def test_the_share_and_the_tolerance_trade_knots_for_accuracy(waves):
     X, y = waves
     loose, tight = (GPRegressor(knots=Auto(share=share), random_state=0).fit(X, y) for share in (0.4, 0.02))
     assert tight.n_knots_ > loose.n_knots_
-    assert tight._fit.problem.scores(*at_end(tight)).share < 0.05
+    assert tight._fit.problem.scores(at_end(tight)).share < 0.05
     assert aukl_to_exact(tight, X, y, X, random_state=0) < aukl_to_exact(loose, X, y, X, random_state=0)
     pruned = GPRegressor(knots=Auto(tolerance=1.0), random_state=0).fit(X, y)
     assert pruned.n_knots_ < GPRegressor(random_state=0).fit(X, y).n_knots_
@@ -306,7 +307,7 @@ def test_the_share_that_is_said_is_left_after_knots_were_dropped(approximation, 
     assert "prune" in [step.action for step in gp.trace_]
     problem = gp._fit.problem
     vfe = replace(problem, model=problem.model.with_power(0.0))
-    left = vfe.scores(*at_end(gp)).share
+    left = vfe.scores(at_end(gp)).share
     assert_allclose(gp.trace_[len(gp.trace_) - 1].share, left, rtol=0.05)
 
 
@@ -325,8 +326,7 @@ def test_settings_that_make_no_sense_are_refused(waves):
 
 
 def at_end(gp):
-    chosen = gp._fit.selection
-    return chosen.theta, chosen.Z, chosen.jitter
+    return gp._fit.selection.point
 
 
 # -- the trace --------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_the_trace_says_what_was_done_in_order(waves):
     assert (np.diff([step.seconds for step in gp.trace_]) >= 0).all()
     assert str(gp.n_knots_) in gp.stop_reason_ and gp.trace_.stop_reason == gp.stop_reason_
     # the share that is said is the share that is left
-    left = gp._fit.problem.scores(*at_end(gp)).share
+    left = gp._fit.problem.scores(at_end(gp)).share
     assert f"share of {left:.3f}" in gp.stop_reason_
     frame = gp.trace_.to_frame()
     assert list(frame.columns) == [
@@ -475,6 +475,6 @@ def test_a_problem_is_left_as_it_was(waves):
     X, y = waves
     problem = GPRegressor(knots=Auto(), random_state=0).fit(X, y)._fit.problem
     before = problem.table.theta.copy()
-    first, second = (Auto().select(replace(problem, memory={}), np.random.default_rng(0)) for _ in range(2))
+    first, second = (Auto().select(problem.anew(), np.random.default_rng(0)) for _ in range(2))
     assert_array_equal(problem.table.theta, before)
     assert_array_equal(first.Z, second.Z)

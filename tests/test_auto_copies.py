@@ -137,8 +137,7 @@ def test_parameters_are_fitted_to_too_few_knots_only_where_no_inputs_would_do_be
         assert ("refit" in actions) == refitted == (f"parameters were fitted to {limit} knots" in gp.stop_reason_)
         assert f"limit of {limit} knots" in gp.stop_reason_
         last = gp.trace_[len(gp.trace_) - 1]
-        chosen = gp._fit.selection
-        left = gp._fit.problem.scores(chosen.theta, chosen.Z, chosen.jitter).share
+        left = gp._fit.problem.scores(gp._fit.selection.point).share
         assert_allclose(last.share, left, rtol=0.05)
         if refitted:  # at a maximum of the evidence of these knots
             assert gp.optimize_result_.gradient_norm < 0.1

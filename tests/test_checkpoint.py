@@ -31,6 +31,16 @@ from knotwise.optimize.lbfgs import LBFGS
 ROOT = Path(__file__).parents[1]
 
 
+class Nothing:
+    """Rows beside which no step leaves anything."""
+
+    def last(self):
+        return None
+
+    def restore(self, a):
+        assert a is None
+
+
 class Interrupted(BaseException):
     """Stands for a kill: nothing in the library catches it."""
 
@@ -307,7 +317,7 @@ def test_no_damaged_byte_of_a_step_goes_unnoticed(tmp_path, rng):
     journal = Journal(tmp_path)
 
     def step():
-        return journal.recall((1,), lambda: rng.normal(size=3), types=(), memory={}, rng=rng)
+        return journal.recall((1,), lambda: rng.normal(size=3), types=(), beside=Nothing(), rng=rng)
 
     state = rng.bit_generator.state
     first = step()
@@ -323,13 +333,13 @@ def test_no_damaged_byte_of_a_step_goes_unnoticed(tmp_path, rng):
 
 def test_the_state_of_one_step_is_not_taken_for_another(tmp_path):
     journal = Journal(tmp_path)
-    assert journal.recall(("one",), lambda: "one", types=(), memory={}) == "one"
+    assert journal.recall(("one",), lambda: "one", types=(), beside=Nothing()) == "one"
     (one,) = states(tmp_path)
-    assert journal.recall(("two",), lambda: "two", types=(), memory={}) == "two"
+    assert journal.recall(("two",), lambda: "two", types=(), beside=Nothing()) == "two"
     (two,) = set(states(tmp_path)) - {one}
     two.write_bytes(one.read_bytes())
     with pytest.warns(FitWarning, match="is damaged"):
-        assert journal.recall(("two",), lambda: "two", types=(), memory={}) == "two"
+        assert journal.recall(("two",), lambda: "two", types=(), beside=Nothing()) == "two"
 
 
 def test_a_stage_of_another_problem_is_another_step(tmp_path, rng):
@@ -337,7 +347,7 @@ def test_a_stage_of_another_problem_is_another_step(tmp_path, rng):
     theta, Z = problem.table.theta, problem.rows.X[:4]
     others = [
         problem,
-        replace(problem, rows=problem.rows[:100]),
+        problem.on_rows(problem.rows[:100]),
         replace(problem, model=problem.model.with_power(1.0)),
         replace(problem, jitter=1e-4),
         replace(problem, optimizer=LBFGS(max_iterations=2)),
@@ -346,24 +356,49 @@ def test_a_stage_of_another_problem_is_another_step(tmp_path, rng):
     journal = Journal(tmp_path)
     for other in others:
         alone = other.optimize(theta, Z, rng)
-        assert repr(replace(other, journal=journal).optimize(theta, Z, rng)) == repr(alone)
+        assert repr(replace(other, run=replace(other.run, journal=journal)).optimize(theta, Z, rng)) == repr(alone)
     assert len(states(tmp_path)) == len(others)
 
 
-def test_a_step_leaves_memory_and_generator_as_its_computation_does(tmp_path):
+class Beside:
+    """What lies beside the rows of a fit, in one array."""
+
+    def __init__(self, a):
+        self.a = a
+
+    def last(self):
+        return self.a
+
+    def restore(self, a):
+        self.a = a
+
+
+@pytest.mark.parametrize("before, after", [(np.ones(2), "drawn"), (None, "drawn"), (np.ones(2), None)])
+def test_a_step_leaves_what_lies_beside_the_rows_and_the_generator_as_its_computation_does(before, after, tmp_path):
     def run():
-        memory, rng = {"start": np.ones(2), "old": np.zeros(1)}, np.random.default_rng(0)
+        beside, rng, computed = Beside(before), np.random.default_rng(0), []
 
         def compute():
-            del memory["old"]
-            memory["start"] = rng.normal(size=2)
+            drawn = rng.normal(size=2)
+            beside.a = None if after is None else drawn
+            computed.append(1)
             return {"value": np.nan, "table": np.asfortranarray(np.arange(6.0).reshape(2, 3))}
 
-        result = Journal(tmp_path).recall((), compute, types=(), memory=memory, rng=rng)
-        return result["value"], result["table"].flags.f_contiguous, result["table"].tolist(), memory, rng.random()
+        result = Journal(tmp_path).recall((), compute, types=(), beside=beside, rng=rng)
+        left = result["value"], result["table"].flags.f_contiguous, result["table"].tolist(), beside.a, rng.random()
+        return repr(left), len(computed)
 
-    assert repr(run()) == repr(run())
+    (first, n_first), (second, n_second) = run(), run()
+    assert first == second
+    assert (n_first, n_second) == (1, 0)
     assert len(states(tmp_path)) == 1
+
+
+def test_what_lies_beside_the_rows_when_a_step_begins_tells_it_from_others(tmp_path):
+    starts = [None, np.zeros(2), np.ones(2), np.ones(3)]
+    for n, a in enumerate(starts):
+        assert Journal(tmp_path).recall((), lambda n=n: n, types=(), beside=Beside(a)) == n
+    assert len(states(tmp_path)) == len(starts)
 
 
 def test_records_hold_no_objects():

@@ -20,7 +20,7 @@ from knotwise.checkpoint.records import encode
 from knotwise.errors import FitWarning
 from knotwise.knots import OneAtATime, RandomSubset
 from knotwise.optimize.lbfgs import LBFGS
-from test_checkpoint import Counter, bits, states
+from test_checkpoint import Counter, Nothing, bits, states
 
 pytestmark = [pytest.mark.failure(49), pytest.mark.filterwarnings("ignore:The optimiser stopped")]
 
@@ -153,7 +153,7 @@ FORGERIES = {
     "a number": lambda path, rng: sealed(path, encode(3)),
     "a list": lambda path, rng: sealed(path, encode([1, 2, np.ones(3)])),
     "other keys": lambda path, rng: sealed(path, encode({"other": 1})),
-    "empty entries": lambda path, rng: sealed(path, encode({"result": None, "memory": None, "rng": None})),
+    "empty entries": lambda path, rng: sealed(path, encode({"result": None, "last": None, "rng": None})),
     "half of the entries": changed_tree(without_one),
     "text for numbers": changed_tree(text_for_numbers),
     "unknown kinds": changed_tree(lambda tree: ["Path", {"result": tree}]),
@@ -317,7 +317,7 @@ def test_a_step_survives_a_folder_that_disappears_at_any_moment(tmp_path, monkey
 
     monkeypatch.setattr(module, "write_atomically", late)
     journal = Journal(tmp_path / "fit")
-    assert journal.recall((1,), lambda: "one", types=(), memory={}) == "one"
+    assert journal.recall((1,), lambda: "one", types=(), beside=Nothing()) == "one"
     assert len(removed) == 3 and len(states(tmp_path)) == 1
 
 
@@ -338,7 +338,7 @@ def test_a_folder_that_disappears_while_a_fit_begins_is_no_error(moment, tmp_pat
     with monkeypatch.context() as patch:
         patch.setattr(os, moment, late)
         journal = Journal(folder)
-    assert len(removed) == 1 and journal.recall((1,), lambda: "one", types=(), memory={}) == "one"
+    assert len(removed) == 1 and journal.recall((1,), lambda: "one", types=(), beside=Nothing()) == "one"
     assert len(states(tmp_path)) == 1
 
 

@@ -23,7 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import knotwise
-from knotwise import GPRegressor, cli, plotting, response_scorer
+from knotwise import GPRegressor, plotting, response_scorer
+from knotwise.cli import main as cli
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import SquaredExponential
 

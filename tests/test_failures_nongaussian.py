@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from knotwise import GPClassifier, GPRegressor
 from knotwise.datasets import load_hickory
 from knotwise.errors import FitWarning, InvalidInputError
-from knotwise.evidence import laplace, newton
+from knotwise.evidence.inference import laplace, newton
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.likelihoods import Beta, Binomial, NegativeBinomial, StudentT
 from knotwise.optimize import LBFGS
@@ -94,7 +94,7 @@ def test_every_mean_reaches_the_mode_of_large_counts(X, rng, mean):
 def test_a_mode_that_was_not_reached_is_said(X, counts, approximation, monkeypatch):
     monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     gp = GPRegressor(Matern32(4.0, 1.0), "poisson", approximation, knots=X[:9], mean=-6.0, optimizer=None)
-    with pytest.warns(FitWarning, match="did not reach the mode") as caught:
+    with pytest.warns(FitWarning, match="the search for the mode of the latent function did not arrive") as caught:
         gp.fit(X, counts * 1000)
     assert len(caught) == 1
     assert not gp.converged_

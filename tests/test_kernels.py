@@ -257,7 +257,7 @@ def test_a_users_own_stationary_kernel_conforms(n_columns):
 class Brownian(Kernel):
     """A user's own kernel with what it must define and no more: Brownian motion in each of the columns."""
 
-    transforms = {"variance": "log"}
+    parameters = (Parameter("variance", role="amplitude", units="y^2/x"),)
 
     def __init__(self, variance=None):
         self.variance = variance

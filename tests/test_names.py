@@ -11,6 +11,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.observations import Observations
 from knotwise.likelihoods import LIKELIHOODS, Exponential
+from knotwise.numerics.blocks import Serial
 
 pytestmark = pytest.mark.failure(48)
 
@@ -40,7 +41,7 @@ def problem(kernel, likelihood, nugget=False, **options):
     nugget = "fit" if nugget and likelihood != "gaussian" else 0.0
     y = np.round(10 * X[:, 0]) if "poisson" in likelihood or "negative" in likelihood else Y.get(likelihood, X[:, 0])
     gp = GPRegressor(kernel=kernel, likelihood=likelihood, nugget=nugget, **options)
-    return assemble(gp, Observations(X, np.asarray(y, float)), None)[0]
+    return assemble(gp, Observations(X, np.asarray(y, float)), None, Serial())[0]
 
 
 def names_of(table):

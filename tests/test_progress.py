@@ -213,7 +213,7 @@ def test_the_evidence_of_an_evaluation_is_shown_in_the_users_units(terminal, mon
 
     def noted(problem, *args, **kwargs):
         evidence = evaluate(problem, *args, **kwargs)
-        lines.append(problem.watch.progress.latest)
+        lines.append(problem.run.watch.progress.latest)
         return evidence
 
     monkeypatch.setattr(Problem, "evaluate", noted)

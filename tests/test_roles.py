@@ -18,6 +18,7 @@ from knotwise.knots.oneatatime import OneAtATime
 from knotwise.knots.start import starting_theta
 from knotwise.means import Constant, Linear, Zero
 from knotwise.nugget import NoNugget, Nugget
+from knotwise.numerics.blocks import Serial
 from knotwise.testing import check_kernel
 
 RNG = np.random.default_rng(5)
@@ -60,7 +61,7 @@ class Variogram(Kernel):
 
 
 def problem(kernel, **options):
-    return assemble(GPRegressor(kernel, **options), Observations(X, Y), None)[0]
+    return assemble(GPRegressor(kernel, **options), Observations(X, Y), None, Serial())[0]
 
 
 # -- what the shipped parts say ---------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def test_advice_about_a_bound_goes_by_the_role(own, usual, word, end):
 )
 def test_advice_about_noise_knows_in_which_direction_there_is_less_of_it(likelihood, name, quiet):
     gp = GPRegressor(likelihood=likelihood)
-    table = assemble(gp, Observations(X, 1 / (1 + np.exp(-np.sin(X[:, 0])))), None)[0].table
+    table = assemble(gp, Observations(X, 1 / (1 + np.exp(-np.sin(X[:, 0])))), None, Serial())[0].table
     assert "Vanishing noise" in advice_at(table, name, quiet)
     assert "noise" not in advice_at(table, name, 1 - quiet)
 

@@ -19,6 +19,7 @@ from knotwise.estimators.observations import Observations
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import EvidenceGain, Fixed, GreedyVariance, OneAtATime, Simultaneous
 from knotwise.likelihoods import Gaussian, Poisson
+from knotwise.numerics.blocks import Serial
 from knotwise.optimize import LBFGS
 
 SELECTIONS = {
@@ -141,7 +142,7 @@ def test_scales_starts_and_bounds_are_those_of_repeated_rows(likelihood, standar
 
     def put_together(numbers, **more):
         known = None if noise is None else noise[numbers]
-        problem, scaling, _ = assemble(options, Observations(X[numbers], y[numbers], known, **more), None)
+        problem, scaling, _ = assemble(options, Observations(X[numbers], y[numbers], known, **more), None, Serial())
         table = problem.table
         numbers = [problem.model.mean.offset, *problem.model.mean.basis(np.ones((1, 2)))[0], *scaling.x_centre]
         numbers += [*scaling.x_scale, scaling.y_centre, scaling.y_scale, *problem.typical_points.ravel()]

@@ -29,7 +29,10 @@ __all__ = [
 
 ROLES = ("amplitude", "lengthscale", "noise", "nugget", "shape", "mean", "other")
 #: the powers of the units of the inputs and of the latent function
-UNITS = {"none": (0, 0), "x": (1, 0), "1/x^2": (-2, 0), "y": (0, 1), "y^2": (0, 2), "y^2/x^2": (-2, 2)}
+UNITS = {
+    **{"none": (0, 0), "x": (1, 0), "1/x": (-1, 0), "1/x^2": (-2, 0)},
+    **{"y": (0, 1), "y^2": (0, 2), "y^2/x": (-1, 2), "y^2/x^2": (-2, 2)},
+}
 
 
 class Prior(Protocol):
@@ -52,7 +55,7 @@ class Parameter:
         "log" for a positive parameter: optimisers see its logarithm.
     role : "amplitude", "lengthscale", "noise", "nugget", "shape", "mean" or "other"
         What it does. Without its amplitude a kernel is 0; a length-scale says how far the function keeps its values.
-    units : "none", "x", "y", "y^2", "y^2/x^2" or "1/x^2"
+    units : "none", "x", "1/x", "1/x^2", "y", "y^2", "y^2/x" or "y^2/x^2"
         What it is measured in: x is a column of the inputs, y the latent function, whose units are those of the
         targets where the likelihood `scales_targets`. Users give length-scales and amplitudes for standardised columns,
         everything else in the units of the column.
