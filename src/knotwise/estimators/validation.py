@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 #: copies of one row beyond which rounding lifts the bound of a fit with automatic knots above the exact evidence
-LARGEST_WEIGHT = 1e9
+LARGEST_WEIGHT = 1e8
 #: a row that counts less changes no digit of anything, and one over it is still a number
 SMALLEST_WEIGHT = 1e-100
 
