@@ -17,7 +17,7 @@ from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, sparse_evidence
 from knotwise.evidence.blocks import LAST, Block, Pass
 from knotwise.evidence.projection import ProjectedPass
-from knotwise.evidence.scores import knot_scores, knot_sums, rank_one_gains, row_scores, widest_rows
+from knotwise.evidence.scores import knot_scores, knot_sums, rank_one_gains, row_scores
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, EvidenceGain, Fixed, OneAtATime, RandomSubset, Simultaneous
 from knotwise.knots.automatic import auto
@@ -203,7 +203,7 @@ def test_scores_are_the_bits_of_threads(case, workers, threads):
         lambda *args, **there: row_scores(*args, **there, at_rows=case.rows[50:90]),
         lambda *args, **there: rank_one_gains(*args, **there, candidates=candidates),
         knot_sums,
-        lambda *args, **there: widest_rows(*args, **there, n_rows=20),
+        lambda *args, **there: knot_scores(*args, **there, widest=20),
     ):
         assert_same_bits(*(score(case.model, blocks, **case.there) for blocks in (here, there)))
 
@@ -345,7 +345,7 @@ def recorded():
         case.evidence(blocks)
         knot_scores(case.model, blocks, **case.there)
         row_scores(case.model, blocks, **case.there)
-        widest_rows(case.model, blocks, n_rows=5, **case.there)
+        knot_scores(case.model, blocks, widest=5, **case.there)
         rank_one_gains(case.model, blocks, candidates=case.Z + 0.4, **case.there)
         blocks.sum(PlacesPass(11))
         blocks.gather(NearnessPass(case.Z[0]))

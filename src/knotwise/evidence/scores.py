@@ -24,7 +24,6 @@ __all__ = [
     "largest_widening",
     "rank_one_gains",
     "row_scores",
-    "widest_rows",
 ]
 
 CANDIDATES_AT_ONCE = 512
@@ -38,7 +37,7 @@ class KnotScores:
     `share` is the mean of c / v, residual prior variance over latent posterior variance: at the right parameters the
     latent AUKL is about 0.58 share^2 for knots on rows, and less for moved ones. `residual_information` is in nats per
     row, what the data could still say about what the knots leave open. `wide_rows` is the share of rows with c / v
-    above `WIDE`, `signal` the mean of W times the prior variance.
+    above `WIDE`, `signal` the mean of W times the prior variance. `rows` are scores of the rows that were asked for.
     """
 
     value: float
@@ -46,12 +45,13 @@ class KnotScores:
     residual_information: float
     wide_rows: float
     signal: float
+    rows: RowScores | None = None
 
 
 @dataclass(frozen=True)
 class RowScores:
     """Per row: residual prior variance c, latent posterior variance v, site precision W, and the residual a (S6, L5)
-    counted once; the log evidence and the nugget. `weights` say how often each row counts.
+    counted once; the log evidence, the nugget, and the rows themselves.
     """
 
     c: np.ndarray
@@ -60,7 +60,12 @@ class RowScores:
     a: np.ndarray
     value: float
     nugget: float
-    weights: np.ndarray | None = None
+    rows: Rows
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """How often each row counts."""
+        return self.rows.weights
 
     @property
     def shares(self) -> np.ndarray:
@@ -142,13 +147,28 @@ class KnotScorePass(RowScorePass):
         )
 
 
-def knot_scores(model: Model, rows: Rows | Blocks, Z: np.ndarray, *, jitter: Jitter) -> KnotScores:
-    """Score the knots Z at the posterior through them. Costs O(N K^2)."""
+def knot_scores(
+    model: Model,
+    rows: Rows | Blocks,
+    Z: np.ndarray,
+    *,
+    jitter: Jitter,
+    at_rows: Rows | None = None,
+    widest: int | None = None,
+) -> KnotScores:
+    """Score the knots Z at the posterior through them, and some rows if asked for. Costs O(N K^2).
+
+    Rows that are scored by themselves: `at_rows`, or as many as `widest` says of which most is left unexplained.
+    """
     with _evaluation(model, rows, Z, jitter) as at:
-        fit = inference_of(model).fit(at)
-        total, count = at.blocks.sum(KnotScorePass(at.projector, fit)), float(at.blocks.summary.count)
+        fit, blocks = inference_of(model).fit(at), at.blocks
+        total, count = blocks.sum(KnotScorePass(at.projector, fit)), float(blocks.summary.count)
+        if widest is not None:
+            few = blocks.summary.n_rows <= widest
+            at_rows = blocks.take(slice(None) if few else np.sort(blocks.top(SharePass(at.projector, fit), widest)))
+        some = None if at_rows is None else _score_rows(at, fit, at_rows)
     return KnotScores(
-        fit.value, total.share / count, total.information / count, total.wide / count, total.signal / count
+        fit.value, total.share / count, total.information / count, total.wide / count, total.signal / count, some
     )
 
 
@@ -157,18 +177,15 @@ def row_scores(
 ) -> RowScores:
     """Score rows at the posterior through the knots Z: some of them, `at_rows`, or all. Costs O(N K^2)."""
     with _evaluation(model, rows, Z, jitter) as at:
-        fit, blocks = inference_of(model).fit(at), at.blocks
-        some = blocks.take(slice(None)) if at_rows is None else at_rows
-        where = blocks if at_rows is None else blocks.at_driver(at_rows)
-        c, v, W, a = np.ascontiguousarray(where.gather(RowScorePass(at.projector, fit)).T)
-    return RowScores(c, v, W, a, fit.value, model.nugget.variance, some.weights)
-
-
-def widest_rows(model: Model, rows: Rows | Blocks, Z: np.ndarray, n_rows: int, *, jitter: Jitter) -> np.ndarray:
-    """Numbers of the rows with the largest unexplained share through the knots Z, the largest first."""
-    with _evaluation(model, rows, Z, jitter) as at:
         fit = inference_of(model).fit(at)
-        return at.blocks.top(SharePass(at.projector, fit), n_rows)
+        return _score_rows(at, fit, at_rows)
+
+
+def _score_rows(at: Evaluation, fit: SiteFit, at_rows: Rows | None) -> RowScores:
+    where = at.blocks if at_rows is None else at.blocks.at_driver(at_rows)
+    c, v, W, a = np.ascontiguousarray(where.gather(RowScorePass(at.projector, fit)).T)
+    rows = at.blocks.take(slice(None)) if at_rows is None else at_rows
+    return RowScores(c, v, W, a, fit.value, at.model.nugget.variance, rows)
 
 
 # -- one more knot --------------------------------------------------------------------------------

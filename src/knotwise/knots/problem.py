@@ -21,7 +21,6 @@ from knotwise.evidence.scores import (
     knot_sums,
     rank_one_gains,
     row_scores,
-    widest_rows,
 )
 from knotwise.evidence.subsets import KnotSums
 from knotwise.knots.initial import MAX_CLUSTER_ROWS, Initial, checked_knots, initial_knots
@@ -153,17 +152,13 @@ class Problem:
             self.run.watch.tick(len(point.Z), evidence.value, self.summary.count)
         return evidence
 
-    def scores(self, point: Point) -> KnotScores:
-        """What the knots leave unexplained, over all rows."""
-        return knot_scores(**self._at(point))
+    def scores(self, point: Point, rows: Rows | None = None, *, widest: int | None = None) -> KnotScores:
+        """What the knots leave unexplained, over all rows; and of some rows, or of the widest, each by itself."""
+        return knot_scores(**self._at(point), at_rows=rows, widest=widest)
 
     def row_scores(self, point: Point, rows: Rows | None = None) -> RowScores:
         """Row by row, for some rows or all, what the knots leave unexplained."""
         return row_scores(**self._at(point), at_rows=rows)
-
-    def widest_rows(self, point: Point, n_rows: int) -> np.ndarray:
-        """Numbers of the rows with the largest unexplained share."""
-        return widest_rows(**self._at(point), n_rows=n_rows)
 
     def gains(self, point: Point, candidates: np.ndarray) -> np.ndarray:
         """Approximate gain in log evidence of each candidate as one more knot, at fixed parameters."""

@@ -10,7 +10,7 @@ the maximum over a of log p(y | x + lam a) - lam a^2 / 2 (L5). So nothing of a r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from knotwise.likelihoods.base import Derivatives, Likelihood
 
 __all__ = ["CLOSE", "CLOSE_ENOUGH", "RowModes", "find_row_modes"]
 
-FEW_ITERATIONS, MAX_ITERATIONS = 4, 200
+FEW_ITERATIONS, MAX_ITERATIONS = 6, 200
 #: last step in f, relative to 1 + |f|, with which a search for the mode goes on, and with which it ends
-CLOSE_ENOUGH, CLOSE = 1e-6, 1e-10
+CLOSE_ENOUGH, CLOSE = 1e-4, 1e-10
+#: step in f that is not made at once
+LONG = 2.0
 #: |f| beyond which nothing is small any more
 FAR = 1e3
 
@@ -30,8 +32,8 @@ FAR = 1e3
 class RowModes:
     """Per row: a, the latent value f, and the derivatives of log p there.
 
-    `last_step` is the largest step in f that was made after the derivatives were taken: a, f and the second derivative
-    are exact to its square, the third derivative to itself.
+    `last_step` is the largest step in f that was made after the derivatives were taken: a and f are exact to its third
+    power, the second derivative to its square, the third to itself.
     """
 
     a: np.ndarray
@@ -66,6 +68,7 @@ def find_row_modes(
         return problem.solve_concave(np.zeros(len(x)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         from_data = np.where(lam > 0, (latent_of_data() - x) / lam, 0.0)
+    problem = replace(problem, close=CLOSE)
     near, far = problem.climb(np.zeros(len(x))), problem.climb(np.where(np.isfinite(from_data), from_data, 0.0))
     better = problem.objective(far.a) > problem.objective(near.a)
     if not better.any():
@@ -92,24 +95,26 @@ class RowProblem:
         return density - 0.5 * self.lam * a * a
 
     def solve_concave(self, a: np.ndarray) -> RowModes:
-        """Newton's method for all rows, as long as it goes well; the few that are left then, by themselves."""
+        """Halley's method for all rows, as long as it goes well; the few that are left then, by themselves."""
         for _ in range(FEW_ITERATIONS):
             d = self.derivatives(a)
-            step = (d.first - a) / (1.0 - self.lam * d.second)
-            size = np.abs(self.lam * step).max()
+            h = 1.0 / (1.0 - self.lam * d.second)
+            step = (d.first - a) * h
+            moved = self.lam * step
+            size = max(moved.max(), -moved.min())
             if size <= self.close:
                 return self._end(a, step, d)
-            if not size < 1.0:
+            if not np.isfinite(size):
                 break
+            step = self._bent(step, h, d)
+            if size > LONG:
+                step *= np.minimum(1.0, LONG / np.maximum(np.abs(moved), LONG))
             a = a + step
-        d = self.derivatives(a)
-        step = (d.first - a) / (1.0 - self.lam * d.second)
         left = np.flatnonzero(~self._close(step, a))
-        found = self._end(a, step, d)
-        if len(left):
-            some = RowProblem(self.likelihood, self.rows[left], self.x[left], self.lam[left], self.close)
-            found = _replaced(found, left, some._newton(a[left]))
-        return found
+        if not len(left):  # the last step was the last that was needed
+            return self.solve_concave(a)
+        some = RowProblem(self.likelihood, self.rows[left], self.x[left], self.lam[left], self.close)
+        return _replaced(self._end(a, np.zeros(len(a)), self.derivatives(a)), left, some._newton(a[left]))
 
     def _newton(self, a: np.ndarray) -> RowModes:
         """Newton's method between brackets, in which d log p / df - a falls; NaN for rows whose mode is beyond reach.
@@ -161,8 +166,14 @@ class RowProblem:
         f = np.abs(self.x + self.lam * a)
         return np.abs(self.lam * step) <= self.close * (1.0 + np.minimum(f, FAR))
 
+    def _bent(self, step: np.ndarray, h: np.ndarray, d: Derivatives) -> np.ndarray:
+        """Halley's step from Newton's: what is left is of the third order."""
+        bend = 0.5 * self.lam * self.lam * h * d.third * step  # how much the slope changes along half the step
+        return step / (1.0 - np.clip(bend, -0.5, 0.5))
+
     def _end(self, a: np.ndarray, step: np.ndarray, d: Derivatives) -> RowModes:
-        """One more step, so small that its square is nothing: the curvature follows it by its slope."""
+        """One more step, so small that its third power is nothing: the curvature follows it by its slope."""
+        step = self._bent(step, 1.0 / (1.0 - self.lam * d.second), d)
         moved = self.lam * step
         second = d.second + d.third * moved
         a = a + step

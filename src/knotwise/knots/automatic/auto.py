@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
-from knotwise.evidence import Point, Rows
+from knotwise.evidence import Rows
+from knotwise.evidence.scores import KnotScores
 from knotwise.knots.automatic.prune import prune
 from knotwise.knots.automatic.settle import FIRST_SHARE, Settled, first_precisions, grow, refine, settle
 from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
@@ -157,8 +158,7 @@ class Auto:
         for _ in range(ROUNDS):
             stage = vfe.optimize(theta, Z, rng, move=np.ones(len(Z), bool))
             Z = stage.Z
-            point = vfe.point(theta, Z)
-            scores = vfe.scores(point)
+            scores = vfe.scores(vfe.point(theta, Z), widest=SELECTION_ROWS)
             trace.add(
                 "move",
                 len(Z),
@@ -178,21 +178,11 @@ class Auto:
                 return Moved(places, scores.share, "rounding")
             if len(Z) >= cap:
                 return Moved(Z, scores.share, "limit")
-            new = self._more_knots(vfe, point, min(wanted, cap) - len(Z))
+            new = _more_knots(vfe, theta, Z, scores, min(wanted, cap) - len(Z))
             if not len(new):  # the rows are determined by the knots: what is left is rounding
                 return Moved(Z, scores.share, "rounding")
             Z = np.vstack([Z, new])
         return Moved(Z, scores.share, "rounds")
-
-    def _more_knots(self, problem: Problem, point: Point, n_new: int) -> np.ndarray:
-        """Further knots on rows of which the knots leave most unexplained: rows that are chosen count for the next."""
-        numbers = np.arange(problem.summary.n_rows)
-        if len(numbers) > SELECTION_ROWS:
-            numbers = np.sort(problem.widest_rows(point, SELECTION_ROWS))
-        pool = problem.take(numbers)
-        v = problem.row_scores(point, pool).v
-        pivots = Pivots(problem.model.with_theta(point.theta).kernel, pool.X, 1.0 / v, point.Z)
-        return pool.X[pivots.extend(n_new)]
 
     # -- ends -------------------------------------------------------------------------------------
 
@@ -279,6 +269,14 @@ class Auto:
             gradient_norm=np.nan if problem.optimizer is None else norm,
         )
         return Selection(point, evidence, result, reason, stage.failed_restarts, trace)
+
+
+def _more_knots(problem: Problem, theta: np.ndarray, Z: np.ndarray, scores: KnotScores, n_new: int) -> np.ndarray:
+    """Further knots on rows of which the knots leave most unexplained; each that is chosen counts for the next."""
+    assert scores.rows is not None
+    X = scores.rows.rows.X
+    pivots = Pivots(problem.model.with_theta(theta).kernel, X, 1.0 / scores.rows.v, Z)
+    return X[pivots.extend(n_new)]
 
 
 def _value(stage: Stage) -> float:

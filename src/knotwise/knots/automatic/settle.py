@@ -61,15 +61,15 @@ def settle(
         failed += stage.failed_restarts
         if round_ == 0:
             stage = with_its_nugget(quick, stage, rng)
-        end = fic.point(stage.theta, Z)
-        scores = fic.scores(end)
+        scores = fic.scores(fic.point(stage.theta, Z), pool)
         moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
         theta = stage.theta
         _record(trace, stage, fic, scores, f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale")
         # knots that explain enough at the new parameters need not be chosen again for them
         if problem.optimizer is None or capped or scores.share < enough or (round_ and moved < SETTLED):
             break
-        W = np.maximum(fic.row_scores(end, pool).W, 1e-12)
+        assert scores.rows is not None
+        W = np.maximum(scores.rows.W, 1e-12)
     if not stage.result.converged and quick.optimizer is not fic.optimizer:
         stage = replace(quick, optimizer=LAST_ROUND).optimize(theta, Z, rng)
         scores = fic.scores(fic.point(stage.theta, Z))

@@ -74,7 +74,8 @@ def _gain(
     Z = subset.initial_knots("kmeans", n_knots, rng) if n_knots else np.empty((0, problem.summary.n_columns))
     stage = subset.optimize(start, Z, rng)
     null = without_inputs(subset, stage.theta, Z, rng)
-    values = [subset.evaluate(end.point, gradient=False).value for end in (stage, null)]
+    # of the evidence: priors are for optimisers
+    values = [end.value - subset.table.log_prior(end.theta)[0] for end in (stage, null)]
     return stage.theta, values[0] - values[1]
 
 
