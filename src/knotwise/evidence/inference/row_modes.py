@@ -105,16 +105,18 @@ class RowProblem:
             if size <= self.close:
                 return self._end(a, step, d)
             if not np.isfinite(size):
-                break
+                return self._newton(a)
             step = self._bent(step, h, d)
             if size > LONG:
                 step *= np.minimum(1.0, LONG / np.maximum(np.abs(moved), LONG))
             a = a + step
-        left = np.flatnonzero(~self._close(step, a))
-        if not len(left):  # the last step was the last that was needed
-            return self.solve_concave(a)
+        d = self.derivatives(a)
+        step = (d.first - a) / (1.0 - self.lam * d.second)
+        left, found = np.flatnonzero(~self._close(step, a)), self._end(a, step, d)
+        if not len(left):
+            return found
         some = RowProblem(self.likelihood, self.rows[left], self.x[left], self.lam[left], self.close)
-        return _replaced(self._end(a, np.zeros(len(a)), self.derivatives(a)), left, some._newton(a[left]))
+        return _replaced(found, left, some._newton(a[left]))
 
     def _newton(self, a: np.ndarray) -> RowModes:
         """Newton's method between brackets, in which d log p / df - a falls; NaN for rows whose mode is beyond reach.
