@@ -25,6 +25,7 @@ __all__ = [
     "PairsPullback",
     "Pullback",
     "fill",
+    "made_by",
     "one_per_column",
 ]
 
@@ -141,20 +142,28 @@ class Kernel(Part):
     # -- composition -----------------------------------------------------------------------
 
     def __add__(self, other: Kernel) -> Sum:
-        from knotwise.kernels.compose import Sum
-
-        return Sum(self, other)
+        return _OPERATIONS["+"](self, other)
 
     def __mul__(self, other: Kernel) -> Product:
-        from knotwise.kernels.compose import Product
-
-        return Product(self, other)
+        return _OPERATIONS["*"](self, other)
 
     def on(self, columns: Sequence[int | str] | int | str) -> OnColumns:
         """Restrict the kernel to some columns of the inputs, by index or by name."""
-        from knotwise.kernels.compose import OnColumns
+        return _OPERATIONS["on"](self, columns)
 
-        return OnColumns(self, columns)
+
+#: the kernels that operations on kernels make; they say so themselves, where they are defined
+_OPERATIONS: dict[str, Any] = {}
+
+
+def made_by(operation: str) -> Callable[[type[K]], type[K]]:
+    """Mark a kernel as the one that an operation on kernels makes: "+", "*" or "on"."""
+
+    def mark(cls: type[K]) -> type[K]:
+        _OPERATIONS[operation] = cls
+        return cls
+
+    return mark
 
 
 class ConstantDiagonal(Kernel):

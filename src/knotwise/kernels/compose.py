@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.kernels.base import DataScale, Kernel, KernelGradient
+from knotwise.kernels.base import DataScale, Kernel, KernelGradient, made_by
 
 __all__ = ["OnColumns", "Product", "Sum"]
 
@@ -37,6 +37,7 @@ class Pair(Kernel):
         return np.vstack([self.k1.bounds(scale), self.k2.bounds(scale)])
 
 
+@made_by("+")
 class Sum(Pair):
     """The sum of two kernels: the covariance of the sum of two independent functions."""
 
@@ -65,6 +66,7 @@ class Sum(Pair):
         return Sum(self.k1.start(half), self.k2.start(half))
 
 
+@made_by("*")
 class Product(Pair):
     """The product of two kernels; only the product of their variances matters, so hold one of them."""
 
@@ -104,6 +106,7 @@ class Product(Pair):
         return self.k1.flat_parameters(columns) + [p.without_y() for p in self.k2.flat_parameters(columns)]
 
 
+@made_by("on")
 class OnColumns(Kernel):
     """A kernel that sees some columns of the inputs only, by index or by name."""
 
