@@ -22,8 +22,8 @@ __all__ = ["CLOSE", "CLOSE_ENOUGH", "RowModes", "find_row_modes"]
 FEW_ITERATIONS, MAX_ITERATIONS = 6, 200
 #: last step in f, relative to 1 + |f|, with which a search for the mode goes on, and with which it ends
 CLOSE_ENOUGH, CLOSE = 1e-4, 1e-10
-#: step in f that is not made at once
-LONG = 2.0
+#: steps in f up to which Newton's is as good as Halley's, and beyond which none is made at once
+SHORT, LONG = 0.03, 2.0
 #: |f| beyond which nothing is small any more
 FAR = 1e3
 
@@ -106,7 +106,8 @@ class RowProblem:
                 return self._end(a, step, d)
             if not np.isfinite(size):
                 return self._newton(a)
-            step = self._bent(step, h, d)
+            if size > SHORT:
+                step = self._bent(step, h, d)
             if size > LONG:
                 step *= np.minimum(1.0, LONG / np.maximum(np.abs(moved), LONG))
             a = a + step
@@ -175,11 +176,13 @@ class RowProblem:
 
     def _end(self, a: np.ndarray, step: np.ndarray, d: Derivatives) -> RowModes:
         """One more step, so small that its third power is nothing: the curvature follows it by its slope."""
-        step = self._bent(step, 1.0 / (1.0 - self.lam * d.second), d)
         moved = self.lam * step
-        second = d.second + d.third * moved
-        a = a + step
         last_step = float(np.abs(moved).max())
+        if not last_step <= CLOSE:
+            step = self._bent(step, 1.0 / (1.0 - self.lam * d.second), d)
+            moved = self.lam * step
+        a = a + step
+        second = d.second + d.third * moved
         return RowModes(a, self.x + self.lam * a, Derivatives(d.first, second, d.third), last_step)
 
 
