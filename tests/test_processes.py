@@ -284,7 +284,7 @@ SELECTORS = {
 
 
 @pytest.mark.parametrize("selector", SELECTORS.values(), ids=SELECTORS.keys())
-@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+@pytest.mark.parametrize("likelihood", ["gaussian", pytest.param("poisson", marks=pytest.mark.slow)])
 def test_selections_are_the_bits_of_threads(likelihood, selector, workers, threads):
     assert_same_selection(problem_of(likelihood), selector, workers, threads)
 
@@ -293,7 +293,7 @@ def test_selections_are_the_bits_of_threads(likelihood, selector, workers, threa
     ("likelihood", "options"),
     [
         ("gaussian", {}),
-        ("poisson", {"weighted": True, "mean": "linear"}),
+        pytest.param("poisson", {"weighted": True, "mean": "linear"}, marks=pytest.mark.slow),
         pytest.param("student_t", {"approximation": "fic"}, marks=pytest.mark.slow),
     ],
 )
