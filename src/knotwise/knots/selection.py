@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["Selection", "Selector", "Stage", "Watch"]
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One optimisation: where it ended, and how."""
+class AtPoint:
+    """Something that ended at a point."""
 
     point: Point
-    result: OptimizeResult
-    failed_restarts: int = 0
 
     @property
     def theta(self) -> np.ndarray:
@@ -37,6 +34,15 @@ class Stage:
     def jitter(self) -> Jitter | None:
         return self.point.jitter
 
+
+@dataclass(frozen=True)
+class Stage(AtPoint):
+    """One optimisation: where it ended, and how."""
+
+    point: Point
+    result: OptimizeResult
+    failed_restarts: int = 0
+
     @property
     def value(self) -> float:
         """The objective at the end."""
@@ -44,7 +50,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(AtPoint):
     """What a selector decided: parameters, knots and jitter, the evidence there, and the reason in words.
 
     `Problem.selection` makes one from the last stage.
@@ -57,18 +63,6 @@ class Selection:
     failed_restarts: int = 0
     trace: KnotTrace = field(default_factory=KnotTrace)
     knots_as_given: np.ndarray | None = None  # the user's own array, in the user's units
-
-    @property
-    def theta(self) -> np.ndarray:
-        return self.point.theta
-
-    @property
-    def Z(self) -> np.ndarray:
-        return self.point.Z
-
-    @property
-    def jitter(self) -> Jitter | None:
-        return self.point.jitter
 
 
 class Watch(Protocol):
