@@ -18,6 +18,7 @@ from knotwise.errors import FitWarning
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto, Fixed, OneAtATime, Simultaneous
 from knotwise.likelihoods import Bernoulli, Gaussian, Poisson
+from knotwise.means import Constant
 
 PATH = Path(__file__).parent / "golden" / "pinned.json"
 
@@ -88,7 +89,8 @@ def estimator(likelihood, approximation, knots, **options):
         "likelihood": likelihood,
         "approximation": approximation,
         "knots": knots,
-        "mean": "constant",
+        "mean": Constant(mean=None, prior_sd=None),
+        "inference": "laplace",
         "nugget": 0.0,
         "fixed": (),
         "bounds": None,

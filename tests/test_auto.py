@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from knotwise import GPClassifier, GPRegressor, datasets, metrics
+from knotwise import GPClassifier, GPRegressor, datasets, means, metrics
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.evidence import Point
 from knotwise.kernels import Linear, Matern32, Matern52, Periodic, SquaredExponential
@@ -210,7 +210,9 @@ def test_few_rows_are_the_exact_gp(n, rng):
     X = rng.uniform(size=(n, 2))
     y = 5 + np.sin(5 * X[:, 0]) + X[:, 1] + 0.05 * rng.normal(size=n)
     X_new = rng.uniform(-0.5, 1.5, size=(50, 2))
-    gp, full = (GPRegressor(approximation=how, random_state=0).fit(X, y) for how in (None, "full"))
+    # of five rows the evidence with an integrated mean has two maxima of almost the same height
+    options = {"random_state": 0, "mean": means.Constant(prior_sd=None) if n == 5 else "constant"}
+    gp, full = (GPRegressor(approximation=how, **options).fit(X, y) for how in (None, "full"))
     spread = y.std() if n > 1 else 1.0
     assert gp.n_knots_ <= n
     assert_allclose(gp.predict(X_new), full.predict(X_new), atol=1e-3 * spread)
@@ -296,14 +298,14 @@ def test_the_share_and_the_tolerance_trade_knots_for_accuracy(waves):
     assert tight.n_knots_ > loose.n_knots_
     assert tight._fit.problem.scores(at_end(tight)).share < 0.05
     assert aukl_to_exact(tight, X, y, X, random_state=0) < aukl_to_exact(loose, X, y, X, random_state=0)
-    pruned = GPRegressor(knots=Auto(tolerance=1.0), random_state=0).fit(X, y)
+    pruned = GPRegressor(knots=Auto(tolerance=3.0), random_state=0).fit(X, y)
     assert pruned.n_knots_ < GPRegressor(random_state=0).fit(X, y).n_knots_
 
 
 @pytest.mark.parametrize("approximation", ["vfe", 0.5, "fic"])
 def test_the_share_that_is_said_is_left_after_knots_were_dropped(approximation, waves):
     X, y = waves
-    chooser = Auto(tolerance=1.0)
+    chooser = Auto(tolerance=3.0)
     gp = GPRegressor(knots=chooser, approximation=approximation, random_state=0).fit(X, y)
     assert "prune" in [step.action for step in gp.trace_]
     problem = gp._fit.problem
@@ -350,7 +352,8 @@ def test_the_trace_says_what_was_done_in_order(waves):
     assert f"share of {left:.3f}" in gp.stop_reason_
     frame = gp.trace_.to_frame()
     assert list(frame.columns) == [
-        *("action", "n_knots", "evidence", "gain", "share", "residual_information", "n_tried", "seconds", "note")
+        *("action", "n_knots", "evidence", "gain", "share", "residual_information", "n_tried", "seconds"),
+        *("inference", "note"),
     ]
     assert list(frame["action"]) == actions and len(frame) == len(gp.trace_)
     text = str(gp.summary())
@@ -397,6 +400,7 @@ def responses(rng, f):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", responses(np.random.default_rng(0), np.zeros(1)))
 def test_every_likelihood(likelihood):
     rng = np.random.default_rng(1)
@@ -438,8 +442,7 @@ def test_every_part(options, waves):
     # as the exact GP's, and that the knots are enough for it
     full = GPRegressor(random_state=0, **options | {"approximation": "full"}).fit(X, y)
     held = {"kernel": gp.kernel_, "likelihood": gp.likelihood_, "optimizer": None, "approximation": "full"}
-    mean = {} if options.get("mean") == "linear" else {"mean": gp.mean_.offset}
-    exact = GPRegressor(**options | held | mean).fit(X, y)
+    exact = GPRegressor(**options | held).fit(X, y)
     assert exact.log_evidence_ > full.log_evidence_ - 0.5
     p, q = exact.predict_latent(X), gp.predict_latent(X)
     assert metrics.aukl_latent(p.mean, p.variance, q.mean, q.variance) < 0.05
@@ -456,6 +459,7 @@ def test_known_noise_of_each_row(rng):
     assert metrics.aukl_latent(exact.mean, exact.variance, sparse.mean, sparse.variance) < 0.02
 
 
+@pytest.mark.slow
 def test_three_classes(rng):
     X = rng.uniform(-1, 1, size=(200, 2))
     y = np.array(["red", "green", "blue"])[np.digitize(X[:, 0] + 0.3 * X[:, 1], [-0.4, 0.4])]

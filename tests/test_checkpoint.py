@@ -108,7 +108,7 @@ CASES = {
     ),
     "restarts": (GPRegressor(knots=6, n_restarts=3, optimizer=QUICK, random_state=0), gaussian),
     "exact": (GPRegressor(approximation="full", n_restarts=2, optimizer=QUICK, random_state=0), gaussian),
-    "classes": (GPClassifier(knots=5, optimizer=QUICK, random_state=0), classes),
+    "classes": (GPClassifier(knots=5, optimizer=QUICK, inference="laplace", random_state=0), classes),
 }
 # fits of few iterations warn that they did not converge, which is not the matter here
 pytestmark = pytest.mark.filterwarnings("ignore:The optimiser stopped")
@@ -176,7 +176,7 @@ def test_restarts_are_kept_one_by_one(counter, tmp_path):
 def test_without_a_seed_the_fit_goes_on_with_the_random_numbers_that_it_began_with(counter, tmp_path):
     data = gaussian()
     gp = GPRegressor(knots=OneAtATime(max_knots=7), optimizer=QUICK, checkpoint=tmp_path)
-    assert not counter.fit(gp, data, allowed=120)
+    assert not counter.fit(gp, data, allowed=60)  # of at least 115, in 60 fits
     (start,) = [path for path in states(tmp_path) if path.stem == "start"]
     rng = np.random.default_rng()
     rng.bit_generator.state = decode(start.read_bytes()[len(MAGIC) + SEAL :], ())

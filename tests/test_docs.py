@@ -95,3 +95,15 @@ def test_links_between_pages_lead_to_files(page):
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
     missing = [target for target in targets if "://" not in target and not (folder / target).exists()]
     assert not missing, f"{page} links to files that are not there: {missing}"
+
+
+def test_every_equation_that_is_cited_is_derived():
+    """(S7), (L4 to L6), (V8, E6b): a letter of the derivations and a number, in parentheses."""
+    pages = [page.read_text(encoding="utf-8") for page in ROOT.glob("docs/derivations/*.md")]
+    derived = {tag for page in pages for tag in re.findall(r"^### \(([A-Z]\d+[a-z]?)\)", page, re.MULTILINE)}
+    letters = "".join(sorted({tag[0] for tag in derived}))
+    tag = rf"[{letters}]\d+[a-z]?"
+    for file in [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/**/*.md")]:
+        groups = re.findall(rf"\(({tag}(?:(?:, | to | and ){tag})*)\)", file.read_text(encoding="utf-8"))
+        missing = {cited for group in groups for cited in re.findall(tag, group)} - derived
+        assert not missing, f"{file.relative_to(ROOT)} cites equations that are not derived: {sorted(missing)}"

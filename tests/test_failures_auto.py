@@ -11,6 +11,7 @@ from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import Matern12, SquaredExponential
 from knotwise.knots import Auto
 from knotwise.likelihoods import Gaussian
+from knotwise.means import Constant
 
 N = 90
 
@@ -91,7 +92,8 @@ def test_a_constant_target_is_predicted_with_a_small_std(n_rows):
         rng.uniform(size=(20, 2)), return_std=True
     )
     assert_allclose(mean, 3.0, rtol=1e-9)
-    assert (std > 0).all() and (std < 1e-2).all()
+    # one row says nothing of the noise, and the level is not known better than the row
+    assert (std > 0).all() and (std < (1.0 if n_rows == 1 else 1e-2)).all()
 
 
 @pytest.mark.failure(8)
@@ -265,6 +267,6 @@ def test_a_doubtful_signal_is_kept_where_some_knots_hold_it():
     rng = np.random.default_rng(42)
     X = rng.normal(size=(200, 10))
     y = 5 + X[:, 0] + 0.2 * rng.normal(size=200)
-    gp = fit(X, y, likelihood="poisson")
+    gp = fit(X, y, likelihood="poisson", mean=Constant(prior_sd=None))  # one more parameter asks for more evidence
     assert "a doubtful signal" in gp.stop_reason_ and gp.n_knots_ <= 30
     assert gp.score(X, y) > 0.5

@@ -30,8 +30,8 @@ ESTIMATORS = {
     "counts": GPRegressor(likelihood="poisson", nugget="fit", knots=5, optimizer=QUICK),
     "exact": GPRegressor(approximation="full", mean="linear", optimizer=QUICK),
     "linked columns": GPRegressor(SquaredExponential().on([0]) * Linear().on([1]), knots=5, optimizer=QUICK),
-    "two classes": GPClassifier(knots=5, link="probit", optimizer=QUICK, n_jobs=2),
-    "three classes": GPClassifier(knots=5, optimizer=QUICK),
+    "two classes": GPClassifier(knots=5, link="probit", optimizer=QUICK, inference="laplace", n_jobs=2),
+    "three classes": GPClassifier(knots=5, optimizer=QUICK, inference="laplace"),
 }
 WAYS = {"clone": clone, "deepcopy": copy.deepcopy, "pickle": lambda gp: pickle.loads(pickle.dumps(gp))}
 

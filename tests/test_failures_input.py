@@ -124,6 +124,8 @@ REQUESTS = {
     "predict_latent": lambda gp, X: gp.predict_latent(X),
     "predict_interval": lambda gp, X: gp.predict_interval(X),
     "sample_latent": lambda gp, X: gp.sample_latent(X),
+    "sample_observations": lambda gp, X: gp.sample_observations(X),
+    "predict_total": lambda gp, X: gp.predict_total(X),
     "log_predictive_density": lambda gp, X: gp.log_predictive_density(X, np.ones(len(X))),
     "evidence": lambda gp, X: gp.evidence(),
     "summary": lambda gp, X: gp.summary(),
@@ -137,7 +139,7 @@ def test_a_model_that_was_not_fitted_says_so(request_):
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])
-@pytest.mark.parametrize("name", ["predict", "predict_latent", "predict_interval", "sample_latent"])
+@pytest.mark.parametrize("name", ["predict", "predict_latent", "predict_interval", "sample_latent", "predict_total"])
 def test_the_wrong_number_of_columns_is_refused_at_prediction(name, n_columns, data):
     X, y, _ = data
     with pytest.raises(ValueError, match=f"{n_columns} features.*expecting 2"):
@@ -151,10 +153,10 @@ def test_a_level_outside_0_and_1_is_refused(level, data):
         fit(X, y).predict_interval(X, level=level)
 
 
-@pytest.mark.parametrize("theta", [[1.0, 2.0], 3.0, np.zeros((4, 1)), np.zeros(5)])
+@pytest.mark.parametrize("theta", [[1.0, 2.0], 3.0, np.zeros((3, 1)), np.zeros(5)])
 def test_a_theta_of_the_wrong_length_is_refused_with_the_names(theta, data):
     X, y, _ = data
-    with pytest.raises(InvalidInputError, match=r"4 .*entries.*'lengthscale', 'noise_variance'"):
+    with pytest.raises(InvalidInputError, match=r"3 .*entries.*'lengthscale', 'noise_variance'"):
         fit(X, y).evidence(theta)
 
 

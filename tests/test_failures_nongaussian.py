@@ -93,7 +93,9 @@ def test_every_mean_reaches_the_mode_of_large_counts(X, rng, mean):
 @pytest.mark.parametrize("approximation", ["fic", "full"])
 def test_a_mode_that_was_not_reached_is_said(X, counts, approximation, monkeypatch):
     monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
-    gp = GPRegressor(Matern32(4.0, 1.0), "poisson", approximation, knots=X[:9], mean=-6.0, optimizer=None)
+    gp = GPRegressor(
+        Matern32(4.0, 1.0), "poisson", approximation, knots=X[:9], mean=-6.0, optimizer=None, inference="laplace"
+    )
     with pytest.warns(FitWarning, match="the search for the mode of the latent function did not arrive") as caught:
         gp.fit(X, counts * 1000)
     assert len(caught) == 1
@@ -108,7 +110,7 @@ def test_a_cold_start_far_from_the_mode_arrives(X, counts, mean, variance):
     gp = GPRegressor(Matern32(variance, 1.0), "poisson", "fic", knots=X[:9], mean=mean, optimizer=None).fit(X, counts)
     again = gp.evidence()
     assert gp.converged_ and again.converged
-    assert_allclose(again.value, gp.log_evidence_, rtol=1e-9)
+    assert_allclose(again.value, gp.log_evidence_, rtol=1e-8)  # at variance 100 the sites creep to their end
 
 
 @pytest.mark.failure(11)
@@ -149,7 +151,7 @@ def test_all_zeros_give_a_small_finite_rate_and_one_warning(X, likelihood, appro
     assert len(caught) == 1
     rate, latent = gp.predict(X), gp.predict_latent(X)
     assert np.isfinite(gp.log_evidence_)
-    assert ((rate > 0) & (rate < 0.1)).all()
+    assert ((rate > 0) & (rate < 0.2)).all()  # with the uncertainty of the level
     assert np.abs(latent.mean).max() < 50 and latent.variance.max() < 2e3
 
 
@@ -351,7 +353,8 @@ def test_exposure_in_other_units_moves_the_mean_only(X, counts):
     b = GPRegressor(likelihood="poisson", knots=9, random_state=0).fit(X, counts, exposure=hectares * 1e4)
     assert_allclose(b.log_evidence_, a.log_evidence_, rtol=1e-6)
     assert_allclose(b.predict(X) * 1e4, a.predict(X), rtol=1e-3)
-    assert_allclose(b.parameters_["mean"] + np.log(1e4), a.parameters_["mean"], atol=1e-3)
+    assert_allclose(b.coefficients_.estimate + np.log(1e4), a.coefficients_.estimate, atol=1e-3)
+    assert_allclose(b.coefficients_.standard_error, a.coefficients_.standard_error, rtol=1e-3)
 
 
 def test_a_learned_nugget_finds_extra_variation_and_leaves_it_where_there_is_none(rng):
@@ -402,7 +405,14 @@ def test_little_dispersion_is_poisson(X, counts):
 def test_the_full_gp_of_the_hickories_is_the_known_one():
     hickory = load_hickory()
     gp = GPRegressor(
-        SquaredExponential(), "poisson", "full", nugget="fit", mean=np.log(703), standardize=False, random_state=0
+        SquaredExponential(),
+        "poisson",
+        "full",
+        nugget="fit",
+        mean=np.log(703),
+        inference="laplace",
+        standardize=False,
+        random_state=0,
     ).fit(hickory.X, hickory.y, exposure=hickory.exposure)
     assert gp.converged_
     assert_allclose(gp.log_evidence_, -1029.0, atol=0.01)

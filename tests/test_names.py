@@ -11,6 +11,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.observations import Observations
 from knotwise.likelihoods import LIKELIHOODS, Exponential
+from knotwise.means import Constant
 from knotwise.numerics.blocks import Serial
 
 pytestmark = pytest.mark.failure(48)
@@ -40,7 +41,7 @@ models = st.tuples(kernels, st.sampled_from(sorted(LIKELIHOODS)), st.booleans())
 def problem(kernel, likelihood, nugget=False, **options):
     nugget = "fit" if nugget and likelihood != "gaussian" else 0.0
     y = np.round(10 * X[:, 0]) if "poisson" in likelihood or "negative" in likelihood else Y.get(likelihood, X[:, 0])
-    gp = GPRegressor(kernel=kernel, likelihood=likelihood, nugget=nugget, **options)
+    gp = GPRegressor(kernel, likelihood, nugget=nugget, mean=Constant(prior_sd=None), **options)
     return assemble(gp, Observations(X, np.asarray(y, float)), None, Serial())[0]
 
 
@@ -54,6 +55,7 @@ def names_of(table):
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(models)
 def test_every_name_holds_and_bounds_exactly_one_parameter(model):

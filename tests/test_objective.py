@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from knotwise import GPRegressor
 from knotwise.evidence import Model
+from knotwise.evidence.inference import Laplace
 from knotwise.kernels import SquaredExponential
 from knotwise.knots.optimizing import Objective
 from knotwise.likelihoods import Poisson
@@ -33,7 +34,7 @@ def problem_with_prior(prior, likelihood="poisson"):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(60, 1))
     y = rng.poisson(np.exp(1 + np.sin(6 * X[:, 0]))).astype(float)
-    gp = GPRegressor(likelihood=likelihood, knots=X[:5], optimizer=None).fit(X, y)
+    gp = GPRegressor(likelihood=likelihood, knots=X[:5], optimizer=None, inference="laplace").fit(X, y)
     problem, table = gp._fit.problem, gp._fit.problem.table
     hit = table.with_role("lengthscale")
     parameters = tuple(replace(p, prior=prior) if h else p for p, h in zip(table.parameters, hit, strict=True))
@@ -64,7 +65,7 @@ def test_a_strong_prior_decides_and_the_evidence_does_not_know_it():
 
 def test_a_model_at_other_parameters_keeps_everything_else():
     """Every field, whatever will be added: what is not a part with parameters is the same object."""
-    marks = {name: object() for name in ("inference", "residual")}
+    marks = {"inference": Laplace(), "residual": object()}
     model = Model(SquaredExponential(1.0, 2.0), Poisson(), Constant(0.5), 0.25, Nugget(0.1), **marks)
     moved = model.with_theta(model.theta + 0.1)
     assert_allclose(moved.theta, model.theta + 0.1, rtol=1e-12)

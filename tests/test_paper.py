@@ -479,6 +479,7 @@ def wait_for(true, seconds=300):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_where_it_was_and_ends_with_the_same_rows(tmp_path, monkeypatch):
     psutil = pytest.importorskip("psutil")
     killed, whole_run = tmp_path / "killed", tmp_path / "whole"

@@ -13,6 +13,8 @@ from knotwise.paper.figures_panels import Panel, choose, limits, pictured, widen
 from knotwise.plotting.style import look
 from paper_rows import GAUSSIAN, make_rows
 
+pytestmark = pytest.mark.slow
+
 ROWS = make_rows()
 
 

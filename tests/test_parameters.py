@@ -28,7 +28,11 @@ def nested():
 def table():
     return ParameterTable(
         names=("variance", "lengthscale[0]", "lengthscale[1]", "mean"),
-        parameters=(VARIANCE, *(replace(LENGTHSCALE, columns=(i,)) for i in range(2)), *ConstantMean.parameters),
+        parameters=(
+            VARIANCE,
+            *(replace(LENGTHSCALE, columns=(i,)) for i in range(2)),
+            *ConstantMean(0.0).parameters,
+        ),
         values=np.array([2.0, 0.5, 4.0, -1.5]),
         lower=np.array([1e-3, 0.5, 1e-2, -10.0]),
         upper=np.array([1e3, 1e2, 1e2, 10.0]),
@@ -66,7 +70,7 @@ def test_with_theta_does_not_keep_a_view_of_the_vector():
 
 def test_a_parameter_left_open_counts_as_1_or_as_0():
     assert_array_equal(SquaredExponential().theta, [0.0, 0.0])
-    assert_array_equal(ConstantMean().theta, [0.0])
+    assert_array_equal(ConstantMean(prior_sd=None).theta, [0.0])
     assert SquaredExponential().get_params()["variance"] is None
 
 
@@ -161,6 +165,7 @@ def test_a_linear_mean_is_about_the_level_of_the_data_and_an_open_constant_start
     X = rng.normal(size=(20, 2))
     assert Linear().bind(X, level=3.5, second_moment=1.0).offset == 3.5
     assert ConstantMean().bind(X, level=3.5, second_moment=1.0).offset == 3.5
+    assert ConstantMean(prior_sd=None).bind(X, level=3.5, second_moment=1.0).mean == 3.5
     assert ConstantMean(2.0).bind(X, level=3.5, second_moment=1.0).offset == 2.0
     assert Zero().bind(X, level=3.5, second_moment=1.0).offset == 0.0
 

@@ -303,6 +303,7 @@ def test_a_likelihood_of_ones_own_is_asked_for_blocks_of_rows(ask, rng, monkeypa
     assert Recorded.largest == most
 
 
+@pytest.mark.slow
 @pytest.mark.failure(47)
 @pytest.mark.parametrize(
     "likelihood", [lik.Bernoulli(), lik.Beta(6.0), lik.NegativeBinomial(0.4), lik.StudentT(0.5, 4.0)]

@@ -61,6 +61,7 @@ class Variogram(Kernel):
 
 
 def problem(kernel, **options):
+    options = {"mean": Constant(prior_sd=None)} | options
     return assemble(GPRegressor(kernel, **options), Observations(X, Y), None, Serial())[0]
 
 
@@ -82,7 +83,9 @@ SHIPPED = [
         for name in ("negative_binomial", "beta", "weibull", "gamma", "lognormal")
     ),
     *((likelihoods.LIKELIHOODS[name](), []) for name in ("bernoulli", "binomial", "poisson", "exponential")),
-    (Constant(), [("mean", "y")]),
+    (Constant(), []),
+    (Constant(1.5), [("mean", "y")]),
+    (Constant(prior_sd=None), [("mean", "y")]),
     (Zero(), []),
     (Linear(), []),
     (Nugget(), [("nugget", "y^2")]),
@@ -103,7 +106,7 @@ def test_an_entry_knows_the_columns_that_it_is_about():
 
 
 def test_on_a_links_scale_nothing_has_the_units_of_y():
-    parts = k.Matern32() + k.Linear(), likelihoods.Poisson(), Constant()
+    parts = k.Matern32() + k.Linear(), likelihoods.Poisson(), Constant(prior_sd=None)
     flat = Model(*parts, nugget=Nugget()).flat_parameters(1)
     assert [p.units for p in flat] == ["none", "x", "1/x^2", "none", "none"]
 

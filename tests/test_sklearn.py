@@ -24,8 +24,9 @@ from knotwise.knots import Fixed
 # the checks fit rounded noise, fractional counts and separable classes: what the fits say about them is not tested here
 FIT_WARNINGS = pytest.mark.filterwarnings("ignore::knotwise.errors.FitWarning")
 
-EVERY_DAY = [GPRegressor(random_state=0), GPClassifier(knots=5, random_state=0)]
+EVERY_DAY = [GPRegressor(random_state=0), GPClassifier(knots=5, inference="laplace", random_state=0)]
 OTHERS = [
+    GPClassifier(knots=5),
     GPRegressor(likelihood="poisson"),
     GPRegressor(approximation="fic"),
     GPRegressor(approximation="full"),
@@ -36,6 +37,9 @@ OTHERS = [
     GPClassifier(approximation="fic"),
     GPClassifier(approximation="full"),
     GPClassifier(knots=Fixed("kmeans", n_knots=5)),
+    GPClassifier(knots=5, inference="variational"),
+    GPClassifier(knots=5, inference="ep"),
+    GPRegressor(likelihood="student_t", knots=5, inference="variational"),
 ]
 
 

@@ -94,6 +94,7 @@ def test_the_same_with_known_noise(data, rng):
     assert_same_fit(one, fit(X[rows], y[rows], knots=5, noise_variance=noise[rows]), X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("options", [{"knots": 6}, {"approximation": "full", "mean": "linear"}])
 def test_the_same_for_classes(n_classes, options, data):
@@ -156,7 +157,7 @@ def test_copies_of_targets_do_not_hide_the_noise(data):
     """Ten copies that agree could seem to have none: a start from there would not come back."""
     X, y, _ = data
     found = fit(X, y, np.full(len(X), 10.0), knots=12).likelihood_.noise_variance
-    assert_allclose(found, fit(X, y, knots=12).likelihood_.noise_variance, rtol=0.2)
+    assert_allclose(found, fit(X, y, knots=12).likelihood_.noise_variance, rtol=0.25)
 
 
 @pytest.mark.parametrize("options", [{"knots": 6}, {"approximation": "full", "optimizer": None}])
@@ -275,7 +276,7 @@ class OldPoisson(Poisson):
 def test_a_likelihood_of_ones_own_need_not_know_weights(data):
     X, y, weights = data
     gp = fit(X, np.round(np.exp(y)), weights, likelihood=OldPoisson(), optimizer=None, knots=X[:4])
-    assert gp.mean_.mean == 0.5
+    assert gp.mean_.offset == 0.5
 
 
 # -- scikit-learn ---------------------------------------------------------------------------------

@@ -27,12 +27,17 @@ class Variational:
     """The Gaussian q(f) with the largest lower bound of the log evidence, at power 0 and without a nugget."""
 
     name = "Variational inference"
+    word = "toy"
+    value_name = "bound"
     several_passes = True
 
     def refuses(self, model):
         if model.power != 0 or model.nugget.size or not residual_of(model).diagonal:
             return "it is for power 0 without a nugget, and for independent rows; use 'laplace'."
         return "" if model.likelihood.log_concave else "it is for log-concave likelihoods; use 'laplace'."
+
+    def for_power(self, power):
+        return self
 
     def fit(self, at, start=None):
         """Damped natural-gradient steps from the prior; the state is V'WV and V'b, K x K and K numbers (V4, V5)."""

@@ -7,13 +7,19 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-__all__ = ["append_row"]
+__all__ = ["append_row", "print_claims"]
 
 
 def append_row(path: Path, row: dict[str, Any]) -> None:
     """Append a row to a file, with the commit in front."""
     with path.open("a") as out:
         out.write(json.dumps({"commit": _commit()} | row) + "\n")
+
+
+def print_claims(claims: dict[str, bool]) -> None:
+    """Say which claims hold."""
+    for claim, holds in claims.items():
+        print(f"{'holds' if holds else 'DOES NOT HOLD':13}  {claim}", flush=True)
 
 
 def _commit() -> str:

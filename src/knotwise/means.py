@@ -1,17 +1,36 @@
-"""Prior means: zero, a constant, or a linear function whose coefficients are integrated out."""
+"""Prior means: zero, a constant or a linear trend; what is not known of them is integrated out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.numerics.columns import as_list_of_columns, column_indices
 from knotwise.numerics.parameters import Parameter
-from knotwise.numerics.part import Part
+from knotwise.numerics.part import Part, short_repr
 from knotwise.numerics.weighted import mean_and_variance
 
 __all__ = ["Constant", "Linear", "Mean", "Zero", "mean_from"]
+
+AUTO = "auto"
+#: prior standard deviations that say little: of a level and of slopes, in root mean squares of the targets
+VAGUE = 10.0
+#: of a level on a link's scale, where 10 would let the log rate of no events at all drift to -12
+VAGUE_ON_LINK = 3.0
+
+
+@dataclass(frozen=True)
+class Term:
+    """What a coefficient of a mean is: `weights` [p] times those of the basis; the slope of a column, or a height."""
+
+    name: str
+    weights: np.ndarray
+    column: int | None = None
 
 
 class Mean(Part):
@@ -23,15 +42,35 @@ class Mean(Part):
 
     offset: float = 0.0
 
-    def bind(self, X: np.ndarray, second_moment: float, level: float = 0.0, weights: np.ndarray | None = None) -> Mean:
+    def on_columns(self, names: Sequence[str] | None, n_columns: int) -> Mean:
+        """Return the mean for data with these columns; those that it names become numbers."""
+        return self
+
+    def bind(
+        self,
+        X: np.ndarray,
+        second_moment: float,
+        level: float = 0.0,
+        weights: np.ndarray | None = None,
+        on_link: bool = False,
+    ) -> Mean:
         """Return the mean for these inputs, a latent function near `level`, and targets with this mean square.
 
-        `weights` [N] say how often each row of the inputs counts.
+        `weights` [N] say how often each row of the inputs counts; `on_link` that the latent function is on the scale
+        of a link, where a difference of 1 is much.
         """
         return self
 
     def basis(self, X: np.ndarray) -> np.ndarray:
         return np.empty((len(X), 0))
+
+    def terms(self, origin: np.ndarray) -> list[Term]:
+        """The coefficients that users ask for, heights at the row `origin` [D]."""
+        return [Term("level", self.basis(origin[None])[0])]
+
+    def in_units(self, y_centre: float, y_scale: float, x_centre: np.ndarray, x_scale: np.ndarray) -> Mean:
+        """What was learned from data, in units in which these are the engine's 0 and 1; parameters stay as they are."""
+        return self
 
 
 class Zero(Mean):
@@ -39,46 +78,179 @@ class Zero(Mean):
 
 
 class Constant(Mean):
-    """A constant prior mean, learned unless it is held."""
+    """A constant prior mean: one level, which the data tell with an uncertainty.
 
-    parameters = (Parameter("mean", transform="identity", role="mean", units="y"),)
+    Parameters
+    ----------
+    mean : float, optional
+        Hold the mean exactly there, in the units of y (of f, for data with a link). None takes it from the data.
+    prior_sd : "auto", float or None
+        Standard deviation of the level's Gaussian prior about the overall level of the data. The level is integrated
+        out, so that its uncertainty is part of every prediction. A number counts in standard deviations of y; for data
+        with a link (counts, classes, ...) it is on the scale of f, a log rate for example. "auto" says little: 10, or
+        3 with a link. None is a point estimate instead, learned with the other parameters under the name `mean`:
+        predictions then take it for known exactly.
 
-    def __init__(self, mean: float | None = None) -> None:
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.means import Constant
+    >>> X, y = np.arange(6.0)[:, None], np.array([3.0, 2.0, 4.0, 3.0, 4.0, 2.0])
+    >>> GPRegressor(mean=Constant()).fit(X, y).parameters_.names  # the default, mean="constant"
+    ('variance', 'lengthscale', 'noise_variance')
+    >>> GPRegressor(mean=Constant(prior_sd=None)).fit(X, y).parameters_.names
+    ('variance', 'lengthscale', 'noise_variance', 'mean')
+    """
+
+    level = 0.0
+    level_sd = 0.0  # before it has seen data: no column of a basis
+
+    def __init__(self, mean: float | None = None, prior_sd: float | str | None = AUTO) -> None:
         self.mean = mean
+        self.prior_sd = prior_sd
         self.validate()
 
     @property
+    def integrated(self) -> bool:
+        """Whether the level is integrated out: neither held nor a parameter."""
+        return self.mean is None and self.prior_sd is not None
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:  # type: ignore[override]
+        if self.integrated:
+            return ()
+        return (Parameter("mean", transform="identity", role="mean", units="y"),)
+
+    @property
     def offset(self) -> float:  # type: ignore[override]
+        if self.integrated:
+            return self.level
         return 0.0 if self.mean is None else self.mean
 
-    def bind(self, X, second_moment, level=0.0, weights=None):
-        return Constant(level) if self.mean is None else self
-
-
-class Linear(Mean):
-    """A linear trend with Gaussian coefficients that are integrated out.
-
-    Columns are centred and scaled first, so that one prior standard deviation, `prior_sd` times the root mean
-    square of the targets (1 on a link's scale), fits every slope and the intercept's distance from the data's level.
-    """
-
-    def __init__(self, prior_sd: float = 10.0) -> None:
-        self.prior_sd = prior_sd
-        self.centre = np.zeros(0)
-        self.scale = np.zeros(0)
-        self.intercept_sd = 0.0
-
-    def bind(self, X, second_moment, level=0.0, weights=None):
-        new = Linear(self.prior_sd)
-        new.offset = level
-        new.centre, variance = mean_and_variance(X, weights)
-        new.intercept_sd = self.prior_sd * np.sqrt(second_moment)
-        spread = np.sqrt(variance)
-        new.scale = new.intercept_sd / np.where(spread > 0, spread, 1.0)
+    def bind(self, X, second_moment, level=0.0, weights=None, on_link=False):
+        if self.mean is not None:
+            return self
+        if self.prior_sd is None:
+            return Constant(level, None)
+        new = Constant(None, self.prior_sd)
+        new.level = level
+        new.level_sd = _prior_sds(self.prior_sd, second_moment, on_link)[0]
         return new
 
     def basis(self, X):
-        return np.column_stack([np.full(len(X), self.intercept_sd), (X - self.centre) * self.scale])
+        return np.full((len(X), int(self.integrated and self.level_sd > 0)), self.level_sd)
+
+    def in_units(self, y_centre, y_scale, x_centre, x_scale):
+        if not self.integrated:
+            return self
+        new = copy(self)
+        new.level, new.level_sd = y_centre + y_scale * self.level, y_scale * self.level_sd
+        return new
+
+    def validate(self) -> None:
+        """Check the values given: a finite mean, a positive prior sd, and not both."""
+        super().validate()
+        if self.prior_sd is not None:
+            _check_prior_sd(self, "'auto', None or ")
+        if self.mean is not None and self.prior_sd not in (None, AUTO):
+            raise InvalidInputError(
+                f"Constant got `mean`={self.mean!r}, which is held exactly, and `prior_sd`={self.prior_sd!r}. "
+                "Give one of them."
+            )
+
+    def __repr__(self) -> str:
+        held = [] if self.mean is None else [f"mean={short_repr(self.mean)}"]
+        prior = [] if self.prior_sd == AUTO else [f"prior_sd={short_repr(self.prior_sd)}"]
+        return f"Constant({', '.join(held + prior)})"
+
+
+class Linear(Mean):
+    """A linear trend whose intercept and slopes have Gaussian priors and are integrated out.
+
+    Parameters
+    ----------
+    prior_sd : "auto" or float
+        Prior standard deviation of every slope and of the intercept's distance from the overall level of the data, for
+        columns that are centred and scaled to unit variance first. A number counts in standard deviations of y; for
+        data with a link it is on the scale of f. "auto" says little: 10, but 3 for the intercept with a link.
+    columns : list of names or numbers, optional
+        The columns of the inputs that have a slope; all by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.means import Linear
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = 5 + 2 * X[:, 0] + np.sin(3 * X[:, 1])
+    >>> gp = GPRegressor(mean=Linear(columns=[0]), knots=20, random_state=0).fit(X, y)
+    >>> gp.coefficients_.names
+    ('intercept', 'column 0')
+    >>> bool(abs(gp.coefficients_.estimate[1] - 2) < 0.1)
+    True
+    """
+
+    def __init__(self, prior_sd: float | str = AUTO, columns: Sequence[int | str] | int | str | None = None) -> None:
+        self.prior_sd = prior_sd
+        self.columns = columns
+        self.centre = np.zeros(0)
+        self.scale = np.zeros(0)
+        self.intercept_sd = 0.0
+        self.validate()
+
+    def on_columns(self, names, n_columns):
+        if self.columns is None:
+            return self
+        if not as_list_of_columns(self.columns):
+            raise InvalidInputError(
+                "`columns` of the linear mean is empty; name at least one column, or use `mean='constant'`."
+            )
+        indices = column_indices(self.columns, names, n_columns, owner="the linear mean")
+        if len(set(indices)) < len(indices):
+            raise InvalidInputError(f"`columns` of the linear mean, {self.columns!r}, has a column more than once.")
+        return Linear(self.prior_sd, indices)
+
+    def bind(self, X, second_moment, level=0.0, weights=None, on_link=False):
+        new = Linear(self.prior_sd, self.columns)
+        new.offset = level
+        new.centre, variance = mean_and_variance(new._of_trend(X), weights)
+        new.intercept_sd, slope_sd = _prior_sds(self.prior_sd, second_moment, on_link)
+        spread = np.sqrt(variance)
+        new.scale = slope_sd / np.where(spread > 0, spread, 1.0)
+        return new
+
+    def basis(self, X):
+        return np.column_stack([np.full(len(X), self.intercept_sd), (self._of_trend(X) - self.centre) * self.scale])
+
+    def terms(self, origin):
+        columns: Any = range(len(self.scale)) if self.columns is None else self.columns
+        slopes = np.column_stack([np.zeros(len(self.scale)), np.diag(self.scale)])
+        trend = [Term("slope", row, column) for row, column in zip(slopes, columns, strict=True)]
+        return [Term("intercept", self.basis(origin[None])[0]), *trend]
+
+    def in_units(self, y_centre, y_scale, x_centre, x_scale):
+        if not len(self.scale):  # has not seen data
+            return self
+        own = x_scale if self.columns is None else x_scale[self.columns]
+        new = copy(self)
+        new.offset, new.intercept_sd = y_centre + y_scale * self.offset, y_scale * self.intercept_sd
+        new.centre = (x_centre if self.columns is None else x_centre[self.columns]) + own * self.centre
+        new.scale = y_scale * self.scale / own
+        return new
+
+    def _of_trend(self, X: np.ndarray) -> np.ndarray:
+        columns: Any = self.columns  # numbers, when data are seen
+        return X if columns is None else X[:, columns]
+
+    def validate(self) -> None:
+        """Check the values given: a positive prior sd."""
+        _check_prior_sd(self, "'auto' or ")
+
+    def __repr__(self) -> str:
+        prior = [] if self.prior_sd == AUTO else [f"prior_sd={short_repr(self.prior_sd)}"]
+        columns = [] if self.columns is None else [f"columns={self.columns!r}"]
+        return f"Linear({', '.join(prior + columns)})"
 
 
 def mean_from(given: str | float | Mean) -> Mean:
@@ -95,3 +267,19 @@ def mean_from(given: str | float | Mean) -> Mean:
         return Constant(float(given))
     except (TypeError, ValueError):
         raise InvalidInputError(f"`mean` is {given!r}; it must be 'zero', 'constant', 'linear' or a number.") from None
+
+
+def _prior_sds(prior_sd: Any, second_moment: float, on_link: bool) -> tuple[float, float]:
+    """Prior standard deviations of a level and of the slopes of columns with unit variance."""
+    unit = float(np.sqrt(second_moment))
+    if prior_sd == AUTO:
+        return (VAGUE_ON_LINK if on_link else VAGUE) * unit, VAGUE * unit
+    return prior_sd * unit, prior_sd * unit
+
+
+def _check_prior_sd(mean: Constant | Linear, words: str) -> None:
+    given = mean.prior_sd
+    number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
+    if (isinstance(given, str) and given == AUTO) or (number and 0 < float(given) < np.inf):  # type: ignore[arg-type]
+        return
+    raise InvalidInputError(f"`prior_sd` of {type(mean).__name__} is {given!r}; it must be {words}a positive number.")

@@ -38,10 +38,16 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--knots", type=words.word_or_count("auto"), metavar="N", help="auto (default) or their number")
     group.add_argument("--max-knots", type=count, metavar="N", help="limit of the automatic choice")
+    group.add_argument(
+        "--inference",
+        type=words.one_of("auto", "variational", "laplace", "ep"),
+        metavar="NAME",
+        help="auto (default), variational, laplace or ep, for data that are not Gaussian",
+    )
     group.add_argument("--nugget", type=words.word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")
     group.add_argument(
-        "--mean", type=words.word_or_number("constant", "zero", "linear"), metavar="NAME", help="constant (default), "
-        "zero, linear, or a number"
+        "--mean", type=words.word_or_number("constant", "zero", "linear"), metavar="NAME", help="constant (default) "
+        "or linear, with their uncertainty; zero, or a number, which is held"
     )  # fmt: skip
     group.add_argument(
         "--standardize",

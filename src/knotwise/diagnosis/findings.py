@@ -77,6 +77,8 @@ def convergence(estimator: Any, result: OptimizeResult, final: Evidence) -> Find
             f"stopped early: {result.reason}{norm}{skipped}",
             advice_for_early_stop(result, estimator.optimizer),
         )
+    if final.why:
+        return Finding("convergence", "note", f"{result.reason}{norm}{skipped}; {final.why}")
     return Finding("convergence", "ok", f"{result.reason}{norm}{skipped}")
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, warn
-from knotwise.estimators.noise import known_noise
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import (
+    inference_from,
     kernel_from,
     likelihood_from,
     nugget_from,
@@ -33,7 +33,10 @@ from knotwise.optimize.options import optimizer_from
 
 __all__ = ["assemble"]
 
-FEW_EVENTS = 3
+#: fewer targets than this that differ from the others tell nothing, of which a mean could be learned
+NEXT_TO_NO_EVENTS = 3
+#: and up to this many tell little among ten times as many rows
+FEW_EVENTS, ROWS_PER_EVENT = 5, 10
 
 
 def assemble(
@@ -44,38 +47,42 @@ def assemble(
     `options` is an estimator; every parameter that it leaves open starts at the scale of the data. The rows are those
     of the data, sorted and each once (see `Observations.merged`).
     """
-    power, full = power_from(options.approximation)
+    power, full = power_from(options.approximation, "fic" if options.inference == "ep" else "vfe")
     likelihood = likelihood_from(options.likelihood)
+    if likelihood.conjugate:
+        power, full = power_from(options.approximation)
     data = replace(data, y=likelihood.check_targets(data.y, 1.0 if data.size is None else data.size)).merged()
     if full:
         check_full_size(len(data))
     size, weights = data.size, data.weights
-    informative = _warn_if_empty(likelihood, data.y, weights)
     scaling = Scaling.of(data.X, data.y, options.standardize, targets=likelihood.scales_targets, weights=weights)
     X, y = scaling.inputs(data.X), scaling.targets(data.y)
-    variance, second_moment = _moments(y, weights)
+    variance = _variance(y, weights)
     latent_variance = variance if likelihood.scales_targets else 1.0
     largest = 1e5 if likelihood.scales_targets else 1e3  # on a link's scale a sd of 30 is certainty already
     scale = DataScale(_spread(X, weights), latent_variance, largest)
 
     kernel = kernel_from(options.kernel, feature_names, X.shape[1])
     refuse_mixed_scales(kernel, scaling.columns(feature_names or ()))
-    asked = scaling.to_engine(
-        Model(kernel, likelihood, mean_from(options.mean), power, nugget_from(options.nugget, likelihood))
+    mean = mean_from(options.mean).on_columns(feature_names, X.shape[1])
+    wanted, guide = inference_from(
+        options.inference, Model(kernel, likelihood, mean, power, nugget_from(options.nugget, likelihood))
     )
-    noise = known_noise(data, scaling.y_scale, variance, full=full)
+    asked = scaling.to_engine(wanted)
+    noise = data.known_noise(scaling.y_scale, variance, full=full)
     level = _constant_start(asked.likelihood, y, 1.0 if size is None else size, weights)
     typical_noise = None if noise is None else float(np.average(noise, weights=weights))
     model = replace(
         asked,
         kernel=asked.kernel.start(scale),
         likelihood=asked.likelihood.start(variance) if typical_noise is None else Gaussian(typical_noise),
-        mean=asked.mean.bind(X, second_moment if likelihood.scales_targets else 1.0, level, weights),
+        mean=asked.mean.bind(X, latent_variance, level, weights, on_link=not likelihood.scales_targets),
         nugget=asked.nugget.start(latent_variance),
     )
 
     held = ["likelihood"] if noise is not None else []  # which has no other parameter than the noise
-    if not informative or np.isfinite(asked.mean.given).any():
+    given_mean = bool(np.isfinite(asked.mean.given).any())
+    if _warn_if_empty(likelihood, data.y, weights, learned_mean=not given_mean and model.mean.size > 0) or given_mean:
         held.append("mean")
     if np.isfinite(asked.nugget.given).any():
         held.append("nugget")
@@ -101,15 +108,15 @@ def assemble(
         jitter=_checked_jitter(options.jitter),
         n_restarts=check_count(options.n_restarts, "n_restarts", least=0),
         full=full,
+        guide=guide,
         scale_inputs=scaling.inputs,
     )
     return problem, scaling, data.numbers
 
 
-def _moments(y: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
-    """Variance and mean square of the targets; a constant one has its mean square, or 1, for a variance."""
-    second_moment = float(np.average(y**2, weights=weights)) or 1.0
-    return float(mean_and_variance(y, weights)[1]) or second_moment, second_moment
+def _variance(y: np.ndarray, weights: np.ndarray | None) -> float:
+    """Variance of the targets; a constant one has its mean square, or 1, for a variance."""
+    return float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0
 
 
 def _constant_start(
@@ -130,19 +137,21 @@ def _mean_bounds(likelihood: Likelihood, y: np.ndarray, level: float) -> np.ndar
     return np.array([low - reach, high + reach])
 
 
-def _warn_if_empty(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None) -> bool:
-    """Warn where counts or labels hardly differ: nothing can be learned from them, and the mean is then held."""
+def _warn_if_empty(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None, *, learned_mean: bool) -> bool:
+    """Warn where counts or labels hardly differ; returns whether a learned mean must be held, as nothing tells it."""
     if not likelihood.discrete:
-        return True
+        return False
     median = weighted_quantile(y, 0.5, weights)
     n_rows, n_different = counted(np.isfinite(y), weights), counted(y != median, weights)
-    if n_different < FEW_EVENTS and n_rows > FEW_EVENTS:
+    almost_none = n_different < NEXT_TO_NO_EVENTS and n_rows > NEXT_TO_NO_EVENTS
+    few = 0 < n_different <= FEW_EVENTS and n_rows >= ROWS_PER_EVENT * n_different
+    if almost_none or few:
         warn(
             f"All but {n_different} of the {n_rows} targets are {median:g}: the data carry little information, "
-            "so predictions rest on the prior. The mean is held at the overall level.",
+            "so predictions rest on the prior."
+            + (" The mean is held at the overall level." if almost_none and learned_mean else ""),
         )
-        return False
-    return True
+    return almost_none
 
 
 def _spread(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

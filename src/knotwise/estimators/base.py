@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
+from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import selector_from
@@ -22,10 +23,11 @@ from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.summary import Summary, summarize
 from knotwise.estimators.validation import check_count, check_inputs, check_jobs, generator_from
 from knotwise.evidence import Evidence
+from knotwise.evidence.inference import inference_of
 from knotwise.knots.fixed import select_exact
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
 from knotwise.optimize.options import advice_for_early_stop
-from knotwise.posterior import FullPosterior, Latent, SparsePosterior, sample_latent
+from knotwise.posterior import MAX_JOINT_ROWS, FullPosterior, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.diagnose import Diagnosis
@@ -61,7 +63,11 @@ class LatentGP(BaseEstimator):
             selection.trace.listener = None
         final = selection.evidence
         self._fit = Fit(
-            replace(selection, evidence=Evidence(final.value, None, None, None, final.converged, final.why)),
+            replace(
+                selection,
+                evidence=Evidence(final.value, None, None, None, final.converged, final.why),
+                result=replace(selection.result, steps=None, turns=None),  # which were for stages to come
+            ),
             scaling,
             FullPosterior(final.state) if problem.full else SparsePosterior(final.state),
             problem.table,
@@ -88,6 +94,8 @@ class LatentGP(BaseEstimator):
         self.knots_ = scaling.inputs_back(selection.Z) if given is None else given
         self.n_knots_ = len(selection.Z)
         self.log_evidence_ = final.value - fit.n_rows * float(np.log(scaling.y_scale))
+        self.log_prior_ = fit.table.log_prior(selection.theta)[0]
+        self.inference_ = inference_of(fit.model).word
         self.converged_ = selection.result.converged and final.converged
         self.stop_reason_ = selection.reason
         per_row = -float(np.log(scaling.y_scale))
@@ -112,6 +120,9 @@ class LatentGP(BaseEstimator):
                 f"The model can be used. {advice_for_early_stop(result, self.optimizer)}",
             )
 
+        if self._fit.final.converged and self._fit.final.why:
+            warn(f"A remark on the posterior: {self._fit.final.why}.")
+
     def predict_latent(self, X: Any) -> Latent:
         """Posterior mean and variance of the function f at the rows of X, without noise or nugget."""
         X = self._engine_inputs(X)
@@ -126,12 +137,33 @@ class LatentGP(BaseEstimator):
             return self._fit.posterior.covariance(X) * self._fit.scaling.y_scale**2
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
-        """Draw joint posterior samples of f at the rows of X, [n_samples, n]."""
+        """Draw joint posterior samples of f at the rows of X, without noise or nugget.
+
+        Up to 10,000 rows nothing is left out; it takes time with the cube of the rows. Beyond, models with knots need
+        time in proportion to the rows: what the knots say is drawn jointly, and what they leave open independently at
+        each distinct row. So samples are right at every row, but rougher from row to row than f is; where this is more
+        than 1 % of the variance, a warning says how much. The exact GP refuses more rows.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        n_samples : int
+            Functions to draw.
+        random_state : int, Generator, optional
+            The same number gives the same samples.
+
+        Returns
+        -------
+        array [n_samples, n]
+        """
         X = self._engine_inputs(X)
         n_samples = check_count(n_samples, "n_samples", least=1)
-        scaling = self._fit.scaling
+        scaling, posterior = self._fit.scaling, self._fit.posterior
+        if len(X) > MAX_JOINT_ROWS and isinstance(posterior, SparsePosterior):
+            _warn_of_independent_residuals(posterior, X)
         with single_threaded_blas():
-            samples = sample_latent(self._fit.posterior, X, n_samples, generator_from(random_state))
+            samples = sample_latent(posterior, X, n_samples, generator_from(random_state))
         return samples * scaling.y_scale + scaling.y_centre
 
     def evidence(self, theta: Any = None, gradient: bool = True) -> Evidence:
@@ -165,6 +197,17 @@ class LatentGP(BaseEstimator):
             engine.why,
         )
 
+    @property
+    def coefficients_(self) -> Coefficients:
+        """Level of a constant mean, or intercept and slopes of a linear one: estimates, standard errors, intervals.
+
+        In the units of y and of the columns, with the intercept where all inputs are 0. `to_frame()` makes a data
+        frame; printed, it is a table.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", ())
+        return coefficients_of(self._fit.posterior.state, self._fit.scaling, names)
+
     def summary(self) -> Summary:
         """What was fitted and decided, in words and in the user's units; shown when printed."""
         check_is_fitted(self)
@@ -195,3 +238,17 @@ class LatentGP(BaseEstimator):
     def _engine_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         return self._fit.scaling.inputs(check_inputs(self, X))
+
+
+def _warn_of_independent_residuals(posterior: SparsePosterior, X: np.ndarray) -> None:
+    """Say what samples of many rows leave out, as far as some of these rows tell."""
+    some = X[:: -(-len(X) // MAX_JOINT_ROWS)]
+    with single_threaded_blas():
+        variance, residual = posterior.latent(some).variance, posterior.residual_variance(some)
+    share = residual.sum() / max(variance.sum(), np.finfo(float).tiny)
+    if share > 0.01:
+        warn(
+            f"X has more than {MAX_JOINT_ROWS:,} rows: {share:.0%} of the variance of f, which the knots leave open, "
+            "was drawn independently at each row, without the correlation of near rows. Fit with more knots, or ask "
+            "for fewer rows at a time."
+        )

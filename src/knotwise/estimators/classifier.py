@@ -14,11 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import Summary
 from knotwise.estimators.validation import check_inputs, check_weights, generator_from
+from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.knots.selection import Selector
 from knotwise.knots.simultaneous import Simultaneous
@@ -30,6 +32,7 @@ from knotwise.progress import FitEvent
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.diagnose import Diagnosis
+    from knotwise.estimators.totals import Totals
 
 __all__ = ["GPClassifier"]
 
@@ -52,6 +55,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     models_ : the latent models: one for two classes (of the second class), else one for each class
     knots_, n_knots_, parameters_, kernel_, stop_reason_, trace_, converged_, jitter_ : of the model, or a list of them
     log_evidence_ : of the model, or the sum over models
+    coefficients_ : level or trend of the mean of f, with standard errors; of the model, or a list of them
 
     Examples
     --------
@@ -71,6 +75,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         knots: str | int | np.ndarray | Selector = "auto",
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
+        inference: str | Inference = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
         jitter: float | None = None,
@@ -90,6 +95,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.knots = knots
         self.mean = mean
         self.nugget = nugget
+        self.inference = inference
         self.fixed = fixed
         self.bounds = bounds
         self.jitter = jitter
@@ -151,15 +157,40 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _publish(self) -> None:
         """Set the public attributes from those of the models."""
-        for name in ("knots_", "n_knots_", "parameters_", "kernel_", "stop_reason_", "trace_", "converged_", "jitter_"):
+        for name in (
+            "knots_",
+            "n_knots_",
+            "parameters_",
+            "kernel_",
+            "stop_reason_",
+            "trace_",
+            "converged_",
+            "jitter_",
+            "inference_",
+        ):
             values = [getattr(model, name) for model in self.models_]
             setattr(self, name, values[0] if len(values) == 1 else values)
         self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))
 
+    @property
+    def coefficients_(self) -> Coefficients | list[Coefficients]:
+        """Coefficients of the mean of f, on the link's scale, with their uncertainty; one table for each model."""
+        check_is_fitted(self)
+        tables = [model.coefficients_ for model in self.models_]
+        return tables[0] if len(tables) == 1 else tables
+
     def decision_function(self, X: Any) -> np.ndarray:
-        """Posterior mean of the latent function: [n] for two classes, else [n, classes]."""
-        latent = self.predict_latent(X)
-        return latent.mean if isinstance(latent, Latent) else np.column_stack([f.mean for f in latent])
+        """Log odds of the second of two classes, [n]; else of each class against the rest, [n, classes].
+
+        They rise with the probabilities, which the latent mean alone does not: its variance belongs to them, too.
+        """
+        latents = self._latents_of_labels(X)
+        density = self.models_[0].likelihood_.log_predictive_density
+        odds = []
+        for f in latents:
+            ones, zeros = (density(np.full(len(f.mean), label), f.mean, f.variance) for label in (1.0, 0.0))
+            odds.append(ones - zeros)
+        return odds[0] if len(odds) == 1 else np.column_stack(odds)
 
     def predict_latent(self, X: Any) -> Latent | list[Latent]:
         """Posterior mean and variance of the latent function, or of one for each class."""
@@ -196,6 +227,73 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
         ((model, rows),) = self._rows_for_models(X)
         return model.predict_interval(rows, level, kind)
+
+    def predict_total(
+        self,
+        X: Any,
+        weights: Any = None,
+        groups: Any = None,
+        statistic: str = "sum",
+        kind: str = "mean",
+        level: float = 0.95,
+        n_samples: int = 2000,
+        random_state: Any = None,
+    ) -> Totals:
+        """How many rows are of the second of two classes, by groups, with intervals.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs of the rows to count.
+        weights : float or array [n], optional
+            How often each row counts, 1 by default.
+        groups : array, Series or Categorical [n], optional
+            A label for each row; None counts all rows.
+        statistic : "sum" or "mean"
+            Numbers, or shares of the rows.
+        kind : "mean" or "observation"
+            The expected number given the probabilities, whose interval says how well these are known; or the number
+            among new labels.
+        level : float
+            Probability of the central interval.
+        n_samples : int
+            Samples for the interval.
+        random_state : int, Generator, optional
+            The same number gives the same result.
+
+        Returns
+        -------
+        Totals
+            `estimate`, `lower`, `upper`, `sd` and `left_out` for each `group`; see `GPRegressor.predict_total`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(-2, 2, 60)[:, None]
+        >>> gp = GPClassifier(knots=6, random_state=0).fit(X, np.where(X[:, 0] > 0, "right", "left"))
+        >>> totals = gp.predict_total(X, random_state=0)
+        >>> bool(abs(totals.estimate[0] - 30) < 1)
+        True
+        """
+        check_is_fitted(self)
+        if len(self.models_) > 1:
+            raise InvalidInputError(
+                f"Totals are of the second of two classes, but there are {len(self.classes_)}, whose probabilities "
+                "come from one model each and are scaled to sum to one: their totals are not known jointly. The "
+                "expected numbers are `predict_proba(X).sum(0)`."
+            )
+        ((model, rows),) = self._rows_for_models(X)
+        return model.predict_total(
+            rows,
+            weights=weights,
+            groups=groups,
+            statistic=statistic,
+            kind=kind,
+            level=level,
+            n_samples=n_samples,
+            random_state=random_state,
+        )
 
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """Log probability of each label y, [n]."""

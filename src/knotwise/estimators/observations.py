@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from knotwise.errors import warn
+from knotwise.likelihoods.gaussian import NOISE_FLOOR
+
 __all__ = ["Observations", "sorted_order"]
 
 
@@ -51,6 +54,29 @@ class Observations:
         new[1:] = ~_equal_to_the_next(keys, order)
         weights = np.add.reduceat(weights[order], np.flatnonzero(new))
         return data.take(order[new], weights if (weights != 1.0).any() else None)
+
+    def known_noise(self, y_scale: float, variance: float, *, full: bool) -> np.ndarray | None:
+        """The known noise variances in the engine's units, [N], not below the floor of a learned one; None without.
+
+        `variance` is that of the targets in the engine's units. Even a knot on the row leaves a residual variance c of
+        the size of the jitter, and VFE pays c / (2 noise) for it: 1e-10 / 2e-14 = 5,000 nats for one row that is known
+        to 1e-14. The exact GP has no jitter and needs no floor.
+        """
+        if self.noise is None:
+            return None
+        noise, floor = self.noise / y_scale**2, NOISE_FLOOR * variance
+        low = np.flatnonzero(noise < floor)
+        if full or not len(low):
+            return noise
+        numbers = low if self.numbers is None else self.numbers[low]
+        first = low[np.argmin(numbers)]  # rows that were merged are not in the user's order
+        more = f" and in {len(low) - 1} more row{'s' if len(low) > 2 else ''}" if len(low) > 1 else ""
+        warn(
+            f"The known noise variance is {self.noise[first]:.1g} in row {numbers.min()}{more}, too small for a fit "
+            f"through knots: it was raised to the floor of {floor * y_scale**2:.1g}, {NOISE_FLOOR:.0e} times the "
+            "variance of y. For rows that are known exactly use `approximation='full'`."
+        )
+        return np.maximum(noise, floor)
 
     def _without_zeros(self) -> Observations:
         if self.weights is None or (self.weights == 1.0).all():

@@ -13,6 +13,7 @@ from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
+from knotwise.evidence.inference import NAMED, Inference, inference_of
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
 from knotwise.knots.automatic.auto import Auto
@@ -26,6 +27,7 @@ from knotwise.numerics.parameters import Columns, ParameterTable, flat_names
 from knotwise.numerics.part import Part, short_repr
 
 __all__ = [
+    "inference_from",
     "kernel_from",
     "likelihood_from",
     "lowest_target",
@@ -37,13 +39,12 @@ __all__ = [
 ]
 
 POWERS = {"fic": 1.0, "vfe": 0.0}
-DEFAULT_APPROXIMATION = "vfe"
 
 
-def power_from(approximation: Any) -> tuple[float, bool]:
+def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
     """The power of an approximation, and whether it is the exact GP instead."""
     if approximation is None:
-        approximation = DEFAULT_APPROXIMATION
+        approximation = default
     if approximation == "full":
         return 1.0, True
     if isinstance(approximation, str):
@@ -61,6 +62,31 @@ def power_from(approximation: Any) -> tuple[float, bool]:
 def likelihood_from(given: Any) -> Likelihood:
     """The likelihood by name or as an object."""
     return given if isinstance(given, Likelihood) else likelihood_named(given)
+
+
+def inference_from(given: Any, model: Model) -> tuple[Model, Inference | None]:
+    """The model with the inference that is asked for, and the one that looks for its parameters first, if any.
+
+    For Gaussian data every inference is exact. "auto" takes the variational posterior under VFE, FIC and for the exact
+    GP, and lets the Laplace approximation, which is quicker, find parameters wherever the two agree. Between VFE and
+    FIC it is EP or, where that refuses, Laplace.
+    """
+    if isinstance(given, type):
+        raise InvalidInputError(f"`inference` is the class {given.__name__}; give an object, `{given.__name__}()`.")
+    if isinstance(given, str) and given not in ("auto", *NAMED):
+        raise unknown_option("`inference`", given, ["auto", *NAMED])
+    if not isinstance(given, str) and not hasattr(given, "refuses"):
+        raise InvalidInputError(f"`inference` is {given!r}; it must be 'auto' or one of {', '.join(NAMED)}.")
+    if model.likelihood.conjugate:
+        return model, None
+    if given != "auto":
+        model = replace(model, inference=NAMED[given] if isinstance(given, str) else given)
+        inference_of(model)  # which refuses in words
+        return model, None
+    for word, guide in (("variational", NAMED["laplace"]), ("ep", None), ("laplace", None)):
+        if not NAMED[word].refuses(model) and (word != "ep" or model.likelihood.log_concave):
+            return replace(model, inference=NAMED[word]), guide
+    return model, None
 
 
 def lowest_target(likelihood: Any) -> float:
@@ -167,6 +193,7 @@ def parameter_table(
     table = ParameterTable(
         names, parameters, values.copy(), lower.copy(), upper.copy(), hold.copy(), tuple(model.owners)
     )
+    _refuse_mean_that_is_no_parameter(model, [*([fixed] if isinstance(fixed, str) else fixed), *(bounds or {})])
     for part in held:
         hold |= table.of_part(part)
     for name in [fixed] if isinstance(fixed, str) else fixed:
@@ -189,6 +216,14 @@ def parameter_table(
         )
         values = np.where(outside, np.clip(values, lower, upper), values)
     return replace(table, values=values, lower=np.minimum(lower, values), upper=np.maximum(upper, values), fixed=hold)
+
+
+def _refuse_mean_that_is_no_parameter(model: Model, names: Iterable[Any]) -> None:
+    if "mean" in names and not model.mean.size and "mean" not in model.names:
+        raise InvalidInputError(
+            "`fixed` or `bounds` has 'mean', but the mean is integrated out and is no parameter. Hold it with "
+            "`mean=` and a number, or learn a point estimate with `mean=knotwise.means.Constant(prior_sd=None)`."
+        )
 
 
 def _checked_pair(name: str, pair: Any, *, positive: bool) -> tuple[float, float]:

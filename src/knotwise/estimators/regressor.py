@@ -12,12 +12,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.estimators.base import LatentGP, unchanged_on_failure
+from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.joint import JointResponse
 from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
 from knotwise.estimators.sizes import refuse_rates_for_targets, require_size
 from knotwise.estimators.validation import check_data, check_jobs, check_noise_variance, check_size, check_weights
+from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.knots.selection import Selector
 from knotwise.likelihoods.base import Likelihood
@@ -31,7 +33,7 @@ from knotwise.progress import FitEvent
 __all__ = ["GPRegressor"]
 
 
-class GPRegressor(RegressorMixin, LatentGP):
+class GPRegressor(RegressorMixin, JointResponse):
     """Gaussian process regression through knots.
 
     Parameters
@@ -50,11 +52,18 @@ class GPRegressor(RegressorMixin, LatentGP):
         "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots is placed by
         k-means and optimised together with the parameters; an array is held exactly as given; or a selector from
         `knotwise.knots`, such as `OneAtATime()`.
-    mean : "constant", "zero", "linear" or a number
-        Prior mean; a constant is learned, a number is held, a linear trend is integrated out.
+    mean : "constant", "zero", "linear", a number or Mean
+        Prior mean. A constant and a linear trend are integrated out, so that their uncertainty is part of every
+        prediction, and `coefficients_` shows them; a number is held. `knotwise.means` has `Constant(prior_sd=...)`, in
+        which None is a point estimate, and `Linear(prior_sd=..., columns=[...])` for a trend in some columns.
     nugget : float or "fit"
         Variance of independent noise on the latent function, held or learned; not for Gaussian data, where it is
         the noise itself.
+    inference : "auto", "variational", "laplace" or "ep"
+        How the posterior is approximated where data are not Gaussian (for these it is exact). "variational" is the best
+        Gaussian, by the largest lower bound of the log evidence; "laplace" centres it at the mode, which is quick and
+        biased for counts and classes; "ep" matches moments, under FIC. "auto" (the default) gives the variational
+        posterior, with parameters from Laplace's approximation where the two evidences agree within half a nat.
     fixed : list of names
         Parameters to hold at their start, by the names in `parameters_`.
     bounds : dict, optional
@@ -84,9 +93,13 @@ class GPRegressor(RegressorMixin, LatentGP):
     Attributes
     ----------
     kernel_, likelihood_, mean_, nugget_ : the parts at their fitted values, in the user's units of y
+    coefficients_ : Coefficients, level or trend of the mean, with standard errors, in the units of the data
     parameters_ : ParameterTable of names, values and bounds; `to_frame()` has them in the units of the data, too
     knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP)
-    log_evidence_ : log evidence of the data in their units
+    log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference
+    inference_ : "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()`
+        and the posterior are
+    log_prior_ : log density of the priors of the parameters, which the optimiser adds to the log evidence
     trace_ : KnotTrace, the steps of the selection
     converged_, stop_reason_, jitter_, optimize_result_, n_failed_restarts_ : how the fit went
 
@@ -108,6 +121,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         knots: str | int | np.ndarray | Selector = "auto",
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
+        inference: str | Inference = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
         jitter: float | None = None,
@@ -127,6 +141,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         self.knots = knots
         self.mean = mean
         self.nugget = nugget
+        self.inference = inference
         self.fixed = fixed
         self.bounds = bounds
         self.jitter = jitter

@@ -84,7 +84,8 @@ class Scaling:
     def to_user(self, model: Model) -> Model:
         """The model in the user's units, from the model in the engine's."""
         units = self.parameter_units(model.flat_parameters(len(self.x_scale)))
-        return _with_given(model, units.to_user(_given(model)))
+        user = _with_given(model, units.to_user(_given(model)))
+        return replace(user, mean=user.mean.in_units(self.y_centre, self.y_scale, self.x_centre, self.x_scale))
 
     def parameter_units(self, parameters: Sequence[Parameter]) -> ParameterUnits:
         """How values of parameters in the engine's units become those that users give and see."""

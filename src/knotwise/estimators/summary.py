@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from knotwise.evidence.inference import inference_of
+
 __all__ = ["Summary", "summarize"]
 
 
@@ -18,13 +22,16 @@ def summarize(model: Any) -> Summary:
     """Describe a fitted estimator: size, evidence, parameters, length-scales in the units of the inputs."""
     knots = f"{model.n_knots_} knots" if model.n_knots_ else "exact GP"
     lines = [
-        f"{type(model).__name__}: {knots}, log evidence {model.log_evidence_:.3f}",
+        f"{type(model).__name__}: {knots}, {inference_of(model._fit.model).value_name} {model.log_evidence_:.3f}",
         f"{'converged' if model.converged_ else 'NOT converged'}: {model.stop_reason_}",
         f"kernel {model.kernel_!r}",
     ]
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
     lines += ["", str(model.parameters_)]
+    coefficients = model.coefficients_
+    if np.isfinite(coefficients.standard_error).all():
+        lines += ["", repr(coefficients)]
     if len(model.trace_):
         lines += ["", str(model.trace_)]
     table = model.parameters_

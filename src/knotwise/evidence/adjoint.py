@@ -10,8 +10,7 @@ from knotwise.evidence.blocks import Beside, Block, Sums
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector
 from knotwise.evidence.residual import Independent, RowAdjoints, Sites, residual_of
-from knotwise.numerics.linalg import times_lower, times_lower_transposed
-from knotwise.numerics.scratch import scratch
+from knotwise.numerics.linalg import scratch, times_lower, times_lower_transposed
 
 __all__ = ["NO_GRADIENT", "Gradient", "sparse_gradient"]
 

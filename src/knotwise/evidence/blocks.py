@@ -29,6 +29,7 @@ __all__ = [
     "Pass",
     "RowSummary",
     "Sums",
+    "a_of",
     "as_blocks",
 ]
 
@@ -38,11 +39,17 @@ KEEP_BYTES = 256 * 2**20
 #: what lies beside one block, by name
 Beside = dict[str, Any]
 
-#: the name beside a block of a = (prior precision) (f - m), [n], from which the next search for f starts
-LAST = "a"
+#: the name beside a block of what the next search for the posterior starts from: a = (prior precision) (f - m), [n], or
+#: a and the sites W and b, [n, 3]
+LAST = "last"
 
 
 S = TypeVar("S", bound="Sums")
+
+
+def a_of(last: np.ndarray | None) -> np.ndarray | None:
+    """The a, [n], in what a search has left."""
+    return last if last is None or last.ndim == 1 else last[:, 0]
 
 
 class Sums:
@@ -174,15 +181,15 @@ class Blocks(Protocol):
         ...
 
     def end_evaluation(self) -> None:
-        """Drop what one evaluation has left beside the blocks, but for the `last` a."""
+        """Drop what one evaluation has left beside the blocks, but for what the next one starts from."""
         ...
 
     def last(self) -> np.ndarray | None:
-        """The a of the last search, [N], where every block has it; it is what a checkpoint keeps."""
+        """What the last search has left, [N] or [N, 3], where every block has it; it is what a checkpoint keeps."""
         ...
 
-    def restore(self, a: np.ndarray | None) -> None:
-        """Lay an a, [N], beside the blocks as if a search had left it; None forgets all that lies there."""
+    def restore(self, last: np.ndarray | None) -> None:
+        """Lay such an array beside the blocks as if a search had left it; None forgets all that lies there."""
         ...
 
 
@@ -246,21 +253,21 @@ class InMemory:
         kept = [beside[LAST] for _, beside in self._blocks if beside.get(LAST) is not None]
         return np.concatenate(kept) if kept and len(kept) == len(self._blocks) else None
 
-    def restore(self, a: np.ndarray | None) -> None:
+    def restore(self, last: np.ndarray | None) -> None:
         if not self._blocks:
             self._cut(self.block_size or len(self.rows))
         for block, beside in self._blocks:
             beside.clear()
-            if a is not None:
-                beside[LAST] = a[block.start : block.start + block.n]
+            if last is not None:
+                beside[LAST] = last[block.start : block.start + block.n]
 
     def _map(self, work: Pass) -> Iterator[Any]:
         size = self.block_size or rows_per_block(work.width, len(self.rows))
         if size != self._size:
-            a = self.last()
+            last = self.last()
             self._cut(size)
-            if a is not None:
-                self.restore(a)
+            if last is not None:
+                self.restore(last)
 
         def run(item: tuple[Block, Beside]) -> Any:
             block, beside = item

@@ -159,7 +159,8 @@ class Model:
 
     def with_power(self, power: float) -> Model:
         """The same model under another approximation."""
-        return replace(self, power=power)
+        inference = None if self.inference is None else self.inference.for_power(power)
+        return replace(self, power=power, inference=inference)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.errors import InvalidInputError
 from knotwise.kernels.base import DataScale, Kernel, KernelGradient, made_by
+from knotwise.numerics.columns import as_list_of_columns, column_indices
 
 __all__ = ["OnColumns", "Product", "Sum"]
 
@@ -123,36 +124,18 @@ class OnColumns(Kernel):
 
     def indices(self) -> list[int]:
         """The columns by index; names are known only after `bind`."""
-        columns = self._given()
+        columns = as_list_of_columns(self.columns)
         if any(isinstance(column, str) for column in columns):
             raise InvalidInputError(
                 f"Columns {columns} are names; they are resolved in a fit on a data frame. Use indices here."
             )
         return [int(column) for column in columns]
 
-    def _given(self) -> list[int | str]:
-        return [self.columns] if isinstance(self.columns, str) or np.ndim(self.columns) == 0 else list(self.columns)  # type: ignore[list-item, arg-type]
-
     def bind(self, columns, n_columns):
-        given = self._given()
-        if not given:
+        if not as_list_of_columns(self.columns):
             raise InvalidInputError("A kernel on columns needs at least one column, but `columns` is empty.")
+        indices = column_indices(self.columns, columns, n_columns, owner="the kernel")
         names = list(columns) if columns is not None else []
-        indices = []
-        for column in given:
-            if isinstance(column, str):
-                if not names:
-                    raise InvalidInputError(
-                        f"Column {column!r} is named, but the data have no column names. "
-                        "Fit on a data frame or give the column's index."
-                    )
-                if column not in names:
-                    raise unknown_option("A column of the kernel", column, names)
-                indices.append(names.index(column))
-            elif int(column) != column or not -n_columns <= column < n_columns:
-                raise InvalidInputError(f"Column {column} of the kernel does not exist: the data have {n_columns}.")
-            else:
-                indices.append(int(column) % n_columns)
         inner = [names[i] for i in indices] if names else None
         return OnColumns(self.kernel.bind(inner, len(indices)), indices)
 

@@ -19,8 +19,8 @@ from knotwise.kernels.base import (
     fill,
     one_per_column,
 )
+from knotwise.numerics.linalg import scratch
 from knotwise.numerics.parameters import Parameter
-from knotwise.numerics.scratch import scratch
 
 __all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Objective", "optimize"]
 
+AGREEMENT = 0.5  # nats between two inferences up to which they tell the same of parameters
+SMALL_RISE = 0.1  # nats that the better of them may promise beyond the end of the other
 RESTART_SPREAD = 1.5  # standard deviation of a restart's parameters about the start, on the log scale
 
 
@@ -75,6 +77,47 @@ class Objective:
 def optimize(
     problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, move: np.ndarray | None
 ) -> Stage:
+    """The best of the problem's starts, by the problem's inference.
+
+    Where there is a guide, a quicker inference, it looks first. Its end is kept where only knots move, where the two
+    inferences agree on the evidence, or where the gradient of the problem's own promises next to nothing; elsewhere the
+    problem's own inference goes on, from the better of that point and the start.
+    """
+    if problem.guide is None or problem.optimizer is None:
+        return _best_of_starts(problem, theta, Z, rng, move)
+    try:
+        guided = _best_of_starts(problem.guided, theta, Z, rng, move)
+        objective = Objective(problem, guided.point, np.zeros(len(Z), bool) if move is None or problem.full else move)
+        value, gradient = objective(objective.vector)
+    except KnotwiseError:
+        return _best_of_starts(problem, theta, Z, rng, move)
+    low, high = problem.table.theta_bounds[problem.free].T
+    inside = ((guided.theta[problem.free] > low) & (guided.theta[problem.free] < high)).all()
+    # at a bound the curvature is that of the way there, and tells nothing
+    rise = guided.result.predicted_rise(gradient, objective.bounds) if inside else np.inf
+    apart = abs(guided.value - value)
+    guide, own = problem.guide.name.removeprefix("The "), problem.inference.value_name
+    if not problem.free.any() or apart <= AGREEMENT or rise <= SMALL_RISE:
+        note = f"parameters by the {guide}, {apart:.2f} nats from the {own}" if problem.free.any() else ""
+        return replace(guided, result=replace(guided.result, value=value), note=note)
+    start, Z_start = (guided.theta, guided.Z) if value > _value_or_none(problem, theta, Z) else (theta, Z)
+    stage = _best_of_starts(replace(problem, n_restarts=0), start, Z_start, rng, move)
+    note = f"parameters by the {own}, from which the {guide} is {apart:.1f} nats apart"
+    return replace(stage, failed_restarts=guided.failed_restarts, note=note)
+
+
+def _value_or_none(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> float:
+    """The objective at a start, -inf where there is none."""
+    try:
+        point = problem.point(theta, Z)
+        return Objective(problem, point, np.zeros(len(Z), bool)).value(point)
+    except KnotwiseError:
+        return -np.inf
+
+
+def _best_of_starts(
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, move: np.ndarray | None
+) -> Stage:
     """The best of the problem's starts; one whose evidence cannot be computed is skipped and counted."""
     if problem.optimizer is None:
         return _optimize_once(problem, theta, Z, move)
@@ -91,7 +134,28 @@ def optimize(
             best = stage
     if best is None:
         raise errors[0]
-    return replace(best, failed_restarts=len(errors))
+    return replace(_unless_flat(problem, theta, best, Z, move), failed_restarts=len(errors))
+
+
+def _unless_flat(problem: Problem, theta: np.ndarray, stage: Stage, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+    """The better of two fits where one has ended at a flat function, on which no other parameter has an effect.
+
+    With parameters of an exact GP few knots may be less likely than no function at all, since the mean is integrated
+    out in both. A first step from there can lead to the flat function at once, of which no gradient leads back. From
+    the scale of the data, knots see more.
+    """
+    open_ = problem.free & ~problem.given
+    amplitudes = problem.table.with_role("amplitude") & open_
+    floor = problem.table.theta_bounds[:, 0]
+    fell = (stage.theta <= floor) & (theta > floor)
+    again = np.where(open_, problem.table.theta, theta)
+    if not amplitudes.any() or not fell[amplitudes].all() or np.array_equal(again, theta):
+        return stage
+    try:
+        other = _optimize_from(problem, again, Z, move)
+    except KnotwiseError:
+        return stage
+    return other if other.value > stage.value else stage
 
 
 def _optimize_from(problem: Problem, start: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:

@@ -13,7 +13,7 @@ from knotwise.checkpoint.journal import Journal, are_alike
 from knotwise.errors import warn
 from knotwise.evidence import Blocks, Evidence, InMemory, Jitter, Model, Point, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.blocks import RowSummary
-from knotwise.evidence.inference import inference_of
+from knotwise.evidence.inference import Inference, inference_of
 from knotwise.evidence.scores import (
     KnotScores,
     RowScores,
@@ -55,8 +55,9 @@ class Run:
 class Problem:
     """Model, rows, bounds and optimiser of one fit, in the units of the engine.
 
-    `given` marks the parameters to which the user gave a value; the others may start elsewhere. Rows are seen through
-    their `summary`, a sample, the best by a score, and passes; where they are is the matter of the `run`.
+    `given` marks the parameters to which the user gave a value; the others may start elsewhere. `guide` is a quicker
+    inference than the model's, with which parameters and knots are looked for first; no value of it is kept. Rows are
+    seen through their `summary`, a sample, the best by a score, and passes; where they are is the matter of the `run`.
     """
 
     model: Model
@@ -67,12 +68,25 @@ class Problem:
     jitter: float | None = None
     n_restarts: int = 0
     full: bool = False
+    guide: Inference | None = None
     scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
 
     @property
     def free(self) -> np.ndarray:
         """Which entries of theta are optimised."""
         return ~self.table.fixed
+
+    @property
+    def inference(self) -> Inference:
+        """The inference of which all values are."""
+        return inference_of(self.model)
+
+    @property
+    def guided(self) -> Problem:
+        """The same problem under the guide's inference, for what needs no values; itself without a guide."""
+        if self.guide is None:
+            return self
+        return replace(self, model=replace(self.model, inference=self.guide), guide=None)
 
     # -- rows -----------------------------------------------------------------------------------------
 
@@ -145,7 +159,7 @@ class Problem:
                 model, self.rows, gradient=gradient, start=blocks.last() if start is None else start
             )
             if evidence.converged and inference_of(model).several_passes:
-                blocks.restore(evidence.state.a)
+                blocks.restore(evidence.state.last)
         else:
             evidence = sparse_evidence(model, blocks, point.Z, jitter=point.jitter, gradient=gradient, start=start)
         if self.run.watch is not None:
@@ -218,19 +232,20 @@ class Problem:
         if journal is None:
             return compute()
         rows = self.rows
-        own = (rows, self.table, self.model.power, self.full, self.optimizer, self.jitter)
+        inferences = (repr(self.inference), repr(self.guide))
+        own = (rows, self.table, self.model.power, self.full, self.optimizer, self.jitter, *inferences)
         return journal.recall(
             (*inputs, *own),
             compute,
             types=types,
             beside=blocks,
             rng=rng,
-            fits=lambda result, last: fits(result) and (last is None or are_alike(last, rows.y)),
+            fits=lambda result, last: fits(result) and (last is None or _is_like_last(last, rows.y)),
         )
 
     def new_trace(self) -> KnotTrace:
         """An empty record of a selection, whose steps the watch is told."""
-        return KnotTrace(None if self.run.watch is None else self.run.watch.step)
+        return KnotTrace(None if self.run.watch is None else self.run.watch.step, self.inference.word)
 
     # -- knots ----------------------------------------------------------------------------------------
 
@@ -273,3 +288,8 @@ class Problem:
         drop = np.ones(len(Z), bool)
         drop[kept] = False
         return drop
+
+
+def _is_like_last(last: np.ndarray, y: np.ndarray) -> bool:
+    """Whether an array may be what a search leaves beside the rows: a, or a and sites."""
+    return are_alike(last if last.ndim == 1 else last.T[0], y) and (last.ndim == 1 or last.shape[1:] == (3,))

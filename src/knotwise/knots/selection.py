@@ -42,6 +42,7 @@ class Stage(AtPoint):
     point: Point
     result: OptimizeResult
     failed_restarts: int = 0
+    note: str = ""  # how the parameters were found, where there is something to say
 
     @property
     def value(self) -> float:

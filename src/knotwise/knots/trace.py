@@ -20,7 +20,7 @@ class KnotStep:
 
     `action` is an `Action`, or the own word of a selector that is not knotwise's, which is shown and has no `facts`.
     `evidence` is the log evidence after the step (of the rows that it saw; for the action "signal" the gain over a
-    model without inputs), `theta` the parameters in the engine's units.
+    model without inputs), by the inference that is named; `theta` has the parameters in the engine's units.
     """
 
     action: Action | str
@@ -35,6 +35,7 @@ class KnotStep:
     residual_information: float = np.nan
     theta: np.ndarray | None = None
     note: str = ""
+    inference: str = ""
     tried: np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,14 +54,16 @@ class KnotStep:
 class KnotTrace:
     """The steps of a selection in order, and the reason of its stop in words."""
 
-    def __init__(self, listener: Callable[[KnotStep], None] | None = None) -> None:
+    def __init__(self, listener: Callable[[KnotStep], None] | None = None, inference: str = "") -> None:
         self.steps: list[KnotStep] = []
+        self.inference = inference  # of which the evidence of a step is, if the step names no other
         self.stop_reason = ""
         self.listener = listener  # is told each step
         self._started = time.perf_counter()
 
     def add(self, action: Action | str, n_knots: int, evidence: float, **details: Any) -> KnotStep:
         """Record a step, with an `Action` or a word of your own; seconds count from the beginning of the selection."""
+        details = {"inference": self.inference} | details
         step = KnotStep(action, n_knots, float(evidence), time.perf_counter() - self._started, **details)
         self.steps.append(step)
         if self.listener is not None:
@@ -104,17 +107,23 @@ class KnotTrace:
             "residual_information",
             "n_tried",
             "seconds",
+            "inference",
             "note",
         ]
         rows = [{**{name: getattr(step, name) for name in columns}, "action": str(step.action)} for step in self.steps]
         return pd.DataFrame(rows, columns=columns)
 
     def __str__(self) -> str:
-        lines = [f"{'step':>4}  {'action':<12} {'knots':>5} {'log evidence':>13} {'share':>7} {'seconds':>8}  note"]
+        # for Gaussian data there is one inference only
+        names = [step.inference for step in self.steps if step.inference != "conjugate"]
+        width = max((len(name) for name in names), default=0)
+        by = f"  {'by':<{width}}" if width else ""
+        lines = [f"{'step':>4}  {'action':<12} {'knots':>5} {'log evidence':>13} {'share':>7} {'seconds':>8}{by}  note"]
         for i, step in enumerate(self.steps):
             share = "" if np.isnan(step.share) else f"{step.share:.3f}"
+            by = f"  {step.inference:<{width}}" if width else ""
             lines.append(
                 f"{i:>4}  {step.action:<12} {step.n_knots:>5} {step.evidence:>13.3f} {share:>7} {step.seconds:>8.2f}"
-                f"  {step.note}".rstrip()
+                f"{by}  {step.note}".rstrip()
             )
         return "\n".join([*lines, f"stopped: {self.stop_reason}"])

@@ -2,7 +2,7 @@
 
 from knotwise import names
 from knotwise.errors import unknown_option
-from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
+from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives, Tilted
 from knotwise.likelihoods.bernoulli import Bernoulli
 from knotwise.likelihoods.beta import Beta
 from knotwise.likelihoods.binomial import Binomial
@@ -21,6 +21,7 @@ __all__ = [
     "Beta",
     "Binomial",
     "Derivatives",
+    "Expectations",
     "Exponential",
     "Gamma",
     "Gaussian",
@@ -31,6 +32,7 @@ __all__ = [
     "ParameterDerivatives",
     "Poisson",
     "StudentT",
+    "Tilted",
     "Weibull",
     "likelihood_named",
 ]

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError
+from knotwise.likelihoods.values import Derivatives, Expectations, ParameterDerivatives, Tilted
 from knotwise.numerics.part import Part
 
-__all__ = ["Derivatives", "Likelihood", "ParameterDerivatives"]
-
-
-@dataclass(frozen=True)
-class Derivatives:
-    """First, second and third derivative of log p(y | f) in f, [n] each."""
-
-    first: np.ndarray
-    second: np.ndarray
-    third: np.ndarray
-
-
-@dataclass(frozen=True)
-class ParameterDerivatives:
-    """Derivatives in one unconstrained parameter of log p and of its first and second derivative in f, [n] each."""
-
-    log_density: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
+__all__ = ["Derivatives", "Expectations", "Likelihood", "ParameterDerivatives", "Tilted"]
 
 
 class Likelihood(Part):
@@ -50,6 +32,18 @@ class Likelihood(Part):
     conjugate: ClassVar[bool] = False
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
+
+    @property
+    def width(self) -> float | None:
+        """How far from the real axis log p(y | f) is analytic in f, at the current parameters; None: not known.
+
+        Expectations over f then know their error beforehand. It is pi for a logit: log(1 + e^f) is singular at i pi.
+        """
+        return None
+
+    def singular_point(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray | None:
+        """The real f above which log p(y | f) is singular, one per row; None: not known, or there are several."""
+        return None
 
     # -- the density given f ------------------------------------------------------------------
 
@@ -75,6 +69,11 @@ class Likelihood(Part):
         """For each entry of theta, the derivatives of log p and of its first two derivatives in f."""
         return []
 
+    def known(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> Expectations:
+        """log p and its first two derivatives in f at once; give it where they share their work."""
+        d = self.derivatives(y, f, size)
+        return Expectations(self.log_density(y, f, size), d.first, d.second)
+
     # -- the response -------------------------------------------------------------------------
 
     def conditional_mean(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
@@ -96,6 +95,50 @@ class Likelihood(Part):
     def sample(self, f: np.ndarray, rng: np.random.Generator, size: np.ndarray | float = 1.0) -> np.ndarray:
         """Draw y given f."""
         raise NotImplementedError(f"{type(self).__name__} must define `sample`.")
+
+    # -- what variational inference and EP need, for f ~ N(mean, variance) --------------------------
+
+    def expectations(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+    ) -> Expectations:
+        """E log p, E g and E g'; by quadrature where there is no closed form."""
+        from knotwise.likelihoods.expectations import expectations
+
+        return expectations(self, y, mean, variance, size)
+
+    def expected_parameter_derivatives(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """E d log p / d theta for each entry of theta, [Q, n]."""
+        from knotwise.likelihoods.expectations import expected_parameter_derivatives
+
+        return expected_parameter_derivatives(self, y, mean, variance, size)
+
+    def tilted(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        variance: np.ndarray,
+        size: np.ndarray | float = 1.0,
+        power: float = 1.0,
+    ) -> Tilted:
+        """log of the integral of p(y | f)^power N(f; mean, variance), and its first two derivatives in the mean."""
+        from knotwise.likelihoods.tilted import tilted
+
+        return tilted(self, y, mean, variance, size, power)
+
+    def tilted_parameter_derivatives(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        variance: np.ndarray,
+        size: np.ndarray | float = 1.0,
+        power: float = 1.0,
+    ) -> np.ndarray:
+        """E d log p / d theta under the density proportional to p(y | f)^power N(f; mean, variance), [Q, n]."""
+        from knotwise.likelihoods.tilted import tilted_parameter_derivatives
+
+        return tilted_parameter_derivatives(self, y, mean, variance, size, power)
 
     # -- a new observation, for f ~ N(mean, variance) -------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from knotwise.errors import unknown_option
-from knotwise.likelihoods.base import Derivatives, Likelihood, refuse_rows
+from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, Tilted, refuse_rows
 from knotwise.likelihoods.log_gamma import average_over_log_gamma
 from knotwise.likelihoods.response import by_blocks
 
@@ -13,6 +13,9 @@ __all__ = ["Bernoulli"]
 
 #: below this z the probit's derivatives come from a continued fraction
 PROBIT_TAIL = -4.0
+
+#: how far from the real axis the zeros of Phi stay; the nearest are at 1.916 +- 2.816 i
+PROBIT_WIDTH = 2.816
 
 
 class Bernoulli(Likelihood):
@@ -31,6 +34,13 @@ class Bernoulli(Likelihood):
         if self.link not in ("logit", "probit"):
             raise unknown_option("`link` of Bernoulli", self.link, ("logit", "probit"))
 
+    @property
+    def width(self):
+        return np.pi if self.link == "logit" else PROBIT_WIDTH
+
+    def singular_point(self, y, size=1.0):
+        return np.zeros_like(y) if self.link == "logit" else None
+
     def log_density(self, y, f, size=1.0):
         from scipy.special import log_expit, log_ndtr
 
@@ -45,9 +55,33 @@ class Bernoulli(Likelihood):
             first, second, third = _probit_derivatives(sign * f)
             return Derivatives(sign * first, second, sign * third)
         p, q = expit(f), expit(-f)
-        first = sign * expit(-sign * f)  # y - p, without its cancellation
+        first = y * q - (1 - y) * p  # y - p, without its cancellation
         second = np.broadcast_to(-p * q, first.shape)
         return Derivatives(first, second, second * (q - p))
+
+    def known(self, y, f, size=1.0):
+        """log p and its first two derivatives in f at once: one exponential and one logarithm for all three."""
+        if self.link == "probit":
+            return super().known(y, f, size)
+        sign = 2 * np.asarray(y, float) - 1
+        z = sign * f
+        e = np.exp(-np.abs(z))
+        share = 1 / (1 + e)
+        second = e * share
+        q = np.where(z > 0, second, share)  # the probability of the other outcome
+        second *= -share
+        log_density = np.log1p(e, out=e)
+        np.subtract(np.minimum(z, 0.0), log_density, out=log_density)
+        return Expectations(log_density, sign * q, second)
+
+    def tilted(self, y, mean, variance, size=1.0, power=1.0):
+        """log of the integral of p(y | f)^power N(f), and its derivatives in the mean; closed for probit, power 1."""
+        if self.link == "logit" or power != 1:
+            return super().tilted(y, mean, variance, size, power)
+        sign, sd = 2 * y - 1, np.sqrt(1 + variance)
+        z = sign * mean / sd
+        first, second, _ = _probit_derivatives(z)
+        return Tilted(self.log_density(1.0, z), sign * first / sd, second / sd**2)
 
     def conditional_mean(self, f, size=1.0):
         from scipy.special import expit, ndtr

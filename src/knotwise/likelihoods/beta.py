@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives, refuse_rows
+from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives, refuse_rows
 from knotwise.likelihoods.logit_beta import logit_beta_quantile
 from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
@@ -29,6 +29,7 @@ class Beta(Likelihood):
 
     parameters = (Parameter("precision", role="noise", bounds=(1e-2, 1e6), direction=-1),)
     log_concave = False
+    width = np.pi  # of log(1 + e^f), and of digamma(1 + a), whose poles have e^f < 0
 
     def __init__(self, precision: float | None = None) -> None:
         self.precision = precision
@@ -58,6 +59,12 @@ class Beta(Likelihood):
             phi * v * (u * slope - 2 * v * E + 2 * u * v * E1 + v**2 * E2) - 2 * u * v,
         )
 
+    def known(self, y, f, size=1.0):
+        """log p and its first two derivatives in f, without the terms of the third."""
+        phi = self.value("precision")
+        v, u, E, E1 = self._first_terms(y, f)[:4]
+        return Expectations(self.log_density(y, f), phi * v * E + u, phi * v * (u * E + v * E1) - 2 * v)
+
     def fisher(self, y, f, size=1.0):
         from scipy.special import zeta
 
@@ -78,16 +85,24 @@ class Beta(Likelihood):
 
     def _terms(self, y, f):
         """v, u, then E = logit y - digamma(1+a) + digamma(1+b) and H = dE/dlog phi with their derivatives in mu."""
+        from scipy.special import zeta
+
+        phi = self.value("precision")
+        v, u, E, E1, a, b, a1, b1 = self._first_terms(y, f)
+        a2, b2 = -2 * zeta(3, 1 + a), -2 * zeta(3, 1 + b)
+        H1 = -phi * (a1 + b1 + a * a2 + b * b2)
+        return v, u, E, E1, -(phi**2) * (a2 - b2), b * b1 - a * a1, H1
+
+    def _first_terms(self, y, f):
+        """v, u, E and its derivative in mu; a, b and their trigamma(1 + .)."""
         from scipy.special import digamma, logit, zeta
 
         phi = self.value("precision")
         mu, nu = _shares(f)
         a, b = phi * mu, phi * nu
         a1, b1 = zeta(2, 1 + a), zeta(2, 1 + b)  # trigamma
-        a2, b2 = -2 * zeta(3, 1 + a), -2 * zeta(3, 1 + b)
         E = logit(y) - digamma(1 + a) + digamma(1 + b)
-        H1 = -phi * (a1 + b1 + a * a2 + b * b2)
-        return mu * nu, nu - mu, E, -phi * (a1 + b1), -(phi**2) * (a2 - b2), b * b1 - a * a1, H1
+        return mu * nu, nu - mu, E, -phi * (a1 + b1), a, b, a1, b1
 
     def conditional_mean(self, f, size=1.0):
         return _shares(f)[0]

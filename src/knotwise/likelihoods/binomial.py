@@ -25,6 +25,11 @@ class Binomial(Likelihood):
     size_name = "trials"
     discrete = True
 
+    width = np.pi
+
+    def singular_point(self, y, size=1.0):
+        return np.zeros_like(y)
+
     def log_density(self, y, f, size=1.0):
         from scipy.special import log_expit
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from knotwise.likelihoods.gamma import Gamma
 
 __all__ = ["Exponential"]
@@ -20,6 +22,9 @@ class Exponential(Gamma):
 
     def parameter_derivatives(self, y, f, size=1.0):
         return []
+
+    def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
+        return np.empty((0, *np.broadcast_shapes(*map(np.shape, (y, mean, variance)))))
 
     def start(self, variance):
         return self

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
+from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives
 from knotwise.likelihoods.log_gamma import log_gamma_quantile
 from knotwise.likelihoods.multiplicative import SMALLEST, Multiplicative
 from knotwise.likelihoods.response import by_blocks
@@ -26,6 +26,8 @@ class Gamma(Multiplicative):
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (Parameter("shape", role="noise", bounds=(1e-2, 1e5), direction=-1),)
+
+    width = np.inf
 
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape
@@ -46,6 +48,22 @@ class Gamma(Multiplicative):
         d = self._log_ratio(y, f)
         z = k * exp_capped(d)
         return [ParameterDerivatives(digamma_defect(k) - k * deviance_excess(d), z - k, -z)]
+
+    def expectations(self, y, mean, variance, size=1.0):
+        """E log p, E g and E g' for f ~ N(mean, variance), in closed form."""
+        k = self.value("shape")
+        z = k * exp_capped(self._log_ratio(y, mean) + 0.5 * variance)
+        excess = self._expected_excess(y, mean, variance)
+        return Expectations(np.log(k) - factorial_excess(k) - np.log(y) - k * excess, z - k, -z)
+
+    def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
+        """E d log p / d theta for f ~ N(mean, variance), [Q, n]."""
+        k = self.value("shape")
+        return np.array([digamma_defect(k) - k * self._expected_excess(y, mean, variance)])
+
+    def _expected_excess(self, y, mean, variance):
+        """E (e^d - 1 - d) for d = log y - f."""
+        return deviance_excess(self._log_ratio(y, mean) + 0.5 * variance) + 0.5 * variance
 
     def log_error_moments(self):
         return 0.0, float(np.log1p(1 / self.value("shape")))

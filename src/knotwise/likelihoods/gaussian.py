@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from knotwise.errors import warn
-from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
+from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives, Tilted
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["NOISE_FLOOR", "Gaussian"]
+__all__ = ["NOISE_FLOOR", "Gaussian", "normal_expectations", "normal_tilted", "normal_tilted_derivative"]
 
 #: smallest noise variance, relative to the variance of the data: sites need a finite precision
 NOISE_FLOOR = 1e-8
@@ -27,6 +27,7 @@ class Gaussian(Likelihood):
     parameters = (Parameter("noise_variance", role="noise", units="y^2"),)
     scales_targets = True
     conjugate = True
+    width = np.inf
 
     def __init__(self, noise_variance: float | None = None) -> None:
         self.noise_variance = noise_variance
@@ -49,6 +50,23 @@ class Gaussian(Likelihood):
         W = 1.0 / self.value("noise_variance")
         r = y - f
         return [ParameterDerivatives(0.5 * W * r**2 - 0.5, -W * r, np.full_like(r, W))]
+
+    def expectations(self, y, mean, variance, size=1.0):
+        """E log p, E g and E g' for f ~ N(mean, variance), in closed form."""
+        return normal_expectations(y - mean, self.value("noise_variance"), variance)
+
+    def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
+        """E d log p / d theta for f ~ N(mean, variance), [Q, n]."""
+        W = 1.0 / self.value("noise_variance")
+        return np.array([0.5 * W * ((y - mean) ** 2 + variance) - 0.5])
+
+    def tilted(self, y, mean, variance, size=1.0, power=1.0):
+        """log of the integral of p(y | f)^power N(f; mean, variance), and its derivatives, in closed form."""
+        return normal_tilted(y - mean, self.value("noise_variance"), variance, power)
+
+    def tilted_parameter_derivatives(self, y, mean, variance, size=1.0, power=1.0):
+        """E d log p / d theta under the tilted law, [Q, n]."""
+        return normal_tilted_derivative(y - mean, self.value("noise_variance"), variance, power)
 
     def conditional_mean(self, f, size=1.0):
         return f
@@ -92,3 +110,31 @@ class Gaussian(Likelihood):
 
     def bounds(self, variance):
         return variance * np.array([[NOISE_FLOOR, 10.0]])
+
+
+# For r = y - mean of f, or of logarithms: y has normal noise about f ~ N(mean, variance).
+
+
+def normal_expectations(r, noise, variance) -> Expectations:
+    """E log N(y; f, noise) and the expectations of its derivatives."""
+    W = 1.0 / noise
+    first = W * (r + 0.0 * variance)
+    return Expectations(
+        -0.5 * (LOG_2PI + np.log(noise) + W * (r**2 + variance)), first, np.broadcast_to(-W, np.shape(first)).copy()
+    )
+
+
+def normal_tilted(r, noise, variance, power) -> Tilted:
+    """log of the integral of N(y; f, noise)^power N(f; mean, variance), and its derivatives in the mean.
+
+    The power of a normal density is one of variance noise / power, times a constant.
+    """
+    total = noise / power + variance
+    log_integral = -0.5 * (power * (LOG_2PI + np.log(noise)) + np.log(power * total / noise) + r**2 / total)
+    return Tilted(log_integral, r / total, -1.0 / (total + 0.0 * r))
+
+
+def normal_tilted_derivative(r, noise, variance, power) -> np.ndarray:
+    """E d log N(y; f, noise) / d log noise under the law proportional to N(y; f, noise)^power N(f), [1, n]."""
+    share = noise / power / (noise / power + variance)  # of N(f) in the mean of that law
+    return np.array([0.5 * ((share * r) ** 2 + share * variance) / noise - 0.5])

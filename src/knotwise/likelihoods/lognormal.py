@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from knotwise.likelihoods.base import Derivatives, ParameterDerivatives
+from knotwise.likelihoods.base import Derivatives, Expectations, ParameterDerivatives, Tilted
+from knotwise.likelihoods.gaussian import normal_expectations, normal_tilted, normal_tilted_derivative
 from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.likelihoods.special import exp_capped
 from knotwise.numerics.parameters import Parameter
@@ -19,6 +20,8 @@ class LogNormal(Multiplicative):
     """
 
     parameters = (Parameter("variance", role="noise", bounds=(1e-8, 1e2)),)
+
+    width = np.inf
 
     def __init__(self, variance: float | None = None) -> None:
         self.variance = variance
@@ -36,6 +39,25 @@ class LogNormal(Multiplicative):
         W = 1 / self.value("variance")
         d = self._log_ratio(y, f)
         return [ParameterDerivatives(0.5 * W * d**2 - 0.5, -W * d, np.full_like(d, W))]
+
+    def expectations(self, y, mean, variance, size=1.0):
+        """E log p, E g and E g' for f ~ N(mean, variance), in closed form."""
+        of_log = normal_expectations(self._log_ratio(y, mean), self.value("variance"), variance)
+        return Expectations(of_log.log_density - np.log(y), of_log.first, of_log.second)
+
+    def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
+        """E d log p / d theta for f ~ N(mean, variance), [Q, n]."""
+        W = 1 / self.value("variance")
+        return np.array([0.5 * W * (self._log_ratio(y, mean) ** 2 + variance) - 0.5])
+
+    def tilted(self, y, mean, variance, size=1.0, power=1.0):
+        """log of the integral of p(y | f)^power N(f; mean, variance), and its derivatives, in closed form."""
+        of_log = normal_tilted(self._log_ratio(y, mean), self.value("variance"), variance, power)
+        return Tilted(of_log.log_integral - power * np.log(y), of_log.first, of_log.second)
+
+    def tilted_parameter_derivatives(self, y, mean, variance, size=1.0, power=1.0):
+        """E d log p / d theta under the tilted law, [Q, n]."""
+        return normal_tilted_derivative(self._log_ratio(y, mean), self.value("variance"), variance, power)
 
     def log_error_moments(self):
         s2 = self.value("variance")

@@ -27,6 +27,13 @@ class NegativeBinomial(Counts):
         self.dispersion = dispersion
         self.validate()
 
+    @property
+    def width(self):
+        return np.pi
+
+    def singular_point(self, y, size=1.0):
+        return -np.log(self.value("dispersion")) - np.log(size)  # r + mu = 0 at log r + i pi
+
     def overdispersion(self):
         return self.value("dispersion")
 

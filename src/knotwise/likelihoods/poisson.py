@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knotwise.likelihoods.base import Derivatives
+from knotwise.likelihoods.base import Derivatives, Expectations
 from knotwise.likelihoods.counts import LARGEST_RATE, Counts
 from knotwise.likelihoods.special import deviance_excess, exp_capped, factorial_excess
 
@@ -17,6 +17,8 @@ class Poisson(Counts):
     .. math:: p(y \mid f) = \mu^y e^{-\mu} / y!, \qquad \mu = \mathrm{exposure}\; e^f
     """
 
+    width = np.inf
+
     def log_density(self, y, f, size=1.0):
         # with d = log(mu / y):  y log mu - mu - log y! = -y (e^d - 1 - d) - (log y! - y log y + y),
         # whose terms are of the size of the result, while y log mu and log y! are not
@@ -28,6 +30,12 @@ class Poisson(Counts):
     def derivatives(self, y, f, size=1.0):
         rate = size * exp_capped(f)
         return Derivatives(y - rate, -rate, -rate)
+
+    def expectations(self, y, mean, variance, size=1.0):
+        """E log p, E g and E g' for f ~ N(mean, variance): with E e^f = e^(mean + variance/2) in closed form."""
+        f = mean + 0.5 * variance
+        rate = size * exp_capped(f)
+        return Expectations(self.log_density(y, f, size) - 0.5 * variance * y, y - rate, -rate)
 
     def cdf(self, y, f, size=1.0):
         from scipy.special import gammaincc

@@ -1,9 +1,8 @@
 """From the latent to the response: densities, moments, distribution functions and quantiles of a new observation.
 
-The latent value is f ~ N(mean, variance). Integrals over f are sums of Gauss-Legendre rules on panels, cut for each
-row where its integrand lives: between the points at which it has fallen by e^-40 from its mode, and finer around the
-f that the observation itself points to, which may be much narrower than N(f). A Gauss-Hermite rule centred at the
-mode loses digits where the two sides of the integrand differ in width (a zero count under a wide prior).
+The latent value is f ~ N(mean, variance). Densities are integrals of `tilted.py`. Moments and distribution functions
+are sums of Gauss-Legendre rules on panels, finer around the f that the observation itself points to, which may be much
+narrower than N(f).
 """
 
 from __future__ import annotations
@@ -25,12 +24,9 @@ __all__ = ["by_blocks", "log_predictive_density", "predictive_cdf", "predictive_
 N_PANELS = 24
 PANEL_NODES, PANEL_WEIGHTS = np.polynomial.legendre.leggauss(10)
 FINER = np.exp2(np.arange(-3.0, 7.0))  # widths of the panels on each side of a narrow place, in units of its width
-NEGLIGIBLE = 40.0  # nats below the mode beyond which an integrand does not count
 NORMAL_REACH = 9.0  # standard deviations of f that hold all but 1e-18 of it
 BLOCK_ROWS = 2048
 SMALLEST = 1e-300
-
-LOG_2PI = float(np.log(2 * np.pi))
 
 
 def by_blocks(function: Callable[..., Any], *per_row: Any, executor: Executor | None = None) -> Any:
@@ -51,31 +47,9 @@ def log_predictive_density(
     likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
 ) -> np.ndarray:
     """log of the integral of p(y | f) N(f; mean, variance), one per row."""
-    return by_blocks(partial(_log_density_block, likelihood), y, mean, variance, size)
+    from knotwise.likelihoods.tilted import log_tilted_integral
 
-
-def _log_density_block(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray
-) -> np.ndarray:
-    def log_integrand(f: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            value = likelihood.log_density(_like(y, f), f, _like(size, f)) - 0.5 * (
-                (f - _like(mean, f)) ** 2 / _like(variance, f) + np.log(_like(variance, f)) + LOG_2PI
-            )
-        return np.where(np.isnan(value), -np.inf, value)
-
-    mode = _integrand_mode(likelihood, log_integrand, y, mean, variance, size)
-    top = log_integrand(mode)
-    W = np.maximum(likelihood.fisher(y, mode, size), 0.0) + 1.0 / variance
-    low, high = (_edge(log_integrand, mode, top, sign / np.sqrt(W)) for sign in (-1.0, 1.0))
-    cuts = low + (high - low) * np.linspace(0.0, 1.0, N_PANELS + 1)[:, None]
-    if not likelihood.log_concave:  # there may be a second mode, where the observation alone would put f
-        reach = NORMAL_REACH * np.sqrt(variance)
-        cuts = np.vstack([cuts, mean - reach, mean + reach, _narrow_cuts(likelihood, y, mean, variance, size)])
-    nodes, weights = _panels(np.sort(cuts, axis=0))
-    values = log_integrand(nodes)
-    peak = values.max(0)
-    return peak + np.log((weights * np.exp(values - peak)).sum(0))
+    return log_tilted_integral(likelihood, y, mean, variance, size)
 
 
 def _narrow_cuts(
@@ -98,41 +72,6 @@ def _panels(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     nodes = middle[:, None] + half[:, None] * PANEL_NODES[:, None]
     weights = half[:, None] * PANEL_WEIGHTS[:, None]
     return nodes.reshape(-1, cuts.shape[1]), weights.reshape(-1, cuts.shape[1])
-
-
-def _integrand_mode(
-    likelihood: Likelihood, log_integrand: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray
-) -> np.ndarray:
-    """Mode of p(y | f) N(f) by damped Newton steps; precise enough to centre an integral on."""
-    f = mean.copy()
-    value = log_integrand(f)
-    for _ in range(100):
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            slope = likelihood.derivatives(y, f, size).first - (f - mean) / variance
-            step = slope / (np.maximum(likelihood.fisher(y, f, size), 0.0) + 1.0 / variance)
-        step = np.where(np.isfinite(step), step, -np.sign(f - mean) - (f == mean))
-        new = log_integrand(f + step)
-        for _ in range(60):
-            worse = ~(new >= value - 1e-12 * np.abs(value))
-            if not worse.any():
-                break
-            step = np.where(worse, step / 2, step)
-            new = np.where(worse, log_integrand(f + step), new)
-        f, value = f + step, new
-        if (np.abs(step) <= 1e-3 * np.sqrt(variance)).all():
-            break
-    return f
-
-
-def _edge(log_integrand: Any, mode: np.ndarray, top: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """A point on one side of the mode at which the integrand does not count any more, found by growing steps."""
-    distance = 4.0 * step
-    for _ in range(200):
-        visible = log_integrand(mode + distance) > top - NEGLIGIBLE
-        if not visible.any():
-            break
-        distance = np.where(visible, 1.3 * distance, distance)
-    return mode + distance
 
 
 def response_moments(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import factorial
+
 import numpy as np
 
 __all__ = ["deviance_excess", "digamma_defect", "exp_capped", "factorial_excess", "log_or_minus_inf"]
@@ -24,25 +26,41 @@ def log_or_minus_inf(x):
     return np.log(x, out=np.full(x.shape, -np.inf), where=x > 0)
 
 
+#: e^d - 1 - d = d^2 times the polynomial with these coefficients, the last first, to rounding for |d| < 0.1
+DEVIANCE_SERIES = tuple(1.0 / factorial(k) for k in range(9, 1, -1))
+
+
 def deviance_excess(d):
     """exp(d) - 1 - d, never negative: half a unit deviance in terms of a log ratio d."""
     d = np.asarray(d, float)
     small = np.abs(d) < 0.1
+    large = exp_capped(d) - 1 - d
+    if not small.any():
+        return large
     s = np.where(small, d, 0.0)
-    series = np.ones_like(s)
-    for k in range(9, 2, -1):  # e^d - 1 - d = d^2/2 (1 + d/3 (1 + d/4 (...)))
-        series = 1 + s / k * series
-    return np.where(small, s**2 / 2 * series, exp_capped(d) - 1 - d)
+    series = np.full(s.shape, DEVIANCE_SERIES[0])
+    for coefficient in DEVIANCE_SERIES[1:]:
+        series *= s
+        series += coefficient
+    return np.where(small, s * s * series, large)
 
 
 def factorial_excess(x):
     """log Gamma(x + 1) - (x log x - x) for x >= 0: what Stirling's leading terms leave; about 1/2 log(2 pi x)."""
+    x = np.asarray(x, float)
+    small = x < LARGE
+    if small.all():
+        return _small_factorial_excess(x)
+    u = 1 / np.maximum(x, LARGE)
+    tail = u * (1 / 12 - u**2 * (1 / 360 - u**2 * (1 / 1260 - u**2 * (1 / 1680 - u**2 / 1188))))
+    large = 0.5 * np.log(2 * np.pi / u) + tail
+    return np.where(small, _small_factorial_excess(np.minimum(x, LARGE)), large) if small.any() else large
+
+
+def _small_factorial_excess(x):
     from scipy.special import gammaln, xlogy
 
-    x = np.asarray(x, float)
-    s, u = np.minimum(x, LARGE), 1 / np.maximum(x, LARGE)
-    tail = u * (1 / 12 - u**2 * (1 / 360 - u**2 * (1 / 1260 - u**2 * (1 / 1680 - u**2 / 1188))))
-    return np.where(x < LARGE, gammaln(s + 1) - xlogy(s, s) + s, 0.5 * np.log(2 * np.pi / u) + tail)
+    return gammaln(x + 1) - xlogy(x, x) + x
 
 
 def digamma_defect(x):

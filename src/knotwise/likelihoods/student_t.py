@@ -42,6 +42,13 @@ class StudentT(Likelihood):
         self.df = df
         self.validate()
 
+    @property
+    def width(self):
+        return self.value("scale") * np.sqrt(self.value("df"))
+
+    def singular_point(self, y, size=1.0):
+        return y
+
     def log_density(self, y, f, size=1.0):
         s, nu = self.value("scale"), self.value("df")
         x = nu / 2

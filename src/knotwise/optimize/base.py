@@ -23,7 +23,8 @@ class OptimizeResult:
 
     `parameters` are the best seen and `value` the objective there (higher is better); `gradient_norm` is the
     largest entry of the gradient after projection on the bounds; `history` has the objective of each
-    evaluation, NaN for a failed one.
+    evaluation, NaN for a failed one. An optimiser that learns the curvature leaves its last `steps` [m, P] and the
+    `turns` of the gradient along them, so that `predicted_rise` can tell what another gradient there would bring.
     """
 
     value: float
@@ -33,6 +34,21 @@ class OptimizeResult:
     converged: bool
     reason: str
     history: np.ndarray = field(repr=False)
+    steps: np.ndarray | None = field(default=None, repr=False)
+    turns: np.ndarray | None = field(default=None, repr=False)
+
+    def predicted_rise(self, gradient: np.ndarray, bounds: np.ndarray) -> float:
+        """By how much an objective with this gradient [P] at the end, and the curvature of this one, would rise.
+
+        Infinite where the curvature is not known.
+        """
+        if self.steps is None or self.turns is None or not len(self.steps):
+            return np.inf
+        from scipy.optimize import LbfgsInvHessProduct
+
+        inside = np.clip(self.parameters + gradient, bounds[:, 0], bounds[:, 1]) != self.parameters
+        held = np.where(inside, gradient, 0.0)
+        return 0.5 * float(held @ LbfgsInvHessProduct(self.steps, self.turns).matvec(held))
 
 
 class Optimizer(Protocol):

@@ -86,6 +86,7 @@ class LBFGS(OptimizerSettings):
             },
         )
         result = trials.result(bounds, bool(end.success), self._reason(end))
+        result = replace(result, steps=end.hess_inv.sk, turns=end.hess_inv.yk)
         if not end.success and end.status == 2 and result.gradient_norm < 1e-4 * max(1.0, abs(result.value)):
             # the line search found nothing better because nothing better can be told from rounding
             return replace(result, converged=True, reason="no progress beyond rounding")

@@ -18,7 +18,7 @@ from knotwise.numerics.blocks import single_threaded_blas
 from knotwise.optimize.adadelta import Adadelta
 from knotwise.optimize.base import Objective, Optimizer, OptimizeResult
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.paper.data import PUBLISHED, Task
+from knotwise.paper.data import MODEL, PUBLISHED, Task
 from knotwise.paper.experiments import EXPERIMENTS, FULL, Job, Method
 from knotwise.paper.motivation import sixth_knot
 from knotwise.paper.pictures import picture_of, rounded
@@ -95,7 +95,7 @@ def run(job: Job, exact: Prediction | None) -> Finished:
 def fit(task: Task, method: Method, setting: str, seed: int) -> tuple[GPRegressor, float, int | None]:
     """Fit a method; returns the model, its seconds, and its gradients (None where the method hides them)."""
     counted = Counted(paper_optimizer() if setting == PUBLISHED else LBFGS())
-    options = {"optimizer": counted, **task.options[setting]}
+    options = {"optimizer": counted, **MODEL, **task.options[setting]}
     if method is FULL:
         options |= task.exact_options.get(setting, {})
     gp = GPRegressor(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
-from knotwise.means import Linear
+from knotwise.means import Constant, Linear
 from knotwise.persistence.registry import FAMILIES, HOMES
 from knotwise.persistence.schema import (
     DTYPES,
@@ -25,9 +25,10 @@ from knotwise.persistence.schema import (
 
 __all__ = ["Part", "Setting", "read_arguments", "write_arguments"]
 
-#: what a part has learned from the inputs of a fit, beside the arguments of its constructor
-LEARNED = {
+#: what a part has learned from the data of a fit, beside the arguments of its constructor
+LEARNED: dict[type, Any] = {
     Linear: Optional(Fields(offset=Number(), centre=Array(("bound",)), scale=Array(("bound",)), intercept_sd=Number())),
+    Constant: Fields(level=Number(), level_sd=Number()),  # where it is integrated out, and left out elsewhere
 }
 
 
@@ -66,9 +67,11 @@ class Part:
                 "and a model file can name no other. Keep this model with pickle."
             )
         written = {"class": name, "arguments": write_arguments(value, f"{at}.arguments", out)}
-        if type(value) in LEARNED:
+        if type(value) is Linear:
             learned = value if "offset" in vars(value) else None  # a setting has learned nothing yet
-            written["learned"] = LEARNED[type(value)].write(learned, f"{at}.learned", out)
+            written["learned"] = LEARNED[Linear].write(learned, f"{at}.learned", out)
+        elif type(value) is Constant and "level" in vars(value):
+            written["learned"] = LEARNED[Constant].write(value, f"{at}.learned", out)
         return written
 
     def read(self, data: Any, at: str, given: Reading) -> Any:
@@ -76,10 +79,13 @@ class Part:
         if not isinstance(name, str) or name not in FAMILIES[self.family]:
             raise refuse(at, f"a {self.family} that this knotwise knows")
         cls = FAMILIES[self.family][name]
-        if list(data) != ["class", "arguments", *(["learned"] if cls in LEARNED else [])]:
+        learned = cls is Linear or (cls is Constant and "learned" in data)
+        if list(data) != ["class", "arguments", *(["learned"] if learned else [])]:
             raise refuse(at, f"a description of {cls.__name__}")
         part = read_arguments(cls, data["arguments"], f"{at}.arguments", given)
-        if cls in LEARNED:
+        if learned:
+            if cls is Constant and not part.integrated:
+                raise refuse(f"{at}.learned", "left out for a mean that is held or a parameter")
             vars(part).update(LEARNED[cls].read(data["learned"], f"{at}.learned", given) or {})
         return part
 

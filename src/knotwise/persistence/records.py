@@ -11,6 +11,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecision
+from knotwise.evidence.inference import NAMED, Inference
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.sparse import SparseState
 from knotwise.knots.actions import Action, known_action
@@ -29,6 +30,7 @@ from knotwise.persistence.schema import (
     Optional,
     Reading,
     Record,
+    Since,
     Text,
     Whole,
     Writing,
@@ -72,6 +74,7 @@ class Trace:
                 residual_information=Number(finite=False),
                 theta=Optional(Array(("P",))),
                 note=Text,
+                inference=Since(2, Text, ""),
             )
         ),
     )
@@ -109,16 +112,37 @@ TABLE = Fields(
 )
 
 
+class InferenceWord:
+    """One of the inferences that have a word, or none."""
+
+    def write(self, value: Inference | None, at: str, out: Writing) -> str | None:
+        if value is None:
+            return None
+        if NAMED.get(value.word) != value:
+            raise InvalidInputError(
+                f"The model has its own inference, {value!r}, which a model file cannot hold. "
+                "Keep this model with pickle."
+            )
+        return value.word
+
+    def read(self, data: Any, at: str, given: Reading) -> Inference | None:
+        if data is None:
+            return None
+        word = Text.read(data, at, given)
+        if word not in NAMED:
+            raise refuse(at, f"an inference: {', '.join(NAMED)}, or null")
+        return NAMED[word]
+
+
 class ModelRecord(Record):
-    """A model whose inference and residual are those that it gets by itself; others have no place in a file yet."""
+    """A model whose residual is the one that it gets by itself; others have no place in a file yet."""
 
     def write(self, value: Model, at: str, out: Writing) -> dict[str, Any]:
-        for name in ("inference", "residual"):
-            if getattr(value, name) is not None:
-                raise InvalidInputError(
-                    f"The model has its own {name}, {getattr(value, name)!r}, which a model file cannot hold. "
-                    "Keep this model with pickle."
-                )
+        if value.residual is not None:
+            raise InvalidInputError(
+                f"The model has its own residual, {value.residual!r}, which a model file cannot hold. "
+                "Keep this model with pickle."
+            )
         return super().write(value, at, out)
 
 
@@ -129,6 +153,7 @@ MODEL = ModelRecord(
     mean=Part("mean"),
     power=Number(),
     nugget=Part("nugget"),
+    inference=Since(2, InferenceWord(), None),
 )
 
 STATE = OneOf(

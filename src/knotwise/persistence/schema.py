@@ -253,6 +253,23 @@ def _check_place(array: np.ndarray, at: str, *, short: bool) -> np.ndarray:
 # -- objects --------------------------------------------------------------------------------------
 
 
+class Since:
+    """A field that files before a version of the format do not have; they are read with a default."""
+
+    def __init__(self, version: int, spec: Spec, default: Any) -> None:
+        self.version, self.spec, self.default = version, spec, default
+
+    def is_after(self, version: int | None) -> bool:
+        """Whether files of a version do not have the field yet."""
+        return version is not None and version < self.version
+
+    def write(self, value: Any, at: str, out: Writing) -> Any:
+        return self.spec.write(value, at, out)
+
+    def read(self, data: Any, at: str, given: Reading) -> Any:
+        return self.spec.read(data, at, given)
+
+
 class Fields:
     """Named values; all of them, in this order, and no others."""
 
@@ -264,9 +281,11 @@ class Fields:
         return {name: spec.write(get(name), _entry_path(at, name), out) for name, spec in self.specs.items()}
 
     def read(self, data: Any, at: str, given: Reading) -> dict[str, Any]:
-        if not isinstance(data, dict) or list(data) != list(self.specs):
-            raise refuse(at or "model", f"an object with {', '.join(self.specs)}")
-        return {name: spec.read(data[name], _entry_path(at, name), given) for name, spec in self.specs.items()}
+        later = {n: s.default for n, s in self.specs.items() if isinstance(s, Since) and s.is_after(given.version)}
+        known = {name: spec for name, spec in self.specs.items() if name not in later}
+        if not isinstance(data, dict) or list(data) != list(known):
+            raise refuse(at or "model", f"an object with {', '.join(known)}")
+        return later | {name: spec.read(data[name], _entry_path(at, name), given) for name, spec in known.items()}
 
 
 def _entry_path(at: str, name: str) -> str:

@@ -17,6 +17,7 @@ __all__ = ["check_likelihood"]
 
 N_ROWS, N_DRAWS, STEP = 41, 4000, 1e-4
 LARGEST_COUNT = 2**20  # where the sum over all counts is given up
+FINE_REACH, FINE_NODES = 12.0, 4001  # of the rule that expectations are compared with
 CURVATURE_REACH = 6.0  # the sign of the curvature is looked at for f from -6 to 6
 
 
@@ -53,6 +54,7 @@ def check_likelihood(
         _check_density(likelihood, f[:7], size[:7])
     _check_cdf(likelihood, y, f, size)
     _check_closed_forms(likelihood, y, f, size)
+    _check_expectations(likelihood, y, f, size)
 
 
 def _some_targets(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -336,6 +338,36 @@ def _check_closed_forms(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, si
             quantile = likelihood.predictive_quantile(p, f, variance, size)
             searched = predictive_quantile(likelihood, p, f, variance, size)
             _same(likelihood, f"`predictive_quantile` of {p:g}", quantile, searched, rtol=1e-7, atol=1e-7)
+
+
+def _check_expectations(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
+    """Expectations over f ~ N(mean, variance), closed or by rules that trust `width`, equal those of a fine rule."""
+    declared = "" if likelihood.width is None else f", with the `width` {likelihood.width:.4g} that it declares,"
+    z = np.linspace(-FINE_REACH, FINE_REACH, FINE_NODES)[:, None]
+    weights = np.exp(-0.5 * z[:, 0] ** 2)
+    weights /= weights.sum()
+    for variance in (0.04, 4.0):
+        spread = np.full(y.shape, variance)
+        actual = likelihood.expectations(y, f, spread, size)
+        in_theta = likelihood.expected_parameter_derivatives(y, f, spread, size)
+        nodes = f + np.sqrt(variance) * z
+        like = [np.broadcast_to(v, nodes.shape) for v in (y, size)]
+        d = likelihood.derivatives(like[0], nodes, like[1])
+        parts = [
+            ("log_density", actual.log_density, likelihood.log_density(like[0], nodes, like[1])),
+            ("first", actual.first, d.first),
+            ("second", actual.second, d.second),
+        ]
+        listed = likelihood.parameter_derivatives(like[0], nodes, like[1])
+        for name, mine, one in zip(likelihood.names, in_theta, listed, strict=True):
+            parts.append((name, mine, one.log_density))
+        for name, mine, at_nodes in parts:
+            terms = weights[:, None] * np.broadcast_to(at_nodes, nodes.shape)
+            expected, atol = terms.sum(0), 10 * actual.error + 1e-8 * (1 + np.abs(terms).sum(0))
+            # the fine rule is trusted where half of its nodes say the same, and nothing is left at its ends
+            sure = np.abs(2 * terms[::2].sum(0) - expected) + np.abs(terms[[0, -1]]).sum(0) <= 0.01 * atol
+            what = f"`expectations`{declared} of variance {variance:g}, `{name}`"
+            _same(likelihood, what, mine[sure], expected[sure], rtol=1e-8 + 10 * actual.error, atol=atol[sure])
 
 
 def _same(

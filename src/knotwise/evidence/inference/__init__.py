@@ -5,10 +5,25 @@ from __future__ import annotations
 from knotwise.errors import InvalidInputError
 from knotwise.evidence.inference.base import Inference, SiteFit, SiteRule
 from knotwise.evidence.inference.conjugate import Conjugate
+from knotwise.evidence.inference.ep import PowerEP
 from knotwise.evidence.inference.laplace import Laplace
+from knotwise.evidence.inference.variational import Variational
 from knotwise.evidence.model import Model
 
-__all__ = ["Conjugate", "Inference", "Laplace", "SiteFit", "SiteRule", "inference_of"]
+__all__ = [
+    "NAMED",
+    "Conjugate",
+    "Inference",
+    "Laplace",
+    "PowerEP",
+    "SiteFit",
+    "SiteRule",
+    "Variational",
+    "inference_of",
+]
+
+#: those that have a word in options and files
+NAMED: dict[str, Inference] = {known.word: known for known in (Laplace(), Variational(), PowerEP())}
 
 #: the first that does not refuse a model is the one that it gets, if it names none
 DEFAULTS: tuple[Inference, ...] = (Conjugate(), Laplace())

@@ -62,13 +62,32 @@ class SiteFit:
 class Inference(Protocol):
     """How the posterior of the latent function is approximated by Gaussian sites, one per observation."""
 
-    #: what it is called in words
-    name: str
-    #: whether sites are searched for, in several passes, and so follow parameters and knots; else they are the data
-    several_passes: bool
+    @property
+    def name(self) -> str:
+        """What it is called in a sentence."""
+        ...
+
+    @property
+    def word(self) -> str:
+        """What it is called in options and files."""
+        ...
+
+    @property
+    def value_name(self) -> str:
+        """What its value is called."""
+        ...
+
+    @property
+    def several_passes(self) -> bool:
+        """Whether sites are searched for, and so follow parameters and knots; else they are the data."""
+        ...
 
     def refuses(self, model: Model) -> str:
         """Why this inference cannot be used for a model, and what to do; empty where it can."""
+        ...
+
+    def for_power(self, power: float) -> Inference:
+        """The inference to be used where knots are looked at under another power; itself, if it can be."""
         ...
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:

@@ -14,6 +14,7 @@ from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection
 from knotwise.evidence.residual import Sites, residual_of
 from knotwise.numerics.linalg import (
     cholesky,
+    cholesky_of_identity_plus,
     half_inverse_without,
     invert_lower,
     log_det,
@@ -26,10 +27,13 @@ __all__ = ["Conjugate"]
 LOG_2PI = float(np.log(2 * np.pi))
 
 
+@dataclass(frozen=True)
 class Conjugate:
     """Gaussian data without a nugget: sites in closed form."""
 
     name = "Conjugate inference"
+    word = "conjugate"
+    value_name = "log evidence"
     several_passes = False
 
     def refuses(self, model: Model) -> str:
@@ -37,11 +41,12 @@ class Conjugate:
             return "it is for Gaussian data; use 'laplace'."
         return "a nugget cannot be told from Gaussian noise." if model.nugget.size else ""
 
+    def for_power(self, power: float) -> Conjugate:
+        return self
+
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         total = at.blocks.sum(EvidencePass(at.projector))
-        B = total.gram.copy()
-        B.flat[:: len(B) + 1] += 1.0
-        LB = cholesky(B)  # (S5)
+        LB = cholesky_of_identity_plus(total.gram)  # (S5)
         T = invert_lower(LB)
         gamma = T.T @ (T @ total.projected)  # (S6)
         quadratic = total.quadratic - total.projected @ gamma

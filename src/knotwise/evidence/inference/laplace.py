@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from knotwise.errors import NotPositiveDefiniteError
-from knotwise.evidence.blocks import LAST, Beside, Block, Sums
+from knotwise.evidence.blocks import LAST, Beside, Block, Sums, a_of
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.inference.laplace_exact import exact_laplace, latent_of_data, mode_likelihood_bar
 from knotwise.evidence.inference.newton import far_off, search_mode
@@ -28,16 +28,22 @@ __all__ = ["Laplace"]
 NO_V = np.empty((0, 0))
 
 
+@dataclass(frozen=True)
 class Laplace:
     """The Laplace approximation: a Gaussian at the mode of the latent function, with the curvature there."""
 
     name = "The Laplace approximation"
+    word = "laplace"
+    value_name = "log evidence by Laplace's approximation"
     several_passes = True
 
     def refuses(self, model: Model) -> str:
         if residual_of(model).diagonal:
             return ""
         return "it needs rows that are independent given the knots; leave `residual` at None."
+
+    def for_power(self, power: float) -> Laplace:
+        return self
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         """Search for the mode from `start`, from what the last search left beside the blocks, or from the mean."""
@@ -142,7 +148,7 @@ class ModePass(ProjectedPass):
             sites, last_step = _sites_at(
                 model, rows, seen, self.gamma, beside, true_curvature=self.true_curvature, close=CLOSE_ENOUGH
             )
-            _keep(sites, beside, self.serial if last_step <= CLOSE else None)
+            _keep(sites, beside, self.serial if last_step <= CLOSE else None, with_V=self.projector.keep)
             assert sites.f is not None
             return ModeSums(
                 weighted_gram(seen.V, rows.weigh(sites.w)),
@@ -180,16 +186,16 @@ def _sites_at(
     return Sites(seen.V, W, w, found.a, rows.weights, h, lam, found.f, d.third, waived), found.last_step
 
 
-def _keep(sites: Sites, beside: Beside, serial: int | None) -> None:
-    """Lay sites beside their block; their V [n, K] is the projection's to keep, or not."""
-    beside["sites"] = (serial, replace(sites, V=NO_V))
+def _keep(sites: Sites, beside: Beside, serial: int | None, *, with_V: bool) -> None:
+    """Lay sites beside their block; with their V [n, K] only where the projection is kept, whose it is."""
+    beside["sites"] = (serial, sites if with_V else replace(sites, V=NO_V))
 
 
 def _first_guess(x: np.ndarray, beside: Beside) -> np.ndarray | None:
     """A guess of a from what lies beside a block: the last one, moved along with what the knots say."""
     _, last = beside.get("sites", (None, None))
     if last is None:
-        return beside.get(LAST)
+        return a_of(beside.get(LAST))
     return last.a - last.w * (x - (last.f - last.lam * last.a))
 
 
@@ -205,11 +211,11 @@ class ModeSites:
     def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
         serial, sites = beside.get("sites", (None, None))
         if serial == self.serial:
-            return replace(sites, V=seen.V)
+            return sites if sites.V is seen.V else replace(sites, V=seen.V)
         model = self.projector.model
         with far_off():  # on the way to the modes of the rows
             sites, _ = _sites_at(model, block.rows, seen, self.gamma, beside, true_curvature=True, close=CLOSE)
-        _keep(sites, beside, self.serial)
+        _keep(sites, beside, self.serial, with_V=self.projector.keep)
         return sites
 
     def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
@@ -237,7 +243,7 @@ class LastPass(ProjectedPass):
     """V' a of the a that lies beside a block; at other parameters it is still a point from which to start."""
 
     def __call__(self, block: Block, beside: Beside) -> LastSums:
-        a = beside.get(LAST)
+        a = a_of(beside.get(LAST))
         if a is None:
             return LastSums(np.zeros(self.width), 1)
         return LastSums(block.rows.weigh(a) @ self.projector.project(block, beside).V, 0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.errors import NotPositiveDefiniteError
+from knotwise.evidence.blocks import a_of
 from knotwise.evidence.full_sites import (
     FullState,
     Precision,
@@ -83,10 +84,10 @@ class FullSearch:
 def exact_laplace(model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
     """Compute the Laplace approximation of the exact GP's log evidence and, if asked, its gradient in theta."""
     P, pullback = prior_covariance(model, rows)
-    zero = np.zeros(len(rows))
+    zero, first = np.zeros(len(rows)), a_of(start)
     starts = [lambda: zero, lambda: _start_from_data(model, rows, P)]
     search, converged = search_mode(
-        lambda a: FullSearch(model, rows, P, a), starts if start is None else [lambda: start, *starts]
+        lambda a: FullSearch(model, rows, P, a), starts if first is None else [lambda: first, *starts]
     )
     precision = search.precision()
     a, f = search.a, model.mean.offset + search.latent

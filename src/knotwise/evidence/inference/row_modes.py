@@ -62,7 +62,7 @@ def find_row_modes(
         return RowModes(d.first, x, d)
     problem = RowProblem(likelihood, rows, x, lam, close)
     if likelihood.log_concave:
-        found = problem.solve_concave(np.zeros(len(x)) if start is None else np.where(np.isfinite(start), start, 0.0))
+        found = problem.solve_concave(np.zeros(len(x)) if start is None else start)
         if start is None or not np.isnan(found.a).any():
             return found
         return problem.solve_concave(np.zeros(len(x)))
@@ -98,16 +98,16 @@ class RowProblem:
         """Halley's method for all rows, as long as it goes well; the few that are left then, by themselves."""
         for _ in range(FEW_ITERATIONS):
             d = self.derivatives(a)
-            h = 1.0 / (1.0 - self.lam * d.second)
-            step = (d.first - a) * h
+            bend = 1.0 - self.lam * d.second
+            step = (d.first - a) / bend
             moved = self.lam * step
             size = max(moved.max(), -moved.min())
             if size <= self.close:
                 return self._end(a, step, d)
             if not np.isfinite(size):
-                return self._newton(a)
+                return self._newton(np.where(np.isfinite(a), a, 0.0))
             if size > SHORT:
-                step = self._bent(step, h, d)
+                step = self._halley(step, bend, moved, d)
             if size > LONG:
                 step *= np.minimum(1.0, LONG / np.maximum(np.abs(moved), LONG))
             a = a + step
@@ -169,17 +169,17 @@ class RowProblem:
         f = np.abs(self.x + self.lam * a)
         return np.abs(self.lam * step) <= self.close * (1.0 + np.minimum(f, FAR))
 
-    def _bent(self, step: np.ndarray, h: np.ndarray, d: Derivatives) -> np.ndarray:
-        """Halley's step from Newton's: what is left is of the third order."""
-        bend = 0.5 * self.lam * self.lam * h * d.third * step  # how much the slope changes along half the step
-        return step / (1.0 - np.clip(bend, -0.5, 0.5))
+    def _halley(self, step: np.ndarray, bend: np.ndarray, moved: np.ndarray, d: Derivatives) -> np.ndarray:
+        """Halley's step from Newton's, which moves f by `moved`: what is left is of the third order."""
+        turn = 0.5 * self.lam * d.third * moved / bend  # how much the slope changes along half the step
+        return step / (1.0 - np.clip(turn, -0.5, 0.5))
 
     def _end(self, a: np.ndarray, step: np.ndarray, d: Derivatives) -> RowModes:
         """One more step, so small that its third power is nothing: the curvature follows it by its slope."""
         moved = self.lam * step
         last_step = float(np.abs(moved).max())
         if not last_step <= CLOSE:
-            step = self._bent(step, 1.0 / (1.0 - self.lam * d.second), d)
+            step = self._halley(step, 1.0 - self.lam * d.second, moved, d)
             moved = self.lam * step
         a = a + step
         second = d.second + d.third * moved

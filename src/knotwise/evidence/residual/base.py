@@ -39,9 +39,11 @@ class Sites:
     open (S4), and a = (prior precision) (f - m).
 
     Where the sites were found by looking at latent values: h, the variance lam of the row's own part of f, the value f
-    at which the site was taken, and the third derivative of log p there. `waived` is what sites that do not pay for
-    residual variance take out of the adjoint of c (L12). Where the sites are observations: their distances r from the
-    mean, of the block's rows and its halo, as the residual has seen them.
+    at which the site was taken, and the third derivative of log p there; or, where a site belongs to a Gaussian, f and
+    `variance` are its mean and variance. `waived` is what sites that do not pay for residual variance take out of the
+    adjoint of c (L12), and `paid` the precision with which they pay, None for that of the nugget alone (L9). Where the
+    sites are observations: their distances r from the mean, of the block's rows and its halo, as the residual has seen
+    them.
     """
 
     V: np.ndarray
@@ -55,6 +57,8 @@ class Sites:
     third: np.ndarray | None = None
     waived: np.ndarray | float = 0.0
     r: np.ndarray | None = None
+    variance: np.ndarray | None = None
+    paid: np.ndarray | None = None
 
     def weigh(self, terms: np.ndarray) -> np.ndarray:
         """Terms of the rows, each as often as its row counts."""

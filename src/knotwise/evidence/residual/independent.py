@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from knotwise.evidence.residual.base import Pulled, Residual, RowAdjoints, Sites, Summed
-from knotwise.numerics.linalg import weighted_gram
-from knotwise.numerics.scratch import scratch
+from knotwise.numerics.linalg import scratch, weighted_gram
 
 if TYPE_CHECKING:
     from knotwise.evidence.blocks import Block
@@ -42,7 +41,8 @@ class Independent:
         V_bar -= np.multiply(Vk, (2.0 * c_bar)[:, None], out=scratch("scaled", Vk.shape))
         noise_bar = bars.D_bar
         if power < 1:
-            noise_bar = noise_bar + 0.5 * (1.0 - power) * c * w * paying(model, sites.W)
+            paid = paying(model, sites.W) if sites.paid is None else sites.paid
+            noise_bar = noise_bar + 0.5 * (1.0 - power) * c * w * paid
         gram = weighted_gram(Vk, own.weigh(e)) if np.any(e) else 0.0
         return Pulled(V_bar, c_bar, own.weigh(bars.r_bar), own.weigh(noise_bar), gram)
 
@@ -81,9 +81,9 @@ class Independent:
         return W_bar
 
 
-def damping(W: np.ndarray | float, lam: np.ndarray) -> np.ndarray:
+def damping(W: np.ndarray | float, lam: np.ndarray | float) -> np.ndarray:
     """h = 1 / (1 + W lam): how much of a site's precision its own part of f leaves to the knots (S4)."""
-    return 1.0 / (1.0 + W * lam)
+    return np.asarray(1.0 / (1.0 + W * lam))
 
 
 def paying(model: Model, W: np.ndarray | float) -> np.ndarray | float:

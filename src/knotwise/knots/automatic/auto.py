@@ -140,7 +140,13 @@ class Auto:
         W = first_precisions(problem, theta, pool)
         Z, scores, _ = grow(problem, pool, theta, W, FIRST_SHARE, self._cap(problem))
         trace.add(
-            "start", len(Z), scores.value, n_rows=problem.summary.count, share=scores.share, note="knots on rows, few"
+            "start",
+            len(Z),
+            scores.value,
+            n_rows=problem.summary.count,
+            share=scores.share,
+            note="knots on rows, few",
+            inference=problem.guided.inference.word,
         )
         return Z
 
@@ -158,7 +164,9 @@ class Auto:
         for _ in range(ROUNDS):
             stage = vfe.optimize(theta, Z, rng, move=np.ones(len(Z), bool))
             Z = stage.Z
-            scores = vfe.scores(vfe.point(theta, Z), widest=SELECTION_ROWS)
+            scores = vfe.guided.scores(vfe.point(theta, Z), widest=SELECTION_ROWS)
+            if vfe.guide is not None and self._are_enough(scores):  # the last word is the model's own
+                scores = vfe.scores(vfe.point(theta, Z), widest=SELECTION_ROWS)
             trace.add(
                 "move",
                 len(Z),
@@ -167,14 +175,22 @@ class Auto:
                 share=scores.share,
                 residual_information=scores.residual_information,
                 note=f"VFE at fixed parameters, {stage.result.evaluations} evaluations",
+                inference=vfe.inference.word,
             )
-            if scores.share < self.share and scores.wide_rows < WIDE_ROWS:
+            if self._are_enough(scores):
                 return Moved(Z, scores.share, "enough")
             wanted = len(Z) + max(2, int((0.25 if scores.share > 2 * self.share else 0.12) * len(Z)))
             places = vfe.distinct(wanted)
             if len(places) < wanted and len(places) <= cap:  # a knot at every place leaves nothing open
                 scores = vfe.scores(vfe.point(theta, places))
-                trace.add("every place", len(places), scores.value, n_rows=vfe.summary.count, share=scores.share)
+                trace.add(
+                    "every place",
+                    len(places),
+                    scores.value,
+                    n_rows=vfe.summary.count,
+                    share=scores.share,
+                    inference=vfe.inference.word,
+                )
                 return Moved(places, scores.share, "rounding")
             if len(Z) >= cap:
                 return Moved(Z, scores.share, "limit")
@@ -183,6 +199,10 @@ class Auto:
                 return Moved(Z, scores.share, "rounding")
             Z = np.vstack([Z, new])
         return Moved(Z, scores.share, "rounds")
+
+    def _are_enough(self, scores: KnotScores) -> bool:
+        """Whether knots leave so little unexplained that no more are wanted."""
+        return scores.share < self.share and scores.wide_rows < WIDE_ROWS
 
     # -- ends -------------------------------------------------------------------------------------
 

@@ -44,8 +44,9 @@ def prune(problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, 
             break
         order, value = np.append(order, more[int(np.argmax(values))]), max(values)
     if len(order):
+        word = problem.inference.word
         note = f"{len(order)} knots dropped at less than {tolerance:g} nats each"
-        trace.add("prune", len(Z) - len(order), value, n_rows=problem.summary.count, note=note)
+        trace.add("prune", len(Z) - len(order), value, n_rows=problem.summary.count, note=note, inference=word)
     return np.delete(Z, order, axis=0)
 
 

@@ -61,7 +61,7 @@ def settle(
         failed += stage.failed_restarts
         if round_ == 0:
             stage = with_its_nugget(quick, stage, rng)
-        scores = fic.scores(fic.point(stage.theta, Z), pool)
+        scores = fic.guided.scores(fic.point(stage.theta, Z), pool)
         moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
         theta = stage.theta
         _record(trace, stage, fic, scores, f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale")
@@ -72,7 +72,7 @@ def settle(
         W = np.maximum(scores.rows.W, 1e-12)
     if not stage.result.converged and quick.optimizer is not fic.optimizer:
         stage = replace(quick, optimizer=LAST_ROUND).optimize(theta, Z, rng)
-        scores = fic.scores(fic.point(stage.theta, Z))
+        scores = fic.guided.scores(fic.point(stage.theta, Z))
         _record(trace, stage, fic, scores, f"FIC, the same knots, {stage.result.evaluations} more evaluations")
     return Settled(stage.theta, Z, stage.result, capped and scores.share > TOO_FEW, failed)
 
@@ -82,7 +82,8 @@ def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: 
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
     stage = _for_stage(fic, ON_ALL_ROWS).optimize(settled.theta, settled.Z, rng)
     note = f"parameters on all {fic.summary.count} rows"
-    trace.add("refine", len(settled.Z), stage.value, theta=stage.theta, note=note)
+    note = f"{note}; {stage.note}" if stage.note else note
+    trace.add("refine", len(settled.Z), stage.value, theta=stage.theta, note=note, inference=fic.inference.word)
     return replace(settled, theta=stage.theta, result=stage.result)
 
 
@@ -102,7 +103,8 @@ def _record(trace: KnotTrace, stage: Stage, problem: Problem, scores: KnotScores
         share=scores.share,
         residual_information=scores.residual_information,
         theta=stage.theta,
-        note=note,
+        note=f"{note}; {stage.note}" if stage.note else note,
+        inference=problem.inference.word,
     )
 
 
@@ -127,7 +129,7 @@ def grow(
     while True:
         rows = pivots.extend(n)
         Z = pool.X[rows]
-        scores = problem.scores(problem.point(theta, Z))
+        scores = problem.guided.scores(problem.point(theta, Z))
         if scores.share < share or len(rows) < n:
             return Z, scores, False
         if n >= cap:

@@ -1,0 +1,217 @@
+"""Sites through knots: what the blocks of rows do in a search for them, and the posterior at the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from knotwise.errors import KnotwiseError
+from knotwise.evidence.blocks import LAST, Beside, Block, Sums
+from knotwise.evidence.inference.base import SiteFit, SiteRule
+from knotwise.evidence.inference.laplace import Laplace
+from knotwise.evidence.inference.sites import LookSums, RowSites, SiteTarget, first_sites, settled_sites
+from knotwise.evidence.model import Model
+from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
+from knotwise.evidence.residual import Sites
+from knotwise.evidence.residual.independent import damping
+from knotwise.numerics.linalg import cholesky, invert_lower, log_det, times_lower_transposed, weighted_gram
+
+__all__ = ["SparseSites"]
+
+
+class SparseSites:
+    """Rows seen through knots with their sites, which lie beside the blocks; here are gamma and the factor of B."""
+
+    def __init__(self, at: Evaluation, target: SiteTarget, serial: int, sums: SiteSums) -> None:
+        self.at, self.target, self.serial = at, target, serial
+        self._factor(sums)
+
+    @staticmethod
+    def from_last(at: Evaluation, target: SiteTarget) -> SparseSites | None:
+        """Begin with the sites of the last search; None where a block does not have them."""
+        serial = next_serial()
+        sums = at.blocks.sum(StartPass(at.projector, serial, None))
+        return None if sums.n_lost else SparseSites(at, target, serial, sums)
+
+    @staticmethod
+    def from_mode(at: Evaluation, target: SiteTarget, start: np.ndarray | None) -> SparseSites:
+        """Begin with the sites of the Laplace approximation, or where it does not arrive, at the prior mean."""
+        rule: SiteRule | None
+        try:
+            fit = Laplace().fit(at, start)
+            rule, gamma = fit.rule if fit.converged else None, fit.gamma
+        except KnotwiseError:
+            rule = None
+        if rule is None:
+            gamma = np.zeros(at.projector.width)
+        serial = next_serial()
+        return SparseSites(at, target, serial, at.blocks.sum(ModeStartPass(at.projector, serial, gamma, rule)))
+
+    @property
+    def charge(self) -> float:
+        return 0.5 * float(self.gamma @ self.gamma + log_det(self.LB))
+
+    def look(self) -> LookSums:
+        return self.at.blocks.sum(LookPass(self.at.projector, self.serial, self.gamma, self.T, self.target))
+
+    def step(self, shares: np.ndarray | None, size: float) -> int:
+        sums = self.at.blocks.sum(StepPass(self.at.projector, self.serial, self.gamma, shares, size))
+        self._factor(sums)
+        return sums.n_lost
+
+    def ended(self, value: float, converged: bool, why: str) -> SiteFit:
+        """What the engine gets when the search has ended."""
+        rule = FoundSites(self.at.projector, self.serial, self.gamma, self.T, self.target)
+        return SiteFit(value, self.gram, self.T, self.gamma, rule, converged, why)
+
+    def _factor(self, sums: SiteSums) -> None:
+        B = sums.gram.copy()
+        B.flat[:: len(B) + 1] += 1.0
+        LB = cholesky(B)
+        self.LB, self.T, self.gram = LB, invert_lower(LB), sums.gram
+        self.gamma = self.T.T @ (self.T @ sums.projected)
+
+
+@dataclass
+class SiteSums(Sums):
+    """Sums over rows with sites, and how many blocks have lost theirs."""
+
+    gram: np.ndarray  # V' diag(w) V
+    projected: np.ndarray  # V' (h b)
+    n_lost: int
+
+
+@dataclass(frozen=True)
+class SitesPass(ProjectedPass):
+    """A pass over rows with sites, which lie beside a block and are known by the serial of their search."""
+
+    serial: int
+
+    def sites(self, beside: Beside) -> RowSites | None:
+        serial, sites = beside.get("moving", (None, None))
+        return sites if serial == self.serial else None
+
+    def begin(self, beside: Beside, x: np.ndarray) -> RowSites:
+        """Lay sites x = (W, b), [2, n], beside a block."""
+        sites = RowSites(x)
+        beside["moving"] = (self.serial, sites)
+        return sites
+
+    def found_anew(self, block: Block, seen: Projection, beside: Beside, gamma: np.ndarray) -> RowSites:
+        """Sites for a block that has lost them: those of the likelihood at what the knots say."""
+        model = self.projector.model
+        return self.begin(beside, first_sites(model, block.rows, seen.V @ gamma))
+
+    def sum_sites(self, block: Block, seen: Projection, x: np.ndarray, n_lost: int) -> SiteSums:
+        model, rows, (W, b) = self.projector.model, block.rows, x
+        h = damping(W, model.power * seen.c + model.nugget.variance)
+        return SiteSums(weighted_gram(seen.V, rows.weigh(W * h)), rows.weigh(h * b) @ seen.V, n_lost)
+
+
+@dataclass(frozen=True)
+class StartPass(SitesPass):
+    """Take up the sites of the last search; a block without them is lost."""
+
+    rule: SiteRule | None
+
+    def __call__(self, block: Block, beside: Beside) -> SiteSums:
+        last = beside.get(LAST)
+        if last is None or last.ndim == 1 or not np.isfinite(last).all():
+            return SiteSums(np.zeros((self.width, self.width)), np.zeros(self.width), 1)
+        x = np.ascontiguousarray(last[:, 1:].T)
+        self.begin(beside, x)
+        return self.sum_sites(block, self.projector.project(block, beside), x, 0)
+
+
+@dataclass(frozen=True)
+class ModeStartPass(SitesPass):
+    """Take the sites of the Laplace approximation at its mode, or those of the likelihood at what the knots say."""
+
+    gamma: np.ndarray
+    rule: SiteRule | None
+
+    def __call__(self, block: Block, beside: Beside) -> SiteSums:
+        model, seen = self.projector.model, self.projector.project(block, beside)
+        if self.rule is None:
+            x = first_sites(model, block.rows, seen.V @ self.gamma)
+        else:
+            mode = self.rule.sites(block, seen, beside)
+            assert mode.f is not None
+            x = np.stack([mode.W, mode.W * (mode.f - model.mean.offset) + mode.a])  # (L4)
+        self.begin(beside, x)
+        return self.sum_sites(block, seen, x, 0)
+
+
+@dataclass(frozen=True)
+class LookPass(SitesPass):
+    """How far the sites are from where they should be under the posterior (gamma, T)."""
+
+    gamma: np.ndarray
+    T: np.ndarray
+    target: SiteTarget
+
+    def __call__(self, block: Block, beside: Beside) -> LookSums:
+        seen, sites = self.projector.project(block, beside), self.sites(beside)
+        n_lost = int(sites is None)
+        if sites is None:
+            sites = self.found_anew(block, seen, beside, self.gamma)
+        z, q = knots_say(seen, self.gamma, self.T)
+        sums = sites.look(self.target, self.projector.model, block.rows, z, q, seen.c)
+        sums.n_lost = n_lost
+        beside[LAST] = sites.last
+        return sums
+
+
+@dataclass(frozen=True)
+class StepPass(SitesPass):
+    """Step, and sum the new sites."""
+
+    gamma: np.ndarray
+    shares: np.ndarray | None
+    size: float
+
+    def __call__(self, block: Block, beside: Beside) -> SiteSums:
+        seen, sites = self.projector.project(block, beside), self.sites(beside)
+        n_lost = int(sites is None)
+        if sites is None:
+            sites = self.found_anew(block, seen, beside, self.gamma)
+        else:
+            sites.step(self.shares, self.size, log_concave=self.projector.model.likelihood.log_concave)
+        return self.sum_sites(block, seen, sites.x, n_lost)
+
+
+@dataclass(frozen=True)
+class FoundSites:
+    """Sites where a search ended: those that lie beside the block, or found again from the posterior (gamma, T)."""
+
+    projector: Projector
+    serial: int
+    gamma: np.ndarray
+    T: np.ndarray
+    target: SiteTarget
+    moves = False  # the objective is stationary in the sites
+
+    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
+        serial, found = beside.get("moving", (None, None))
+        if serial != self.serial or found.seen is None:
+            z, q = knots_say(seen, self.gamma, self.T)
+            found = settled_sites(self.target, self._model, block.rows, z, q, seen.c)
+            beside["moving"] = (self.serial, found)
+        at, look = found.marginals, found.seen
+        return Sites(
+            seen.V, at.W, at.w, at.a, block.rows.weights, at.h, at.lam, look.mean, variance=look.variance, paid=at.w
+        )
+
+    def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
+        return self.target.likelihood_bar(self._model, block.rows, sites.f, sites.variance)
+
+    @property
+    def _model(self) -> Model:
+        return self.projector.model
+
+
+def knots_say(seen: Projection, gamma: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of what the knots say of each row, v'gamma and v'B^-1 v."""
+    G = times_lower_transposed(seen.V, T)
+    return seen.V @ gamma, np.einsum("nk,nk->n", G, G)

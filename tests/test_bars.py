@@ -1,0 +1,205 @@
+"""Statistical bars of the inferences: the stored rows keep their claims, and a small part of each, run anew, agrees.
+
+Measured by the scripts of `benchmarks/bars`, which say what is claimed; the latest row of a case counts.
+"""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def scripts_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS / "bars")
+
+
+def bar(name):
+    return importlib.import_module(name)
+
+
+def stored(name, *keys):
+    """The latest row of each case."""
+    lines = (BENCHMARKS / "results" / f"{name}.jsonl").read_text().splitlines()
+    rows = {tuple(row[key] for key in keys): row for row in map(json.loads, lines)}
+    assert all(row["commit"] for row in rows.values())
+    return rows
+
+
+# -- the truth ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_the_sampler_agrees_with_quadrature_on_two_rows(counts):
+    """The posterior of two rows is an integral over the plane, by a fine sum."""
+    sampler = bar("sampler")
+    X, y = np.array([[0.0], [0.8]]), np.array([2.0, 0.0]) if counts else np.array([1.0, 0.0])
+    setting = sampler.Setting(X, y, counts, 2.0, 1.0, -0.4)
+    found = sampler.sample_posterior(setting, 80_000, seed=1)
+    axis = np.linspace(-10, 8, 901)
+    f = np.stack(np.meshgrid(axis, axis, indexing="ij"))
+    r = (f + 0.4).reshape(2, -1)
+    K = 2.0 * np.array([[1, np.exp(-0.32)], [np.exp(-0.32), 1]])
+    log_prior = -0.5 * (r * np.linalg.solve(K, r)).sum(0).reshape(901, 901)
+    data = y[:, None, None] * f - np.exp(f) if counts else -np.log1p(np.exp(-(2 * y - 1)[:, None, None] * f))
+    weight = np.exp(log_prior + data.sum(0))
+    weight /= weight.sum()
+    response = np.exp(f) if counts else 1 / (1 + np.exp(-f))
+    mean = (weight * f).sum((1, 2))
+    assert np.all(np.abs(found.mean - mean) < 4 * found.mean_error) and np.all(found.mean_error < 0.01)
+    assert_allclose(found.sd, np.sqrt((weight * f**2).sum((1, 2)) - mean**2), rtol=0.02)
+    assert np.all(np.abs(found.response - (weight * response).sum((1, 2))) < 4 * found.response_error)
+    assert found.effective > 40_000
+
+
+def test_the_stored_truth_is_known_to_a_fraction_of_what_is_claimed():
+    truth = json.loads(bar("truth").TRUTH.read_text())
+    assert set(truth) == set(bar("truth").settings())
+    for each in truth.values():
+        assert each["effective"] > 50_000
+        assert np.mean(np.array(each["mean_error"]) / each["sd"]) < 0.005
+        assert np.mean(each["response_error"]) < 0.001 * np.mean(each["response"])
+
+
+def test_stored_posteriors_are_near_the_truth_and_nearer_than_laplace():
+    rows = stored("truth", "case", "inference")
+    assert len(rows) == 12
+    for (case, inference), row in rows.items():
+        mean, response = row["limits"]
+        if inference in ("variational", "ep"):
+            assert row["mean_error"] <= mean and row["response_error"] < response, row
+            assert row["mean_error"] < 0.1 * rows[case, "laplace"]["mean_error"], row
+
+
+@pytest.mark.slow
+def test_other_draws_from_a_wider_proposal_give_the_stored_truth_of_few_counts(monkeypatch):
+    truth, sampler = json.loads(bar("truth").TRUTH.read_text())["few counts"], bar("sampler")
+    monkeypatch.setattr(sampler, "WIDENED", 0.8)
+    again = sampler.sample_posterior(bar("truth").settings()["few counts"], 40_000, seed=5)
+    apart = np.abs(again.mean - truth["mean"])
+    assert np.all(apart < 4 * np.hypot(again.mean_error, truth["mean_error"]))
+    assert_allclose(again.sd, truth["sd"], rtol=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inference", ["variational", "ep", "laplace"])
+@pytest.mark.parametrize("case", ["few counts", "hickory"])
+def test_distances_from_the_truth_are_the_stored_ones(case, inference):
+    truth = json.loads(bar("truth").TRUTH.read_text())[case]
+    again, expected = bar("truth").measure(case, inference, truth), stored("truth", "case", "inference")
+    for key in ("mean_error", "response_error", "sd_ratio"):
+        assert_allclose(again[key], expected[case, inference][key], atol=2e-4)
+
+
+# -- held-out classes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("knots", ["auto", "150 by k-means"])
+def test_stored_densities_of_banana_are_better_than_those_of_laplace(knots):
+    rows = [row for row in stored("banana", "knots", "seed").values() if row["knots"] == knots]
+    gain, wins = bar("banana").judge(rows)
+    assert len(rows) == 10 and gain >= rows[0]["limits"][0] and wins >= rows[0]["limits"][1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("knots", ["auto", "150 by k-means"])
+def test_densities_of_one_split_of_banana_are_the_stored_ones(knots):
+    again, expected = bar("banana").measure(knots, 3), stored("banana", "knots", "seed")[knots, 3]
+    for inference in ("auto", "laplace"):
+        assert_allclose(again[inference], expected[inference], atol=1e-3)
+
+
+@pytest.mark.parametrize("case", ["wine", "iris", "breast_cancer", "digits"])
+def test_stored_log_losses_of_classes_are_within_their_limits(case):
+    rows = [row for row in stored("classes", "case", "seed").values() if row["case"] == case]
+    assert len(rows) == 5
+    assert np.mean([row["log_loss"] for row in rows]) <= rows[0]["limit"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["wine", "iris"])
+def test_log_losses_of_one_split_are_the_stored_ones(case):
+    again, expected = bar("classes").measure(case, 2), stored("classes", "case", "seed")[case, 2]
+    assert_allclose(again["log_loss"], expected["log_loss"], atol=0.005)
+
+
+# -- counts ---------------------------------------------------------------------------------------
+
+
+def test_stored_totals_of_hickory_are_right_and_their_intervals_hold():
+    rows = [row for row in stored("hickory", "inference", "seed").values() if row["inference"] == "auto"]
+    assert len(rows) == 3
+    total, held = rows[0]["limits"]
+    assert abs(np.mean([row["ratio"] for row in rows]) - 1) <= total
+    assert np.mean([row["regions_held"] for row in rows]) >= held
+    assert np.mean([row["share_of_fold_regions_held"] for row in rows]) >= held / 9
+
+
+@pytest.mark.slow
+def test_a_fold_of_hickory_predicts_as_stored():
+    again, expected = bar("hickory").measure("auto", 0, n_folds=1), stored("hickory", "inference", "seed")["auto", 0]
+    assert_allclose(again["ratios"], expected["ratios"][:1], atol=0.005)
+
+
+def test_stored_intervals_of_simulated_totals_cover():
+    row = stored("surfaces", "inference")[("auto",)]
+    low, high, least, most = row["limits"]
+    assert row["surfaces"] == 100 and row["intervals"] == 900
+    assert low <= row["coverage"] <= high and least <= row["ratio"] <= most, row
+
+
+@pytest.mark.slow
+def test_a_tenth_of_the_simulated_totals_is_right_and_covered():
+    """Ten surfaces: 90 intervals that go together by surface, and a mean ratio known to 0.02."""
+    found = bar("surfaces").measure("auto", range(10))
+    assert found["coverage"] >= 0.85 and abs(found["ratio"] - 1) < 0.05, found
+
+
+@pytest.mark.parametrize("approximation", ["vfe", "full"])
+@pytest.mark.parametrize("kind", ["classifier", "bernoulli", "poisson"])
+def test_stored_rates_of_rare_events_are_kept_in_any_order_of_the_rows(kind, approximation):
+    rows = stored("rare", "kind", "approximation", "seed")
+    chosen = [row for key, row in rows.items() if key[:2] == (kind, approximation)]
+    assert len(chosen) == 20
+    claims = bar("rare").judge(chosen)
+    assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("approximation", ["vfe", "full"])
+@pytest.mark.parametrize("kind", ["classifier", "poisson"])
+def test_rates_of_rare_events_are_kept_on_two_seeds(kind, approximation):
+    claims = bar("rare").judge([bar("rare").measure(kind, approximation, seed) for seed in range(2)])
+    assert all(claims.values()), claims
+
+
+# -- no signal ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_a_tenth_of_the_intervals_without_signal_covers_and_is_narrow(likelihood):
+    found = bar("no_signal").measure(likelihood, 60, 10)
+    assert found["coverage"] >= 0.7 and found["relative_width"] <= 1.5, found
+
+
+# -- time -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_times_of_fits_are_stored_with_their_ratio(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "rows.jsonl"
+    monkeypatch.setattr("sys.argv", ["fit_time.py", "--repeats", "1", "--out", str(out)])
+    bar("fit_time").main()
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["case"] for row in rows] == ["banana", "hickory"]
+    printed = capsys.readouterr().out
+    for row in rows:
+        assert_allclose(row["ratio"], row["seconds"] / row["seconds_laplace"], rtol=1e-3)
+        verdict = "holds" if row["ratio"] <= 2.0 else "DOES NOT HOLD"
+        assert f"{verdict:13}  {row['case']}: at most 2.0 times" in printed
