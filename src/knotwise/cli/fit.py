@@ -159,6 +159,6 @@ def describe(found: dict[str, Any]) -> str:
         label = f"class {model['label']!r}: " if "label" in model else ""
         size = counted(model["n_knots"], "knot") if model["n_knots"] else "exact GP"
         lines.append(f"{label}{size}, log evidence {model['log_evidence']:.3f}")
-        lines.append(f"{'converged' if model['converged'] else 'NOT converged'}: {model['stop_reason']}")
+        lines.append(f"{model['status']}: {model['stop_reason']}")
     lines.append(f"saved in {found['output']} ({Path(found['output']).stat().st_size / 1000:,.0f} kB)")
     return "\n".join(lines)

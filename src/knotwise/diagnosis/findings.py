@@ -15,7 +15,6 @@ from knotwise.knots.automatic.auto import Auto
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult
-from knotwise.optimize.options import advice_for_early_stop
 from knotwise.posterior import SparsePosterior
 
 __all__ = [
@@ -63,20 +62,9 @@ def convergence(estimator: Any, result: OptimizeResult, final: Evidence) -> Find
     ):  # parameters of the few knots would be worse than those of the many
         norm += " with the knots kept (the parameters were settled with more knots)"
     skipped = f"; {estimator.n_failed_restarts_} restarts failed" if estimator.n_failed_restarts_ else ""
-    if not final.converged:
-        return Finding(
-            "convergence",
-            "problem",
-            final.why or "inference did not arrive at the posterior",
-            "Start from other parameters, or from `mean='constant'`; do not trust the predictions.",
-        )
-    if not estimator.converged_:
-        return Finding(
-            "convergence",
-            "problem",
-            f"stopped early: {result.reason}{norm}{skipped}",
-            advice_for_early_stop(result, estimator.optimizer),
-        )
+    outcome = estimator._outcome
+    if outcome.warning:
+        return Finding("convergence", "problem", f"{outcome.status}: {outcome.reason}{skipped}", outcome.advice)
     if final.why:
         return Finding("convergence", "note", f"{result.reason}{norm}{skipped}; {final.why}")
     return Finding("convergence", "ok", f"{result.reason}{norm}{skipped}")

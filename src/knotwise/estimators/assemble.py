@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -23,7 +24,7 @@ from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import InMemory, Model, Rows
 from knotwise.evidence.full import check_full_size
-from knotwise.kernels.base import DataScale
+from knotwise.kernels.base import DataScale, Kernel
 from knotwise.knots.problem import Problem, Run
 from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
@@ -31,7 +32,7 @@ from knotwise.numerics.blocks import Executor
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 from knotwise.optimize.options import optimizer_from
 
-__all__ = ["assemble"]
+__all__ = ["Assembly", "assemble"]
 
 #: fewer targets than this that differ from the others tell nothing, of which a mean could be learned
 NEXT_TO_NO_EVENTS = 3
@@ -39,10 +40,23 @@ NEXT_TO_NO_EVENTS = 3
 FEW_EVENTS, ROWS_PER_EVENT = 5, 10
 
 
-def assemble(
-    options: Any, data: Observations, feature_names: list[str] | None, executor: Executor
-) -> tuple[Problem, Scaling, np.ndarray | None]:
-    """Make the problem of a fit, in the engine's units, the scaling that leads back, and the numbers of its rows.
+@dataclass(frozen=True)
+class Assembly:
+    """The problem of a fit in the engine's units, the scaling that leads back, and the numbers of its rows.
+
+    `with_kernel` makes the same problem for another kernel. `little_information` says that counts or labels hardly
+    differ.
+    """
+
+    problem: Problem
+    scaling: Scaling
+    row_numbers: np.ndarray | None
+    with_kernel: Callable[[Kernel], Problem]
+    little_information: bool = False
+
+
+def assemble(options: Any, data: Observations, feature_names: list[str] | None, executor: Executor) -> Assembly:
+    """Make the problem of a fit.
 
     `options` is an estimator; every parameter that it leaves open starts at the scale of the data. The rows are those
     of the data, sorted and each once (see `Observations.merged`).
@@ -82,36 +96,45 @@ def assemble(
 
     held = ["likelihood"] if noise is not None else []  # which has no other parameter than the noise
     given_mean = bool(np.isfinite(asked.mean.given).any())
-    if _warn_if_empty(likelihood, data.y, weights, learned_mean=not given_mean and model.mean.size > 0) or given_mean:
+    told = _told_by(likelihood, data.y, weights, learned_mean=not given_mean and model.mean.size > 0)
+    if told == "nothing" or given_mean:
         held.append("mean")
     if np.isfinite(asked.nugget.given).any():
         held.append("nugget")
-    bounds = np.vstack(
-        [
-            model.kernel.bounds(scale),
-            model.likelihood.bounds(variance),
-            model.nugget.bounds(latent_variance),
-        ]
-        + [_mean_bounds(likelihood, y, level)] * model.mean.size
-    )
-    table = parameter_table(
-        model, bounds, scaling, fixed=options.fixed, bounds=options.bounds, held=held, keep=options.optimizer is None
-    )
+    other_bounds = [
+        model.likelihood.bounds(variance),
+        model.nugget.bounds(latent_variance),
+        *[_mean_bounds(likelihood, y, level)] * model.mean.size,
+    ]
     block_size = None if options.block_size is None else check_count(options.block_size, "block_size", least=1)
     rows = Rows(X, y, noise, model.mean.basis(X), size, weights)
-    problem = Problem(
-        model,
-        table,
-        Run(InMemory(rows, executor, block_size)),
-        optimizer_from(options.optimizer),
-        given=np.isfinite(np.concatenate([part.given for part in asked.parts])),
-        jitter=_checked_jitter(options.jitter),
-        n_restarts=check_count(options.n_restarts, "n_restarts", least=0),
-        full=full,
-        guide=guide,
-        scale_inputs=scaling.inputs,
-    )
-    return problem, scaling, data.numbers
+    run = Run(InMemory(rows, executor, block_size))
+    rest: dict[str, Any] = {
+        "optimizer": optimizer_from(options.optimizer),
+        "jitter": _checked_jitter(options.jitter),
+        "n_restarts": check_count(options.n_restarts, "n_restarts", least=0),
+        "full": full,
+        "guide": guide,
+        "may_be_exact": options.approximation is None and options.inference != "ep",
+        "scale_inputs": scaling.inputs,
+    }
+
+    def with_kernel(kernel: Kernel) -> Problem:
+        asked_kernel = scaling.to_engine(replace(wanted, kernel=kernel.bind(feature_names, X.shape[1]))).kernel
+        own = replace(model, kernel=asked_kernel.start(scale))
+        table = parameter_table(
+            own,
+            np.vstack([own.kernel.bounds(scale), *other_bounds]),
+            scaling,
+            fixed=options.fixed,
+            bounds=options.bounds,
+            held=held,
+            keep=options.optimizer is None,
+        )
+        given = np.isfinite(np.concatenate([asked_kernel.given, *(part.given for part in asked.parts[1:])]))
+        return Problem(own, table, run, given=given, **rest)
+
+    return Assembly(with_kernel(kernel), scaling, data.numbers, with_kernel, told != "enough")
 
 
 def _variance(y: np.ndarray, weights: np.ndarray | None) -> float:
@@ -137,10 +160,12 @@ def _mean_bounds(likelihood: Likelihood, y: np.ndarray, level: float) -> np.ndar
     return np.array([low - reach, high + reach])
 
 
-def _warn_if_empty(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None, *, learned_mean: bool) -> bool:
-    """Warn where counts or labels hardly differ; returns whether a learned mean must be held, as nothing tells it."""
+def _told_by(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None, *, learned_mean: bool) -> str:
+    """How much the targets tell: "enough", "little", or "nothing" by which a mean could be learned. Warns of the last
+    two, where counts or labels hardly differ.
+    """
     if not likelihood.discrete:
-        return False
+        return "enough"
     median = weighted_quantile(y, 0.5, weights)
     n_rows, n_different = counted(np.isfinite(y), weights), counted(y != median, weights)
     almost_none = n_different < NEXT_TO_NO_EVENTS and n_rows > NEXT_TO_NO_EVENTS
@@ -151,7 +176,7 @@ def _warn_if_empty(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | 
             "so predictions rest on the prior."
             + (" The mean is held at the overall level." if almost_none and learned_mean else ""),
         )
-    return almost_none
+    return "nothing" if almost_none else "little" if few else "enough"
 
 
 def _spread(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

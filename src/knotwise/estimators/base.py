@@ -18,15 +18,17 @@ from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.observations import Observations
-from knotwise.estimators.options import selector_from
+from knotwise.estimators.options import approximation_word, selector_from
+from knotwise.estimators.outcome import outcome_of
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.summary import Summary, summarize
 from knotwise.estimators.validation import check_count, check_inputs, check_jobs, generator_from
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.knots.fixed import select_exact
+from knotwise.knots.kernel_choice import choose_kernel
+from knotwise.knots.status import Status
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
-from knotwise.optimize.options import advice_for_early_stop
 from knotwise.posterior import MAX_JOINT_ROWS, FullPosterior, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:
@@ -56,12 +58,17 @@ class LatentGP(BaseEstimator):
         selector = selector_from(self.knots, data.X.shape[1])
         names = getattr(self, "feature_names_in_", None)
         with self._oversight or Oversight.of(self) as oversight, executor_for(check_jobs(self.n_jobs)) as executor:
-            problem, scaling, numbers = assemble(self, data, None if names is None else list(names), executor)
+            made = assemble(self, data, None if names is None else list(names), executor)
+            problem, scaling = made.problem, made.scaling
             oversight.open_journal(self, problem.rows, scaling, names)
             problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
+            if self.kernel is None:
+                problem = choose_kernel(lambda kernel: replace(made.with_kernel(kernel), run=problem.run), rng)
             selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
             selection.trace.listener = None
-        final = selection.evidence
+            if made.little_information and (selection.status is None or selection.status is Status.NO_SIGNAL):
+                selection = replace(selection, status=Status.LITTLE_INFORMATION)
+        final, has_knots = selection.evidence, selection.jitter is not None
         self._fit = Fit(
             replace(
                 selection,
@@ -69,17 +76,17 @@ class LatentGP(BaseEstimator):
                 result=replace(selection.result, steps=None, turns=None),  # which were for stages to come
             ),
             scaling,
-            FullPosterior(final.state) if problem.full else SparsePosterior(final.state),
+            SparsePosterior(final.state) if has_knots else FullPosterior(final.state),
             problem.table,
             problem.summary.count,
-            problem.computed_by(Serial()),
-            numbers,
+            replace(problem.computed_by(Serial()), full=not has_knots),
+            made.row_numbers,
             data.size is not None,
         )
         self._publish()
         watcher.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
         oversight.finish()
-        self._warn_if_not_converged()
+        self._warn()
 
     def _publish(self) -> None:
         """Set the public attributes, in the user's units."""
@@ -96,31 +103,22 @@ class LatentGP(BaseEstimator):
         self.log_evidence_ = final.value - fit.n_rows * float(np.log(scaling.y_scale))
         self.log_prior_ = fit.table.log_prior(selection.theta)[0]
         self.inference_ = inference_of(fit.model).word
-        self.converged_ = selection.result.converged and final.converged
+        self._outcome = outcome_of(fit, self.parameters_, self.optimizer)
+        self.status_ = self._outcome.status
+        self.converged_ = self.status_.is_good
         self.stop_reason_ = selection.reason
+        self.approximation_ = approximation_word(fit.model.power) if self.n_knots_ else "full"
         per_row = -float(np.log(scaling.y_scale))
         self.trace_ = selection.trace.in_units(fit.n_rows, per_row, scaling.inputs_back)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts
 
-    def _warn_if_not_converged(self) -> None:
-        """Warn once, with what can be done."""
-        result = self._fit.selection.result
-        if not self._fit.final.converged:
-            warn(
-                f"Predictions are not to be trusted: {self._fit.final.why}. Start from other parameters, or from "
-                "`mean='constant'`.",
-            )
-        elif not self.converged_:
-            bound = self.parameters_.at_bound()
-            warn(
-                f"The optimiser stopped before it converged ({result.reason}; gradient norm "
-                f"{result.gradient_norm:.1e}{'; at a bound: ' + ', '.join(bound) if bound else ''}). "
-                f"The model can be used. {advice_for_early_stop(result, self.optimizer)}",
-            )
-
-        if self._fit.final.converged and self._fit.final.why:
+    def _warn(self) -> None:
+        """Warn once of what a user must know, with what can be done."""
+        if self._outcome.warning:
+            warn(self._outcome.warning)
+        elif self._fit.final.why:
             warn(f"A remark on the posterior: {self._fit.final.why}.")
 
     def predict_latent(self, X: Any) -> Latent:

@@ -164,7 +164,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             "kernel_",
             "stop_reason_",
             "trace_",
+            "status_",
             "converged_",
+            "approximation_",
             "jitter_",
             "inference_",
         ):

@@ -27,6 +27,7 @@ from knotwise.numerics.parameters import Columns, ParameterTable, flat_names
 from knotwise.numerics.part import Part, short_repr
 
 __all__ = [
+    "approximation_word",
     "inference_from",
     "kernel_from",
     "likelihood_from",
@@ -57,6 +58,11 @@ def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
     raise InvalidInputError(
         f"`approximation` is {approximation!r}; it must be 'fic', 'vfe', 'full' or a power between 0 and 1."
     )
+
+
+def approximation_word(power: float) -> str | float:
+    """What an approximation of this power is called, or the power itself."""
+    return next((word for word, known in POWERS.items() if known == power), power)
 
 
 def likelihood_from(given: Any) -> Likelihood:

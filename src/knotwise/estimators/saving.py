@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.scaling import Scaling
+from knotwise.knots.status import Status
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
 from knotwise.persistence.labels import Labels
 from knotwise.persistence.parts import write_arguments
@@ -23,10 +24,13 @@ from knotwise.persistence.schema import (
     ListOf,
     Number,
     Optional,
+    Reading,
     Record,
+    Since,
     Text,
     Whole,
     Writing,
+    refuse,
 )
 from knotwise.version import __version__
 
@@ -35,6 +39,20 @@ __all__ = ["FIT", "FIT_1", "FORMAT", "INPUTS", "LEFT_OUT", "save"]
 FORMAT = "knotwise model"
 #: settings of a run on one machine, which are no part of a model
 LEFT_OUT = ("callback", "checkpoint")
+
+
+class StatusWord:
+    """How a selection ended, in a word."""
+
+    def write(self, value: Status, at: str, out: Writing) -> str:
+        return str(value)
+
+    def read(self, data: Any, at: str, given: Reading) -> Status:
+        try:
+            return Status(Text.read(data, at, given))
+        except ValueError:
+            raise refuse(at, f"one of {', '.join(Status)}") from None
+
 
 FIT_1 = Fields(  # of version 1
     scaling=Record(
@@ -55,6 +73,8 @@ FIT_1 = Fields(  # of version 1
         failed_restarts=Whole,
         trace=TRACE,
         knots_as_given=Optional(Array(("K", "D"))),
+        status=Since(2, Optional(StatusWord()), None),
+        advice=Since(2, Text, ""),
     ),
 )
 FIT = Fields(**FIT_1.specs, size_given=Optional(Flag))

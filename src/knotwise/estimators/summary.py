@@ -18,14 +18,21 @@ class Summary(str):
         return str(self)
 
 
+def _chosen(model: Any) -> str:
+    tried = sum(str(step.action) == "kernel" for step in model.trace_) - 1
+    return f", the best of {tried} that were tried" if model.kernel is None and tried > 0 else ""
+
+
 def summarize(model: Any) -> Summary:
     """Describe a fitted estimator: size, evidence, parameters, length-scales in the units of the inputs."""
     knots = f"{model.n_knots_} knots" if model.n_knots_ else "exact GP"
     lines = [
         f"{type(model).__name__}: {knots}, {inference_of(model._fit.model).value_name} {model.log_evidence_:.3f}",
-        f"{'converged' if model.converged_ else 'NOT converged'}: {model.stop_reason_}",
-        f"kernel {model.kernel_!r}",
+        f"{model.status_}: {model._outcome.reason}",
+        f"kernel {model.kernel_!r}{_chosen(model)}",
     ]
+    if model.status_ == "limit reached":
+        lines.append("more knots would raise the log evidence: it is not for comparing kernels")
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
     lines += ["", str(model.parameters_)]

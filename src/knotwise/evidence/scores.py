@@ -37,13 +37,15 @@ class KnotScores:
     `share` is the mean of c / v, residual prior variance over latent posterior variance: at the right parameters the
     latent AUKL is about 0.58 share^2 for knots on rows, and less for moved ones. `residual_information` is in nats per
     row, what the data could still say about what the knots leave open. `wide_rows` is the share of rows with c / v
-    above `WIDE`, `signal` the mean of W times the prior variance. `rows` are scores of the rows that were asked for.
+    above `WIDE`, `observation_share` the mean of c over the variance of an observation: v, the nugget and 1 / W.
+    `signal` is the mean of W times the prior variance. `rows` are scores of the rows that were asked for.
     """
 
     value: float
     share: float
     residual_information: float
     wide_rows: float
+    observation_share: float
     signal: float
     rows: RowScores | None = None
 
@@ -76,6 +78,12 @@ class RowScores:
     def share(self) -> float:
         """Unexplained share: mean of c / v."""
         return float(np.average(self.shares, weights=self.weights))
+
+    @property
+    def standardized(self) -> np.ndarray:
+        """Residuals in standard deviations, if the model is right: a over the root of R_ii = w - w^2 q (FIC)."""
+        w = self.W / (1.0 + self.W * (self.c + self.nugget))
+        return self.a / np.sqrt(np.maximum(w - w * w * (self.v - self.c), np.finfo(float).tiny))
 
     @property
     def largest_share(self) -> float:
@@ -128,6 +136,7 @@ class ScoreSums(Sums):
     share: float
     information: float
     wide: float
+    observation: float
     signal: float
 
 
@@ -143,6 +152,7 @@ class KnotScorePass(RowScorePass):
             own.total(share),
             0.5 * own.total(precision * c),
             own.total((share > WIDE).astype(float)),
+            own.total(precision * c / (1.0 + precision * v)),  # c / (v + 1 / precision)
             own.total(W * model.kernel.diag(own.X)),
         )
 
@@ -168,7 +178,13 @@ def knot_scores(
             at_rows = blocks.take(slice(None) if few else np.sort(blocks.top(SharePass(at.projector, fit), widest)))
         some = None if at_rows is None else _score_rows(at, fit, at_rows)
     return KnotScores(
-        fit.value, total.share / count, total.information / count, total.wide / count, total.signal / count, some
+        fit.value,
+        total.share / count,
+        total.information / count,
+        total.wide / count,
+        total.observation / count,
+        total.signal / count,
+        some,
     )
 
 

@@ -34,9 +34,11 @@ class Action(StrEnum):
         member.facts = facts
         return member
 
+    KERNEL = "kernel"  # a kernel was tried on some rows
     SIGNAL = "signal", Facts(compares_with_null=True)  # is there anything to learn?
     PARAMETERS = "parameters"  # parameters were fitted
     REFINE = "refine"  # the same on all rows, from those of a subset
+    LOOK_AGAIN = "look again"  # residuals of neighbours agree: parameters were looked for on the rows there
     REFIT = "refit"  # parameters were fitted to knots that are too few
     START = "start", Facts(begins_placement=True)  # the first of the final knots
     INITIAL = "initial"  # the knots from which others are added one at a time

@@ -27,7 +27,7 @@ from knotwise.knots.initial import MAX_CLUSTER_ROWS, Initial, checked_knots, ini
 from knotwise.knots.optimizing import optimize
 from knotwise.knots.passes import distinct_places
 from knotwise.knots.selection import Selection, Stage, Watch
-from knotwise.knots.trace import KnotTrace
+from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order
 from knotwise.numerics.parameters import ParameterTable
@@ -56,8 +56,10 @@ class Problem:
     """Model, rows, bounds and optimiser of one fit, in the units of the engine.
 
     `given` marks the parameters to which the user gave a value; the others may start elsewhere. `guide` is a quicker
-    inference than the model's, with which parameters and knots are looked for first; no value of it is kept. Rows are
-    seen through their `summary`, a sample, the best by a score, and passes; where they are is the matter of the `run`.
+    inference than the model's, with which parameters and knots are looked for first; no value of it is kept.
+    `may_be_exact` says that a selector may take the exact GP instead of knots. `found` are parameters that an earlier
+    search has found on some rows, `earlier` the steps of that search. Rows are seen through their `summary`, a sample,
+    the best by a score, and passes; where they are is the matter of the `run`.
     """
 
     model: Model
@@ -70,6 +72,9 @@ class Problem:
     full: bool = False
     guide: Inference | None = None
     scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
+    may_be_exact: bool = False
+    found: np.ndarray | None = None
+    earlier: tuple[KnotStep, ...] = ()
 
     @property
     def free(self) -> np.ndarray:
@@ -208,7 +213,7 @@ class Problem:
         """What a selector returns when it ends at a stage: with the evidence there."""
         evidence = self.evaluate(stage.point, gradient=False)
         failed = stage.failed_restarts if failed_restarts is None else failed_restarts
-        trace = KnotTrace() if trace is None else trace
+        trace = KnotTrace(steps=self.earlier) if trace is None else trace
         return Selection(stage.point, evidence, stage.result, reason, failed, trace, knots_as_given)
 
     # -- what is kept and told ------------------------------------------------------------------------
@@ -233,7 +238,16 @@ class Problem:
             return compute()
         rows = self.rows
         inferences = (repr(self.inference), repr(self.guide))
-        own = (rows, self.table, self.model.power, self.full, self.optimizer, self.jitter, *inferences)
+        own = (
+            rows,
+            self.table,
+            repr(self.model.kernel),
+            self.model.power,
+            self.full,
+            self.optimizer,
+            self.jitter,
+            *inferences,
+        )
         return journal.recall(
             (*inputs, *own),
             compute,
@@ -245,7 +259,7 @@ class Problem:
 
     def new_trace(self) -> KnotTrace:
         """An empty record of a selection, whose steps the watch is told."""
-        return KnotTrace(None if self.run.watch is None else self.run.watch.step, self.inference.word)
+        return KnotTrace(None if self.run.watch is None else self.run.watch.step, self.inference.word, self.earlier)
 
     # -- knots ----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from knotwise.evidence import Evidence, Jitter, Point
+from knotwise.knots.status import Status
 from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.optimize.base import OptimizeResult
 
@@ -64,6 +65,8 @@ class Selection(AtPoint):
     failed_restarts: int = 0
     trace: KnotTrace = field(default_factory=KnotTrace)
     knots_as_given: np.ndarray | None = None  # the user's own array, in the user's units
+    status: Status | None = None  # None: what the optimiser says
+    advice: str = ""  # what to write where something is to be done
 
 
 class Watch(Protocol):

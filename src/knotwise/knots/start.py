@@ -26,6 +26,8 @@ LENGTHSCALE_FACTORS = (1.0, 0.25)
 
 def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     """Starting values for the parameters; those that the user gave or holds stay as they are."""
+    if problem.found is not None:
+        return problem.found
     start = problem.table.theta
     open_ = ~problem.given & problem.free
     if problem.optimizer is None or not open_.any() or problem.summary.n_rows < MIN_ROWS:

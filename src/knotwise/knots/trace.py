@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,12 +54,17 @@ class KnotStep:
 class KnotTrace:
     """The steps of a selection in order, and the reason of its stop in words."""
 
-    def __init__(self, listener: Callable[[KnotStep], None] | None = None, inference: str = "") -> None:
-        self.steps: list[KnotStep] = []
+    def __init__(
+        self,
+        listener: Callable[[KnotStep], None] | None = None,
+        inference: str = "",
+        steps: Sequence[KnotStep] = (),
+    ) -> None:
+        self.steps = list(steps)  # begins with those of an earlier search
         self.inference = inference  # of which the evidence of a step is, if the step names no other
         self.stop_reason = ""
         self.listener = listener  # is told each step
-        self._started = time.perf_counter()
+        self._started = time.perf_counter() - (self.steps[-1].seconds if self.steps else 0.0)
 
     def add(self, action: Action | str, n_knots: int, evidence: float, **details: Any) -> KnotStep:
         """Record a step, with an `Action` or a word of your own; seconds count from the beginning of the selection."""

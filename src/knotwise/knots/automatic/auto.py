@@ -1,8 +1,9 @@
 """Knots that choose themselves: fit big, keep small.
 
-Two jobs, kept apart. *Parameters* come from FIC with many knots that sit on rows and never move: such knots do not
-overfit, and they leave the evidence nothing to gain from inflating a length-scale. *Knots* are then few, moved by
-VFE at these parameters, until the unexplained share says that the sparse posterior is the full one.
+Two jobs, kept apart. *Parameters* come from FIC with many knots that sit on rows and never move, or from the exact GP
+where that is cheaper: such knots do not overfit, and they leave the evidence nothing to gain from inflating a
+length-scale. *Knots* are then few, moved by VFE at these parameters, until the unexplained share says that the sparse
+posterior is the full one.
 """
 
 from __future__ import annotations
@@ -11,44 +12,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError, KnotwiseError
-from knotwise.evidence import Rows
-from knotwise.evidence.scores import KnotScores
+from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
+from knotwise.knots.automatic.place import ENDS, Moved, Rule, place
 from knotwise.knots.automatic.prune import prune
-from knotwise.knots.automatic.settle import FIRST_SHARE, Settled, first_precisions, grow, refine, settle
+from knotwise.knots.automatic.settle import MANY_KNOTS, Settled, exact_is_cheaper, refine, settle
 from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
+from knotwise.knots.automatic.structure import look_again
 from knotwise.knots.copies import describe_copies
-from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
 from knotwise.knots.selection import Selection, Stage
 from knotwise.knots.start import starting_theta
+from knotwise.knots.status import Status
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import projected_norm
-from knotwise.optimize.lbfgs import LBFGS
 
 __all__ = ["Auto"]
 
 DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
-WIDE_ROWS = 0.01  # share of rows whose unexplained share may exceed `WIDE`
+AFFORDABLE = 1e9  # rows times squared knots that one look at the rows may cost, where more than 300 knots are needed
 NO_SIGNAL_KNOTS = 5
 DOUBTFUL_GAIN = 2.3  # nats: ten to one
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
-ROUNDS = 6  # of moving knots and adding some
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
-
-
-@dataclass(frozen=True)
-class Moved:
-    """Knots that were moved and added to, the share that they leave, and why no more were added.
-
-    `ended` is "enough" (the share is small), "limit" (of the number of knots), "rounding" (nothing is left to explain
-    but rounding) or "rounds" (of adding knots).
-    """
-
-    Z: np.ndarray
-    share: float
-    ended: str
+TARGETS = ("latent", "observation")
 
 
 @dataclass
@@ -64,25 +51,45 @@ class Auto:
     Parameters
     ----------
     max_knots : int, optional
-        Limit of the number of knots; by default 300 or a third of the rows. Reaching it is said in `stop_reason_`.
-    share : float
-        The unexplained share, the mean over rows of (prior variance left by the knots) / (posterior variance), below
-        which the knots are enough. The average divergence from the exact GP is about 0.6 share^2 nats per row for
+        Limit of the number of knots. By default 300, or more where the rows are so few that they can be afforded; and
+        where more than a third of up to 3,000 rows would be needed (1,000 of data that are not Gaussian), the exact GP
+        is taken instead. Reaching a limit is said in `stop_reason_`, and is a warning.
+    share : float, optional
+        How much the knots may leave unexplained, as a mean over rows: 0.18 for the target "latent", 0.01 for
+        "observation". For "latent" the average divergence from the exact GP is about 0.6 share^2 nats per row for
         knots on rows, and less for knots that were moved.
     tolerance : float
-        Knots whose removal costs less log evidence than this (nats) are dropped.
+        Knots whose removal costs less log evidence than this (nats) are dropped, as long as the others are enough.
+    target : "latent" or "observation", optional
+        What the knots must be enough for. "latent": the function itself, prior variance left by the knots over
+        posterior variance. "observation": new observations, prior variance left by the knots over the variance of an
+        observation. By default "latent" up to 5,000 rows; with more rows the function is known so well that ever more
+        knots would be asked for, and the target is "observation".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import Auto
+    >>> X = np.linspace(0, 1, 80)[:, None]
+    >>> y = np.sin(9 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=80)
+    >>> GPRegressor(knots=Auto(max_knots=20), random_state=0).fit(X, y).status_
+    'converged'
     """
 
     max_knots: int | None = None
-    share: float = 0.18
+    share: float | None = None
     tolerance: float = 0.01
+    target: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_knots is not None:
             check_at_least(self.max_knots, "max_knots", 1)
         for name, value, low, high in (("share", self.share, 0.0, 1.0), ("tolerance", self.tolerance, 0.0, np.inf)):
-            if not low <= value <= high:
+            if value is not None and not low <= value <= high:
                 raise InvalidInputError(f"`{name}` is {value!r}; it must be a number from {low:g} to {high:g}.")
+        if self.target is not None and self.target not in TARGETS:
+            raise unknown_option("`target`", self.target, TARGETS)
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
         trace = problem.new_trace()
@@ -98,124 +105,89 @@ class Auto:
             small = _subset(problem, SELECTION_ROWS, rng)
         pool = small.take(small.sample(SELECTION_ROWS, rng))
         settled = settle(small, pool, theta, self._cap(small, big=True), rng, trace)
+        if problem.optimizer is not None:
+            again = look_again(small, pool, settled.theta, settled.Z, rng, trace)
+            if again is not None:
+                other = settle(small, pool, again, self._cap(small, big=True), rng, trace)
+                settled = max(settled, other, key=lambda end: _value(end.stage))
+        rule = self._rule(problem)
+        if self._wants_exact(problem, settled, rule):
+            return self._exact(problem, settled, trace)
         is_subset = small.summary.n_rows < problem.summary.n_rows
         if is_subset and problem.optimizer is not None:
             settled = refine(problem, settled, rng, trace)
         theta = settled.theta
         # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
         few, all_rows = (replace(p.anew(), model=p.model.with_power(0.0), n_restarts=0) for p in (small, problem))
-        moved = self._place(few, pool, settled, trace)
+        moved = place(few, pool, settled, rule, trace)
+        if moved.ended in ("limit", "rounds") and self._may_be_exact(problem):
+            return self._exact(problem, settled, trace)
         if is_subset:
-            moved = self._move(all_rows, theta, moved.Z, trace, iterations=8)
-        kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace), moved.share
+            moved = place(all_rows, pool, replace(settled, Z=moved.Z), rule, trace, first=moved.Z, iterations=8)
+        kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace, rule), moved.share
         if len(kept) < len(moved.Z):
-            share = all_rows.scores(all_rows.point(theta, kept)).share
-        stage = Stage(problem.point(theta, kept), settled.result, settled.failed_restarts)
-        reason = self._reason(problem, len(kept), share, moved.ended, too_few=settled.too_few)
-        if not share < self.share and problem.optimizer is not None:
+            share = rule.share_of(all_rows.scores(all_rows.point(theta, kept)))
+        stage = Stage(problem.point(theta, kept), settled.stage.result, settled.failed_restarts)
+        end = self._end(problem, len(kept), share, moved, settled, rule)
+        if not share < rule.share and problem.optimizer is not None:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
-                reason += note
-                share = all_rows.scores(all_rows.point(stage.theta, stage.Z)).share
-        return self._finish(problem, stage, trace, reason, share)
+                end = replace(end, reason=end.reason + note)
+                share = rule.share_of(all_rows.scores(all_rows.point(stage.theta, stage.Z)))
+        return self._finish(problem, stage, trace, end, share)
 
     def _cap(self, problem: Problem, *, big: bool = False) -> int:
         """Largest number of knots: of those that are kept, or of the many on rows that settle the parameters."""
         n = problem.summary.n_rows
         if self.max_knots:
             return min(n, self.max_knots)
-        return max(min(n // 2, BIG_CAP) if big else min(n // 3, DEFAULT_CAP), min(n, SMALLEST_CAP))
+        affordable = max(int(np.sqrt(AFFORDABLE / n)), BIG_CAP if big else DEFAULT_CAP)
+        return max(min(n // 2 if big else n // 3, affordable), min(n, SMALLEST_CAP))
 
-    # -- knots: few, and moved --------------------------------------------------------------------
+    def _rule(self, problem: Problem) -> Rule:
+        """When knots are enough, for these rows."""
+        target = self.target or ("latent" if problem.summary.n_rows <= SELECTION_ROWS else "observation")
+        return Rule.of(target, self.share, self._cap(problem))
 
-    def _place(self, problem: Problem, pool: Rows, settled: Settled, trace: KnotTrace) -> Moved:
-        """Few knots, moved; or the many, where few contradict the data so much that nothing can be computed."""
-        theta = settled.theta
-        try:
-            return self._move(problem, theta, self._first_knots(problem, pool, theta, trace), trace)
-        except KnotwiseError:
-            return self._move(problem.anew(), theta, settled.Z, trace)
+    # -- the exact GP where it is better ------------------------------------------------------------
 
-    def _first_knots(self, problem: Problem, pool: Rows, theta: np.ndarray, trace: KnotTrace) -> np.ndarray:
-        W = first_precisions(problem, theta, pool)
-        Z, scores, _ = grow(problem, pool, theta, W, FIRST_SHARE, self._cap(problem))
-        trace.add(
-            "start",
-            len(Z),
-            scores.value,
-            n_rows=problem.summary.count,
-            share=scores.share,
-            note="knots on rows, few",
-            inference=problem.guided.inference.word,
-        )
-        return Z
+    def _may_be_exact(self, problem: Problem) -> bool:
+        return problem.may_be_exact and self.max_knots is None and exact_is_cheaper(problem, problem.summary.n_rows)
 
-    def _move(
-        self, problem: Problem, theta: np.ndarray, Z: np.ndarray, trace: KnotTrace, iterations: int = 12
-    ) -> Moved:
-        """Move the knots by VFE at fixed parameters; add some where much is unexplained; until little is."""
-        vfe = replace(
-            problem,
-            table=replace(problem.table.with_theta(theta), fixed=np.ones(len(theta), bool)),
-            optimizer=LBFGS(max_iterations=iterations, value_tolerance=1e-9, gradient_tolerance=1e-3),
-        )
-        cap = self._cap(problem)
-        rng = np.random.default_rng(0)  # not used: nothing is restarted
-        for _ in range(ROUNDS):
-            stage = vfe.optimize(theta, Z, rng, move=np.ones(len(Z), bool))
-            Z = stage.Z
-            scores = vfe.guided.scores(vfe.point(theta, Z), widest=SELECTION_ROWS)
-            if vfe.guide is not None and self._are_enough(scores):  # the last word is the model's own
-                scores = vfe.scores(vfe.point(theta, Z), widest=SELECTION_ROWS)
-            trace.add(
-                "move",
-                len(Z),
-                stage.value,
-                n_rows=vfe.summary.count,
-                share=scores.share,
-                residual_information=scores.residual_information,
-                note=f"VFE at fixed parameters, {stage.result.evaluations} evaluations",
-                inference=vfe.inference.word,
-            )
-            if self._are_enough(scores):
-                return Moved(Z, scores.share, "enough")
-            wanted = len(Z) + max(2, int((0.25 if scores.share > 2 * self.share else 0.12) * len(Z)))
-            places = vfe.distinct(wanted)
-            if len(places) < wanted and len(places) <= cap:  # a knot at every place leaves nothing open
-                scores = vfe.scores(vfe.point(theta, places))
-                trace.add(
-                    "every place",
-                    len(places),
-                    scores.value,
-                    n_rows=vfe.summary.count,
-                    share=scores.share,
-                    inference=vfe.inference.word,
-                )
-                return Moved(places, scores.share, "rounding")
-            if len(Z) >= cap:
-                return Moved(Z, scores.share, "limit")
-            new = _more_knots(vfe, theta, Z, scores, min(wanted, cap) - len(Z))
-            if not len(new):  # the rows are determined by the knots: what is left is rounding
-                return Moved(Z, scores.share, "rounding")
-            Z = np.vstack([Z, new])
-        return Moved(Z, scores.share, "rounds")
+    def _wants_exact(self, problem: Problem, settled: Settled, rule: Rule) -> bool:
+        """Whether the knots would be so many that the exact GP is the better answer, as far as knots on rows tell."""
+        n_rows = problem.summary.n_rows
+        if not self._may_be_exact(problem) or not (settled.exact or len(settled.Z) > MANY_KNOTS * n_rows):
+            return False  # with fewer knots on rows next to nothing is left
+        vfe = replace(problem.anew(), model=problem.model.with_power(0.0))
+        return not rule.needs_at_most(vfe, settled, int(MANY_KNOTS * n_rows))
 
-    def _are_enough(self, scores: KnotScores) -> bool:
-        """Whether knots leave so little unexplained that no more are wanted."""
-        return scores.share < self.share and scores.wide_rows < WIDE_ROWS
+    def _exact(self, problem: Problem, settled: Settled, trace: KnotTrace) -> Selection:
+        n_rows = problem.summary.n_rows
+        exact = replace(problem.anew(), full=True)
+        stage = replace(settled.stage, point=exact.point(settled.theta, np.empty((0, problem.summary.n_columns))))
+        if not settled.exact:
+            stage = exact.optimize(stage.theta, stage.Z, np.random.default_rng(0))
+        reason = f"exact GP, since more than {int(MANY_KNOTS * n_rows)} knots would be needed for {n_rows} rows"
+        trace.stop_reason = reason = reason + describe_copies(problem, stage.theta)
+        selection = exact.selection(stage, reason, trace, failed_restarts=settled.failed_restarts)
+        trace.add("final", 0, selection.evidence.value, theta=stage.theta, note="all rows")
+        return selection
 
     # -- ends -------------------------------------------------------------------------------------
 
     def _every_row(self, problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Selection:
-        Z, what = problem.distinct(FEW_ROWS), "on the rows, which are few"
+        Z, what, limited = problem.distinct(FEW_ROWS), "on the rows, which are few", False
         if self.max_knots is not None and self.max_knots < len(Z):
-            what = f"for {len(Z)} different rows; the limit of {self.max_knots} knots was reached: raise `max_knots`"
+            what, limited = f"for {len(Z)} different rows; the limit of {self.max_knots} knots was reached", True
+            advice = f"Write `knots=Auto(max_knots={len(Z)})`."
             Z = problem.initial_knots("kmeans", self.max_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
         reason = f"{len(Z)} knots {what}{describe_copies(problem, stage.theta)}"
         trace.add("every row", len(Z), stage.value, theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
-        return problem.selection(stage, reason, trace)
+        selection = problem.selection(stage, reason, trace)
+        return replace(selection, status=Status.LIMIT_REACHED, advice=advice) if limited else selection
 
     def _without_signal(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace, note: str
@@ -228,7 +200,8 @@ class Auto:
         doubtful = problem.anew().optimize(theta, Z, rng)
         if _value(doubtful) > _value(best) + DOUBTFUL_GAIN:
             best, found = doubtful, "a doubtful signal"
-        return self._finish(problem, best, trace, f"{found}: {note}; {len(best.Z)} knots kept")
+        reason = f"{found}: {note}; {len(best.Z)} knots kept"
+        return self._finish(problem, best, trace, End(reason, Status.NO_SIGNAL))
 
     def _handful(self, problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> Stage:
         """A handful of knots, and the better of two fits of the parameters: from the start, and from theta."""
@@ -256,30 +229,32 @@ class Auto:
         trace.add("refit", len(best.Z), _value(best), theta=best.theta, note=why)
         return best, f"; {why}, so parameters were fitted to {len(best.Z)} knots"
 
-    def _reason(self, problem: Problem, n_knots: int, share: float, ended: str, *, too_few: bool) -> str:
-        """Why so many knots, in words."""
-        reason = f"{n_knots} knots leave a share of {share:.3f} of the posterior variance unexplained"
-        if share >= self.share:
-            reason += f", above the {self.share:g} wanted"
-        cap = self._cap(problem)
-        if too_few or (ended == "limit" and share >= self.share):
-            reason += f"; the limit of {cap} knots was reached and more are needed: raise `max_knots`"
-            reason += ", or use approximation='full'" if problem.summary.n_rows <= 2500 else ""
-        elif share >= self.share:
-            reason += {
-                "rounding": ", but no row brings more than rounding",
-                "rounds": f"; knots were added {ROUNDS} times, and further ones would lower it: ask for `knots={cap}`",
-            }.get(ended, f", since knots that cost less than {self.tolerance:g} nats were dropped")
-        return reason
+    def _end(self, problem: Problem, n_knots: int, share: float, moved: Moved, settled: Settled, rule: Rule) -> End:
+        """Why so many knots, in words, and how good that is."""
+        reason = f"{n_knots} knots leave a share of {share:.3f} of the {rule.variance} unexplained"
+        if share >= rule.share:
+            reason += f", above the {rule.share:g} wanted"
+        if settled.too_few or (moved.ended == "limit" and share >= rule.share):
+            cap = rule.cap
+            reason += f"; the limit of {cap} knots was reached and more are needed"
+            advice = f"Write `knots=Auto(max_knots={2 * cap})`"
+            advice += ", or `approximation='full'`." if problem.summary.n_rows <= 2500 else "."
+            return End(reason, Status.LIMIT_REACHED, advice)
+        if share >= rule.share:
+            reason += ENDS.get(moved.ended, "")
+        if settled.moving:
+            reason += "; parameters still moved with every choice of knots"
+            return End(reason, Status.NOT_SETTLED, "Try `n_restarts=2`, or give a start in the kernel.")
+        if moved.ended == "rounds" and share >= rule.share:
+            return End(reason, Status.LIMIT_REACHED, f"Ask for a number of knots: `knots={rule.cap}`.")
+        return End(reason)
 
-    def _finish(
-        self, problem: Problem, stage: Stage, trace: KnotTrace, reason: str, share: float = np.nan
-    ) -> Selection:
+    def _finish(self, problem: Problem, stage: Stage, trace: KnotTrace, end: End, share: float = np.nan) -> Selection:
         """The selection, with the evidence of all rows; whether it converged is what the last optimisation said."""
         point, free = problem.point(stage.theta, stage.Z), problem.free
         evidence = problem.evaluate(point)
         assert evidence.gradient is not None
-        trace.stop_reason = reason = reason + describe_copies(problem, point.theta)
+        trace.stop_reason = reason = end.reason + describe_copies(problem, point.theta)
         trace.add("final", len(point.Z), evidence.value, share=share, theta=point.theta, note="all rows")
         norm = projected_norm(point.theta[free], evidence.gradient[free], problem.table.theta_bounds[free])
         result = replace(
@@ -288,15 +263,18 @@ class Auto:
             parameters=point.theta,
             gradient_norm=np.nan if problem.optimizer is None else norm,
         )
-        return Selection(point, evidence, result, reason, stage.failed_restarts, trace)
+        return Selection(
+            point, evidence, result, reason, stage.failed_restarts, trace, status=end.status, advice=end.advice
+        )
 
 
-def _more_knots(problem: Problem, theta: np.ndarray, Z: np.ndarray, scores: KnotScores, n_new: int) -> np.ndarray:
-    """Further knots on rows of which the knots leave most unexplained; each that is chosen counts for the next."""
-    assert scores.rows is not None
-    X = scores.rows.rows.X
-    pivots = Pivots(problem.model.with_theta(theta).kernel, X, 1.0 / scores.rows.v, Z)
-    return X[pivots.extend(n_new)]
+@dataclass(frozen=True)
+class End:
+    """Why a selection ended, what that means, and what to write where something is to be done."""
+
+    reason: str
+    status: Status | None = None
+    advice: str = ""
 
 
 def _value(stage: Stage) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 
 from knotwise.evidence import Point
 from knotwise.evidence.subsets import KnotSums
+from knotwise.knots.automatic.settle import Enough
 from knotwise.knots.problem import Problem
 from knotwise.knots.trace import KnotTrace
 
@@ -15,8 +16,11 @@ NEARLY = 1.5  # tolerances up to which a loss with the sites held is worth an ev
 SINGLES = 4  # cheapest knots that are tried so
 
 
-def prune(problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace) -> np.ndarray:
-    """Drop knots whose removal costs less log evidence than the tolerance, at fixed parameters under VFE.
+def prune(
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace, rule: Enough
+) -> np.ndarray:
+    """Drop knots whose removal costs less log evidence than the tolerance, at fixed parameters under VFE; where all of
+    them are enough by the rule that added them, as long as the others are.
 
     One pass over all rows gives the sums from which the evidence of every subset follows, so that the choice costs
     O(K^3) for some groups of knots and no further pass; an evaluation confirms it, or it is taken back by halves.
@@ -43,11 +47,31 @@ def prune(problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, 
         if not values or max(values) <= value - tolerance:
             break
         order, value = np.append(order, more[int(np.argmax(values))]), max(values)
+    allowed = _as_the_rule_allows(problem, theta, Z, order, rule)
+    if len(allowed) < len(order):
+        order, value = allowed, evaluate(allowed)
     if len(order):
         word = problem.inference.word
         note = f"{len(order)} knots dropped at less than {tolerance:g} nats each"
         trace.add("prune", len(Z) - len(order), value, n_rows=problem.summary.count, note=note, inference=word)
     return np.delete(Z, order, axis=0)
+
+
+def _as_the_rule_allows(
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, order: np.ndarray, rule: Enough
+) -> np.ndarray:
+    """As many of the knots to drop, the first ones first, as leave the others enough; all where they were not."""
+    if not len(order) or not rule.are_enough(problem.scores(problem.point(theta, Z))):
+        return order
+    fewest, most = 0, len(order)  # that may go, and that may not
+    if rule.are_enough(problem.scores(problem.point(theta, np.delete(Z, order, axis=0)))):
+        return order
+    while most - fewest > max(1, len(order) // 10):
+        middle = (fewest + most) // 2
+        left = np.delete(Z, order[:middle], axis=0)
+        enough = rule.are_enough(problem.scores(problem.point(theta, left)))
+        fewest, most = (middle, most) if enough else (fewest, middle)
+    return order[:fewest]
 
 
 def _cheap_knots(sums: KnotSums, tolerance: float) -> np.ndarray:

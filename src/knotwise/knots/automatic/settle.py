@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -14,10 +15,19 @@ from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Stage
 from knotwise.knots.start import with_its_nugget
 from knotwise.knots.trace import KnotTrace
-from knotwise.optimize.base import OptimizeResult
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["FIRST_SHARE", "Settled", "first_precisions", "grow", "refine", "settle"]
+__all__ = [
+    "FIRST_SHARE",
+    "MANY_KNOTS",
+    "Enough",
+    "Settled",
+    "exact_is_cheaper",
+    "first_precisions",
+    "grow",
+    "refine",
+    "settle",
+]
 
 BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
 BIG_ENOUGH, BIG_ENOUGH_MOVING = 0.03, 0.015  # share at which parameters are settled; less where sites follow them
@@ -25,38 +35,64 @@ TOO_FEW = 0.12  # share at which parameters are not the exact GP's
 FIRST_SHARE = 0.5  # share down to which growth is quick, and at which the few knots start to move
 GROWTH, QUICK_GROWTH = 1.25, 1.6  # of the number of knots between two looks at the share
 SETTLED = 0.05  # change of log parameters below which they are settled
+ROUNDS = 8  # of fitting parameters and choosing knots for them
+MANY_KNOTS = 1 / 3  # of the rows: from here on the exact GP takes no longer
+EXACT_ROWS, EXACT_ROWS_MOVING = 3000, 1000  # up to which it is taken then; fewer where it has to be searched for
 ROUND = LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2)  # the next round goes on
 LAST_ROUND = LBFGS(value_tolerance=1e-7, gradient_tolerance=1e-2)  # nothing comes after it
 ON_ALL_ROWS = LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1.0)
+
+
+class Enough(Protocol):
+    """Says when knots are enough."""
+
+    def are_enough(self, scores: KnotScores) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Settled:
     """Parameters, the many knots that found them, and how their last optimisation ended.
 
-    `too_few` says that the limit of the number of knots was reached before the parameters were the exact GP's.
+    `exact` says that they are the exact GP's, `too_few` that the limit of the number of knots was reached before they
+    were near those, `moving` that they still moved with every choice of knots.
     """
 
-    theta: np.ndarray
+    stage: Stage
     Z: np.ndarray
-    result: OptimizeResult
+    exact: bool = False
     too_few: bool = False
+    moving: bool = False
     failed_restarts: int = 0
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self.stage.theta
+
+
+def exact_is_cheaper(problem: Problem, n_knots: int) -> bool:
+    """Whether the exact GP of all rows takes no longer than one with so many knots."""
+    most = EXACT_ROWS_MOVING if inference_of(problem.model).several_passes else EXACT_ROWS
+    return problem.summary.n_rows <= most and n_knots > MANY_KNOTS * problem.summary.n_rows
 
 
 def settle(
     problem: Problem, pool: Rows, theta: np.ndarray, cap: int, rng: np.random.Generator, trace: KnotTrace
 ) -> Settled:
-    """Fit parameters under FIC with at most `cap` knots on rows of the pool; repeat while they ask for other knots."""
+    """Fit parameters under FIC with at most `cap` knots on rows of the pool; repeat while they ask for other knots.
+
+    Where these would be so many that the exact GP is cheaper, the parameters are fitted to that.
+    """
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
     quick = _for_stage(fic, ROUND)
     W = first_precisions(fic, theta, pool)
     Z = np.empty((0, 0))
     enough = BIG_ENOUGH_MOVING if inference_of(fic.model).several_passes else BIG_ENOUGH
     failed = 0
-    for round_ in range(4):
+    for round_ in range(ROUNDS):
         first = len(Z) if round_ else 10
         Z, scores, capped = grow(fic, pool, theta, W, BIG_SHARES[min(round_, 1)], cap, first=first, quick=True)
+        if problem.optimizer is not None and exact_is_cheaper(problem, len(Z)):
+            return _settle_exactly(problem, Z, theta, rng, trace)
         stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
         failed += stage.failed_restarts
         if round_ == 0:
@@ -66,7 +102,8 @@ def settle(
         theta = stage.theta
         _record(trace, stage, fic, scores, f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale")
         # knots that explain enough at the new parameters need not be chosen again for them
-        if problem.optimizer is None or capped or scores.share < enough or (round_ and moved < SETTLED):
+        done = problem.optimizer is None or capped or scores.share < enough or (round_ > 0 and moved < SETTLED)
+        if done:
             break
         assert scores.rows is not None
         W = np.maximum(scores.rows.W, 1e-12)
@@ -74,7 +111,21 @@ def settle(
         stage = replace(quick, optimizer=LAST_ROUND).optimize(theta, Z, rng)
         scores = fic.guided.scores(fic.point(stage.theta, Z))
         _record(trace, stage, fic, scores, f"FIC, the same knots, {stage.result.evaluations} more evaluations")
-    return Settled(stage.theta, Z, stage.result, capped and scores.share > TOO_FEW, failed)
+    return Settled(stage, Z, too_few=capped and scores.share > TOO_FEW, moving=not done, failed_restarts=failed)
+
+
+def _settle_exactly(
+    problem: Problem, Z: np.ndarray, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace
+) -> Settled:
+    """Parameters of the exact GP, which has as many knots as there are rows."""
+    exact = _for_stage(replace(problem.anew(), full=True), LAST_ROUND)
+    stage = exact.optimize(theta, np.empty((0, problem.summary.n_columns)), rng)
+    stage = with_its_nugget(exact, stage, rng)
+    note = f"exact GP, since more than {len(Z)} knots would be needed"
+    note = f"{note}; {stage.note}" if stage.note else note
+    word = problem.inference.word
+    trace.add("parameters", 0, stage.value, n_rows=exact.summary.count, theta=stage.theta, note=note, inference=word)
+    return Settled(stage, Z, exact=True, failed_restarts=stage.failed_restarts)
 
 
 def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: KnotTrace) -> Settled:
@@ -84,7 +135,7 @@ def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: 
     note = f"parameters on all {fic.summary.count} rows"
     note = f"{note}; {stage.note}" if stage.note else note
     trace.add("refine", len(settled.Z), stage.value, theta=stage.theta, note=note, inference=fic.inference.word)
-    return replace(settled, theta=stage.theta, result=stage.result)
+    return replace(settled, stage=stage)
 
 
 def _for_stage(problem: Problem, own: LBFGS) -> Problem:
@@ -118,11 +169,13 @@ def grow(
     *,
     first: int = 10,
     quick: bool = False,
+    rule: Enough | None = None,
 ) -> tuple[np.ndarray, KnotScores, bool]:
     """Knots on rows of the pool, with precisions W, by pivoted Cholesky on W c, until the unexplained share of all rows
     is small or the cap is reached.
 
-    `quick` takes larger steps while most is unexplained, where a few knots too many do no harm.
+    `quick` takes larger steps while most is unexplained, where a few knots too many do no harm. A `rule` that says that
+    they are enough ends it, too.
     """
     pivots = Pivots(problem.model.with_theta(theta).kernel, pool.X, W)
     n = min(first, cap)
@@ -130,7 +183,7 @@ def grow(
         rows = pivots.extend(n)
         Z = pool.X[rows]
         scores = problem.guided.scores(problem.point(theta, Z))
-        if scores.share < share or len(rows) < n:
+        if scores.share < share or len(rows) < n or (rule is not None and rule.are_enough(scores)):
             return Z, scores, False
         if n >= cap:
             return Z, scores, cap < problem.summary.n_rows  # a knot on every row: what is left is the jitter

@@ -1,0 +1,194 @@
+"""Which kernel: one length-scale or one per column, and how smooth? Exact GPs on some rows, judged on others.
+
+The evidence alone prefers a length-scale per column nearly always, and is wrong where columns are gridded or rows are
+few. So a kernel with more parameters must have enough evidence to pay for them, and must not predict rows worse that it
+has not seen; of kernels with as many parameters, evidence and held-out density decide together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from knotwise.errors import KnotwiseError
+from knotwise.evidence import Rows
+from knotwise.kernels.base import Kernel
+from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
+from knotwise.knots.problem import Problem
+from knotwise.knots.start import starting_theta, subset_rows
+from knotwise.knots.trace import KnotTrace
+from knotwise.optimize.lbfgs import LBFGS
+from knotwise.posterior import FullPosterior
+
+__all__ = ["choose_kernel", "describe_kernel"]
+
+FIT_ROWS, MORE_FIT_ROWS, HELD_OUT_ROWS = 300, 1000, 1000
+FIT_SHARE = 0.7  # of the rows, where they are few
+LEAST_ROWS = 30  # below which nothing is chosen
+LEAST_HELD_OUT = 30  # rows that can tell something
+SMOOTHER_FIRST: tuple[type[Stationary], ...] = (SquaredExponential, Matern52, Matern32)
+LONGER = 1.4  # length-scales of a rougher kernel, relative to those of the smoother one
+MARGIN = 3.0  # nats of evidence, beyond one for each further parameter
+SMOOTHNESS_MARGIN = 1.0  # nats that a rougher kernel must bring, since it needs more knots
+CLEAR = 2.0  # standard errors by which held-out rows decide alone
+SEARCH = LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A kernel with parameters that fit some rows: their log evidence, and the log density of each row held out."""
+
+    problem: Problem
+    theta: np.ndarray
+    evidence: float
+    density: np.ndarray
+
+    @property
+    def n_free(self) -> int:
+        return int(self.problem.free.sum())
+
+    @property
+    def name(self) -> str:
+        return describe_kernel(self.problem.model.kernel)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Rows to fit and rows to be predicted, on which kernels are compared."""
+
+    fitted: Rows
+    held_out: Rows
+    rng: np.random.Generator
+    trace: KnotTrace
+
+    @staticmethod
+    def draw(problem: Problem, n_fit: int, rng: np.random.Generator, trace: KnotTrace) -> Trial:
+        """Random rows of both kinds; of few rows most are fitted."""
+        n_rows = problem.summary.n_rows
+        n_fit = min(n_fit, int(FIT_SHARE * n_rows)) if n_rows * (1 - FIT_SHARE) >= LEAST_HELD_OUT else n_rows
+        chosen = rng.permutation(problem.sample(n_fit + HELD_OUT_ROWS, rng, by_weight=True))
+        fitted, held_out = (np.sort(part) for part in (chosen[:n_fit], chosen[n_fit:]))
+        return Trial(subset_rows(problem, fitted), problem.take(held_out), rng, trace)
+
+    def fit(self, problem: Problem, starts: Sequence[np.ndarray]) -> Tried | None:
+        """The best fit of a kernel to the rows, from several starts; None where nothing can be fitted."""
+        exact = replace(problem.on_rows(self.fitted), optimizer=SEARCH, full=True, n_restarts=0)
+        best = None
+        for start in starts:
+            try:
+                stage = exact.optimize(start, np.empty((0, self.fitted.X.shape[1])), self.rng)
+            except KnotwiseError:
+                continue
+            best = stage if best is None or stage.value > best.value else best
+        if best is None:
+            return None
+        evidence = exact.evaluate(best.point, gradient=False)
+        tried = Tried(problem, best.theta, evidence.value, _density(FullPosterior(evidence.state), self.held_out))
+        note = f"{tried.name}, {len(self.fitted)} rows"
+        if len(tried.density):
+            note += f"; log density of {len(self.held_out)} others {self._mean(tried.density):.3f}"
+        self.trace.add("kernel", 0, tried.evidence, n_rows=self.fitted.count, note=note)
+        return tried
+
+    def _mean(self, density: np.ndarray) -> float:
+        return float(np.average(density, weights=self.held_out.weights))
+
+    def compare(self, one: Tried, other: Tried) -> tuple[float, float]:
+        """Mean gain in held-out log density of one kernel over another, and its standard error; NaN without rows."""
+        if not len(one.density):
+            return np.nan, np.nan
+        gains = one.density - other.density
+        mean = self._mean(gains)
+        return mean, float(np.sqrt(self._mean((gains - mean) ** 2) / max(len(gains) - 1, 1)))
+
+    def total_gain(self, one: Tried, other: Tried) -> float:
+        """Nats by which one kernel is better than another of as many parameters, by evidence and rows held out."""
+        mean, _ = self.compare(one, other)
+        return one.evidence - other.evidence + (0.0 if np.isnan(mean) else len(self.fitted) * mean)
+
+    def pays(self, larger: Tried, smaller: Tried) -> bool:
+        """Whether a kernel with more parameters is worth them."""
+        price = larger.n_free - smaller.n_free + MARGIN
+        gain = larger.evidence - smaller.evidence - price
+        mean, error = self.compare(larger, smaller)
+        if np.isnan(mean):
+            return gain > 0
+        return (gain > 0 and mean > -error) or mean > CLEAR * error
+
+
+def choose_kernel(make: Callable[[Stationary], Problem], rng: np.random.Generator) -> Problem:
+    """The problem with the kernel that suits the data, and with parameters from which to start.
+
+    `make` puts the problem together for a kernel. Kernels are squared exponential, Matern 5/2 and Matern 3/2, with one
+    length-scale or one per column.
+    """
+    plain = make(SquaredExponential())
+    if plain.optimizer is None or plain.summary.n_rows < LEAST_ROWS:
+        return plain
+    trace = plain.new_trace()
+    trial = Trial.draw(plain, FIT_ROWS, rng, trace)
+    best = _choose(make, plain, trial)
+    if best is None:
+        return plain
+    trace.add("kernel", 0, best.evidence, n_rows=trial.fitted.count, note=f"{best.name} is taken")
+    return replace(best.problem, found=best.theta, earlier=tuple(trace))
+
+
+def _choose(make: Callable[[Stationary], Problem], plain: Problem, trial: Trial) -> Tried | None:
+    one = trial.fit(plain, [starting_theta(plain, trial.rng)])
+    if plain.summary.n_columns == 1 or one is None:
+        return None if one is None else _roughen(make, one, trial)
+    wide = make(SquaredExponential(ard=True))
+    several = trial.fit(wide, [_spread_out(one.theta, plain, wide), wide.table.theta])
+    if several is None:
+        return _roughen(make, one, trial)
+    mean, error = trial.compare(several, one)
+    gain = several.evidence - one.evidence
+    price = several.n_free - one.n_free + MARGIN
+    if gain > 10 * price and mean > CLEAR * error:  # whatever the smoothness
+        return _roughen(make, several, trial)
+    if gain < price and mean < 0:
+        return _roughen(make, one, trial)
+    one, several = _roughen(make, one, trial), _roughen(make, several, trial)
+    return several if trial.pays(several, one) else one
+
+
+def _roughen(make: Callable[[Stationary], Problem], best: Tried, trial: Trial) -> Tried:
+    """The same with a rougher kernel, and a still rougher one, for as long as that is better."""
+    for kind in SMOOTHER_FIRST[1:]:
+        problem = make(kind(ard=getattr(best.problem.model.kernel, "ard", False)))
+        longer = np.log(LONGER) * problem.table.with_role("lengthscale") * problem.free
+        tried = trial.fit(problem, [best.theta + longer])
+        if tried is None or trial.total_gain(tried, best) < SMOOTHNESS_MARGIN:
+            break
+        best = tried
+    return best
+
+
+def _spread_out(theta: np.ndarray, plain: Problem, wide: Problem) -> np.ndarray:
+    """Parameters of one length-scale as those of one for each column."""
+    p, q = plain.model.sizes[0], wide.model.sizes[0]
+    start = wide.table.theta.copy()
+    start[q:] = theta[p:]
+    for role in ("amplitude", "lengthscale"):
+        start[:q][wide.table.with_role(role)[:q]] = theta[:p][plain.table.with_role(role)[:p]]
+    low, high = wide.table.theta_bounds.T
+    return np.clip(start, low, high)
+
+
+def _density(posterior: FullPosterior, rows: Rows) -> np.ndarray:
+    """Log predictive density of rows that were not fitted, [n]."""
+    if not len(rows):
+        return np.empty(0)
+    model, latent = posterior.state.model, posterior.latent(rows.X)
+    variance = latent.variance + model.nugget.variance
+    if rows.noise_variance is not None:
+        variance = variance + rows.noise_variance - model.likelihood.value("noise_variance")
+    return model.likelihood.log_predictive_density(rows.y, latent.mean, variance, rows.sizes)
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """A kernel's name and whether it has a length-scale per column."""
+    return f"{type(kernel).__name__}({'ard=True' if np.ndim(kernel.value('lengthscale')) else ''})"
