@@ -19,6 +19,7 @@ from knotwise.estimators.options import (
     power_from,
     refuse_mixed_scales,
 )
+from knotwise.estimators.prior_options import with_priors
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import InMemory, Model, Rows
@@ -97,6 +98,7 @@ def assemble(
     table = parameter_table(
         model, bounds, scaling, fixed=options.fixed, bounds=options.bounds, held=held, keep=options.optimizer is None
     )
+    table = with_priors(table, options.priors, scaling, latent_variance)
     block_size = None if options.block_size is None else check_count(options.block_size, "block_size", least=1)
     rows = Rows(X, y, noise, model.mean.basis(X), size, weights)
     problem = Problem(

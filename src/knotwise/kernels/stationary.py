@@ -6,6 +6,8 @@ A new kernel is its `rho` and `drho`. Values, diagonal, ARD, starts, bounds and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -182,6 +184,8 @@ class SquaredExponential(Stationary):
     .. math:: \rho(r^2) = e^{-r^2/2}
     """
 
+    parameters = (VARIANCE, replace(LENGTHSCALE, range_factor=2.0))
+
     def rho(self, r2):
         return np.exp(-0.5 * r2)
 
@@ -204,6 +208,7 @@ class Matern12(Stationary):
     .. math:: \rho(r^2) = e^{-r}
     """
 
+    parameters = (VARIANCE, replace(LENGTHSCALE, range_factor=sqrt(8 * 1 / 2)))
     distances_by_product = False  # the square root would turn a rounding of 1e-16 into 1e-8
 
     def rho(self, r2):
@@ -220,6 +225,8 @@ class Matern32(Stationary):
     .. math:: \rho(r^2) = (1 + \sqrt{3}\,r)\,e^{-\sqrt{3}\,r}
     """
 
+    parameters = (VARIANCE, replace(LENGTHSCALE, range_factor=sqrt(8 * 3 / 2)))
+
     def rho(self, r2):
         s = np.sqrt(3 * r2)
         return (1 + s) * np.exp(-s)
@@ -233,6 +240,8 @@ class Matern52(Stationary):
 
     .. math:: \rho(r^2) = (1 + \sqrt{5}\,r + 5 r^2/3)\,e^{-\sqrt{5}\,r}
     """
+
+    parameters = (VARIANCE, replace(LENGTHSCALE, range_factor=sqrt(8 * 5 / 2)))
 
     def rho(self, r2):
         s = np.sqrt(5 * r2)

@@ -170,7 +170,7 @@ class Auto:
             trace.add(
                 "move",
                 len(Z),
-                stage.value,
+                vfe.log_evidence(stage),
                 n_rows=vfe.summary.count,
                 share=scores.share,
                 residual_information=scores.residual_information,
@@ -213,7 +213,7 @@ class Auto:
             Z = problem.initial_knots("kmeans", self.max_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
         reason = f"{len(Z)} knots {what}{describe_copies(problem, stage.theta)}"
-        trace.add("every row", len(Z), stage.value, theta=stage.theta, note=stage.result.reason)
+        trace.add("every row", len(Z), problem.log_evidence(stage), theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
         return problem.selection(stage, reason, trace)
 
@@ -226,7 +226,7 @@ class Auto:
         best, found = self._handful(problem, theta, rng), "no signal found"
         Z = problem.initial_knots("kmeans", min(WEAK_KNOTS, self._cap(problem)), rng)
         doubtful = problem.anew().optimize(theta, Z, rng)
-        if _value(doubtful) > _value(best) + DOUBTFUL_GAIN:
+        if problem.log_evidence(doubtful) > problem.log_evidence(best) + DOUBTFUL_GAIN:
             best, found = doubtful, "a doubtful signal"
         return self._finish(problem, best, trace, f"{found}: {note}; {len(best.Z)} knots kept")
 
@@ -247,13 +247,13 @@ class Auto:
         theta, Z, plain = stage.theta, stage.Z, problem.anew()
         value = plain.evaluate(stage.point, gradient=False).value
         try:
-            if value >= _value(without_inputs(replace(plain, n_restarts=0), theta, Z[:1], rng)):
+            if value >= plain.log_evidence(without_inputs(replace(plain, n_restarts=0), theta, Z[:1], rng)):
                 return stage, ""
             best = max(plain.optimize(theta, Z, rng), self._handful(problem, theta, rng), key=_value)
         except KnotwiseError:  # nothing else can be fitted
             return stage, ""
         why = f"at the parameters of many, {len(Z)} knots make the data less likely than no inputs do"
-        trace.add("refit", len(best.Z), _value(best), theta=best.theta, note=why)
+        trace.add("refit", len(best.Z), plain.log_evidence(best), theta=best.theta, note=why)
         return best, f"; {why}, so parameters were fitted to {len(best.Z)} knots"
 
     def _reason(self, problem: Problem, n_knots: int, share: float, ended: str, *, too_few: bool) -> str:
@@ -281,7 +281,8 @@ class Auto:
         assert evidence.gradient is not None
         trace.stop_reason = reason = reason + describe_copies(problem, point.theta)
         trace.add("final", len(point.Z), evidence.value, share=share, theta=point.theta, note="all rows")
-        norm = projected_norm(point.theta[free], evidence.gradient[free], problem.table.theta_bounds[free])
+        gradient = evidence.gradient + problem.table.log_prior(point.theta)[1]
+        norm = projected_norm(point.theta[free], gradient[free], problem.table.theta_bounds[free])
         result = replace(
             stage.result,
             value=evidence.value,

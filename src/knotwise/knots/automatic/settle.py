@@ -83,7 +83,9 @@ def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: 
     stage = _for_stage(fic, ON_ALL_ROWS).optimize(settled.theta, settled.Z, rng)
     note = f"parameters on all {fic.summary.count} rows"
     note = f"{note}; {stage.note}" if stage.note else note
-    trace.add("refine", len(settled.Z), stage.value, theta=stage.theta, note=note, inference=fic.inference.word)
+    trace.add(
+        "refine", len(settled.Z), fic.log_evidence(stage), theta=stage.theta, note=note, inference=fic.inference.word
+    )
     return replace(settled, theta=stage.theta, result=stage.result)
 
 
@@ -98,7 +100,7 @@ def _record(trace: KnotTrace, stage: Stage, problem: Problem, scores: KnotScores
     trace.add(
         "parameters",
         len(stage.Z),
-        stage.value,
+        problem.log_evidence(stage),
         n_rows=problem.summary.count,
         share=scores.share,
         residual_information=scores.residual_information,
