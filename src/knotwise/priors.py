@@ -235,9 +235,9 @@ class PCSd(SdPrior):
 class PCRange(PositivePrior):
     """The penalised-complexity prior of a range: short ranges are unlikely, long ones are not (H6).
 
-    The range is the distance at which hardly any correlation is left: sqrt(8 nu) length-scales of a Matern kernel of
-    smoothness nu, 2 length-scales of the squared exponential. The prior is for maps: up to 3 columns, which share the
-    length-scale. It is on theta's scale, with the Jacobian.
+    The range is the distance at which a correlation of 0.14 is left: two length-scales of every Matern kernel and of
+    the squared exponential. The prior is for maps: up to 3 columns, which share the length-scale. It is on theta's
+    scale, with the Jacobian.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ __all__ = ["describe_priors", "with_priors"]
 NAMED_ROLES = tuple(role for role in ROLES if role not in ("mean", "other"))
 #: the weak priors, in standard deviations of the latent function's scale and in variances of y (H8)
 WEAK_UPPER, WEAK_PROB = 30.0, 0.05
-WEAK_NOISE, WEAK_NOISE_SPREAD = 0.1, 3.0
+WEAK_NOISE, WEAK_NOISE_SPREAD = 0.3, 3.0
 
 
 def with_priors(table: ParameterTable, given: Any, scaling: Scaling, latent_variance: float) -> ParameterTable:
@@ -113,7 +113,7 @@ def _in_engine_units(prior: Prior, parameter: Parameter, columns: Columns, y_sca
     if common is None:
         raise InvalidInputError(
             f"`priors` has one for `{parameter.name}`, in the units of its column, but it is about "
-            f"{len(parameter.columns)} columns of different scale. Use a `{parameter.name}` for each column (`ard=True`), "
+            f"{len(parameter.columns)} columns of different scale. Use a `{parameter.name}` for each (`ard=True`), "
             "one scale for all columns (`standardize='common'`), or inputs as they are (`standardize=False`)."
         )
     return convert(1.0 / (y_scale**parameter.y_power * common**parameter.x_power))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +26,8 @@ from knotwise.numerics.parameters import Parameter
 __all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
 
 Lengthscale = float | Sequence[float] | np.ndarray | None
+#: with (2 nu)^1/2 r inside, the range (8 nu)^1/2 / kappa of geostatistics is two length-scales of every Matern kernel (H6)
+RANGED_LENGTHSCALE = replace(LENGTHSCALE, range_factor=2.0)
 
 
 class Stationary(ConstantDiagonal):
@@ -184,7 +185,7 @@ class SquaredExponential(Stationary):
     .. math:: \rho(r^2) = e^{-r^2/2}
     """
 
-    parameters = (VARIANCE, replace(LENGTHSCALE, range_factor=2.0))
+    parameters = (VARIANCE, RANGED_LENGTHSCALE)
 
     def rho(self, r2):
         return np.exp(-0.5 * r2)
@@ -208,7 +209,7 @@ class Matern12(Stationary):
     .. math:: \rho(r^2) = e^{-r}
     """
 
-    parameters = (VARIANCE, replace(LENGTHSCALE, range_factor=sqrt(8 * 1 / 2)))
+    parameters = (VARIANCE, RANGED_LENGTHSCALE)
     distances_by_product = False  # the square root would turn a rounding of 1e-16 into 1e-8
 
     def rho(self, r2):
@@ -225,7 +226,7 @@ class Matern32(Stationary):
     .. math:: \rho(r^2) = (1 + \sqrt{3}\,r)\,e^{-\sqrt{3}\,r}
     """
 
-    parameters = (VARIANCE, replace(LENGTHSCALE, range_factor=sqrt(8 * 3 / 2)))
+    parameters = (VARIANCE, RANGED_LENGTHSCALE)
 
     def rho(self, r2):
         s = np.sqrt(3 * r2)
@@ -241,7 +242,7 @@ class Matern52(Stationary):
     .. math:: \rho(r^2) = (1 + \sqrt{5}\,r + 5 r^2/3)\,e^{-\sqrt{5}\,r}
     """
 
-    parameters = (VARIANCE, replace(LENGTHSCALE, range_factor=sqrt(8 * 5 / 2)))
+    parameters = (VARIANCE, RANGED_LENGTHSCALE)
 
     def rho(self, r2):
         s = np.sqrt(5 * r2)
