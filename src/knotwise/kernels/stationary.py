@@ -26,7 +26,7 @@ from knotwise.numerics.parameters import Parameter
 __all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
 
 Lengthscale = float | Sequence[float] | np.ndarray | None
-#: with (2 nu)^1/2 r inside, the range (8 nu)^1/2 / kappa of geostatistics is two length-scales of every Matern kernel (H6)
+#: the range (8 nu)^1/2 / kappa of geostatistics is two length-scales: kappa is (2 nu)^1/2 / lengthscale here (H6)
 RANGED_LENGTHSCALE = replace(LENGTHSCALE, range_factor=2.0)
 
 
