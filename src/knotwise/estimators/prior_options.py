@@ -70,8 +70,10 @@ def _entries(table: ParameterTable, key: Any) -> list[int] | None:
     """Where the parameter of this name is, or None for a role that some parameter has."""
     try:
         return table.entries(key, "A parameter in `priors`")
-    except UnknownOptionError as error:
-        if key not in NAMED_ROLES:
+    except InvalidInputError as error:
+        if not _is_role(table, key):
+            if not isinstance(error, UnknownOptionError):  # two parts have a parameter of this name
+                raise
             raise unknown_option("A key of `priors`", key, {*error.options, *NAMED_ROLES}) from None  # type: ignore[attr-defined]
         if not table.with_role(key).any():
             raise InvalidInputError(
@@ -79,6 +81,16 @@ def _entries(table: ParameterTable, key: Any) -> list[int] | None:
                 f"Leave {key!r} out."
             ) from None
         return None
+
+
+def _is_role(table: ParameterTable, key: Any) -> bool:
+    """Whether a key can only mean a role: no parameter that is called so, in a part of the model, has another one."""
+    called = [p for name, p in zip(table.names, table.parameters, strict=True) if _short(name) == key]
+    return key in NAMED_ROLES and all(p.role == key for p in called)
+
+
+def _short(name: str) -> str:
+    return name.rpartition("__")[2].partition("[")[0]
 
 
 def _checked(prior: Any, key: str, table: ParameterTable, i: int) -> Prior:
