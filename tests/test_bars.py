@@ -138,8 +138,8 @@ def test_stored_densities_with_weak_priors_are_no_worse_than_without():
 
 @pytest.mark.parametrize("words", ["none", "weak"])
 def test_a_density_with_weak_priors_is_the_stored_one(words):
-    again = bar("priors").measure("noisy classes, 20 rows", 2, None if words == "none" else words)
-    expected = stored("priors", "case", "seed", "priors")["noisy classes, 20 rows", 2, words]
+    again = bar("priors").measure("noisy classes, 20 rows", 22, None if words == "none" else words)
+    expected = stored("priors", "case", "seed", "priors")["noisy classes, 20 rows", 22, words]
     assert_allclose(again["nlpd"], expected["nlpd"], atol=0.005)
 
 
