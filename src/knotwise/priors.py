@@ -168,8 +168,8 @@ class InverseGamma(PositivePrior):
     Examples
     --------
     >>> from knotwise.priors import InverseGamma
-    >>> InverseGamma(shape=3.0, scale=3.0).log_density(0.0)[1]
-    0.0
+    >>> round(InverseGamma(shape=3.0, scale=6.0).log_density(0.0)[1], 12)
+    3.0
     """
 
     shape: float
