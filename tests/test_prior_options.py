@@ -262,7 +262,7 @@ def test_a_fit_is_the_maximum_of_evidence_and_prior_by_brute_force():
     gp = GPRegressor(priors=priors, mean=100.0, **EXACT).fit(x, y)
     found = gp.parameters_.to_frame().set_index("parameter")["data_value"]
     assert_allclose(found[["variance", "lengthscale", "noise_variance"]], np.exp(best.x), rtol=1e-3)
-    assert_allclose(gp.log_evidence_ + gp.log_prior_, -best.fun - np.log(np.log(20) / 15.0) * 0, rtol=1e-8)
+    assert_allclose(gp.log_evidence_ + gp.log_prior_, -best.fun, rtol=1e-8)
 
 
 def test_a_strong_prior_holds_the_noise_of_counts_and_values():
@@ -452,7 +452,7 @@ def test_another_prior_is_another_fit_for_checkpoints():
     assert digest(GPRegressor(priors={"noise": Own(1.0)})) != digest(GPRegressor(priors={"noise": Own(2.0)}))
 
 
-def test_a_fit_with_priors_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+def test_a_fit_with_priors_goes_on_from_its_checkpoint(tmp_path):
     class Interrupted(BaseException):
         pass
 

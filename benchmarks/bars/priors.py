@@ -3,8 +3,8 @@
 Run `python benchmarks/bars/priors.py`. Each case is drawn anew for each of 20 seeds, fitted by the exact GP with its
 defaults otherwise, and scored on 400 new rows by the mean negative log predictive density. The claims: in no case is it
 higher with weak priors than without by more than 0.01 in the median over the seeds; and on ten rows of a wave, where
-without priors some fits take noise for signal, its mean is lower. (A mean below 2, claimed after seeds 0 to 19, on which
-the priors were chosen and which had 1.27, did not hold on these seeds.) Rows are appended to
+without priors some fits take noise for signal, its mean is lower. (A mean below 2, claimed after seeds 0 to 19, on
+which the priors were chosen and which had 1.27, did not hold on these seeds.) Rows are appended to
 `benchmarks/results/priors.jsonl`, and a test checks what is stored.
 """
 

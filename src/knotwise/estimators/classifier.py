@@ -49,8 +49,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Chosen automatically; a number of knots starts with k-means within each class.
     priors : "weak" or dict, optional
         What is known of parameters before the data: priors from `knotwise.priors` by the name or the role of a
-        parameter, the same for the model of each class; "weak" keeps the latent function from running away where
-        classes can be separated. None, the default, is no prior.
+        parameter, the same for the model of each class; "weak" is a mild penalty on the variance of the latent
+        function. None, the default, is no prior. See `docs/priors.md`.
 
     The other parameters are those of `GPRegressor`.
 
