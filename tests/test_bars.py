@@ -128,6 +128,21 @@ def test_log_losses_of_one_split_are_the_stored_ones(case):
     assert_allclose(again["log_loss"], expected["log_loss"], atol=0.005)
 
 
+def test_stored_densities_with_weak_priors_are_no_worse_than_without():
+    rows, script = stored("priors", "case", "seed", "priors"), bar("priors")
+    for case in script.CASES:
+        none, weak = (np.array([rows[case, s, w]["nlpd"] for s in script.SEEDS]) for w in ("none", "weak"))
+        claims = script.claims_of(case, none, weak)
+        assert all(claims.values()), claims
+
+
+@pytest.mark.parametrize("words", ["none", "weak"])
+def test_a_density_with_weak_priors_is_the_stored_one(words):
+    again = bar("priors").measure("noisy classes, 20 rows", 22, None if words == "none" else words)
+    expected = stored("priors", "case", "seed", "priors")["noisy classes, 20 rows", 22, words]
+    assert_allclose(again["nlpd"], expected["nlpd"], atol=0.005)
+
+
 # -- counts ---------------------------------------------------------------------------------------
 
 

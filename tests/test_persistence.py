@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import knotwise
-from knotwise import GPClassifier, GPRegressor, kernels, knots, likelihoods, means, optimize
+from knotwise import GPClassifier, GPRegressor, kernels, knots, likelihoods, means, optimize, priors
 from knotwise.errors import InvalidInputError, KnotwiseError, ModelFileError, NoTrainingDataError
 from knotwise.likelihoods import LIKELIHOODS
 from knotwise.persistence import archive
@@ -296,6 +296,7 @@ def test_every_public_part_can_be_saved():
     assert public_classes(means, has="basis") - abstract == set(FAMILIES["mean"].values())
     assert public_classes(knots, has="select") == set(FAMILIES["knots"].values())
     assert public_classes(knots, has="propose") == set(FAMILIES["proposal"].values())
+    assert public_classes(priors, has="log_density") == set(FAMILIES["prior"].values())
     assert public_classes(optimize, has="maximize") == set(FAMILIES["optimizer"].values())
 
 

@@ -30,6 +30,7 @@ def test_a_fit_is_that_of_the_python_api_to_the_bit(folder, columns):
         (["--mean", "-1.5"], {"mean": -1.5}),
         (["--standardize", "common"], {"standardize": "common"}),
         (["--standardize", "no"], {"standardize": False}),
+        (["--priors", "weak"], {"priors": "weak"}),
         (["--seed", "7"], {"random_state": 7}),
         (["--likelihood", "student-t"], {"likelihood": "student_t"}),
         (["--no-progress"], {"progress": False}),

@@ -46,6 +46,7 @@ def _model_facts(model: Any, label: Any) -> dict[str, Any]:
         "kernel": repr(model.kernel_),
         "n_knots": model.n_knots_,
         "log_evidence": model.log_evidence_,
+        "log_prior": model.log_prior_,
         "status": str(model.status_),
         "converged": bool(model.converged_),
         "stop_reason": model.stop_reason_,

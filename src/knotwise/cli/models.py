@@ -50,6 +50,9 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
         "or linear, with their uncertainty; zero, or a number, which is held"
     )  # fmt: skip
     group.add_argument(
+        "--priors", type=words.one_of("weak"), metavar="NAME", help="weak: mild priors of variances (default: none)"
+    )
+    group.add_argument(
         "--standardize",
         type=words.one_of("columns", "common", "no"),
         metavar="HOW",

@@ -20,6 +20,7 @@ from knotwise.estimators.options import (
     power_from,
     refuse_mixed_scales,
 )
+from knotwise.estimators.prior_options import with_priors
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import InMemory, Model, Rows
@@ -131,6 +132,7 @@ def assemble(options: Any, data: Observations, feature_names: list[str] | None, 
             held=held,
             keep=options.optimizer is None,
         )
+        table = with_priors(table, options.priors, scaling, latent_variance)
         given = np.isfinite(np.concatenate([asked_kernel.given, *(part.given for part in asked.parts[1:])]))
         return Problem(own, table, run, given=given, **rest)
 

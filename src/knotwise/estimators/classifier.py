@@ -26,6 +26,7 @@ from knotwise.knots.selection import Selector
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Bernoulli
 from knotwise.means import Mean
+from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.posterior import Latent
 from knotwise.progress import FitEvent
@@ -46,6 +47,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         From the latent function to the probability of a class.
     knots : "auto", int, array [K, D] or selector
         Chosen automatically; a number of knots starts with k-means within each class.
+    priors : "weak" or dict, optional
+        What is known of parameters before the data: priors from `knotwise.priors` by the name or the role of a
+        parameter, the same for the model of each class; "weak" is a mild penalty on the variance of the latent
+        function. None, the default, is no prior. See `docs/priors.md`.
 
     The other parameters are those of `GPRegressor`.
 
@@ -54,7 +59,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     classes_ : the labels, in sorted order
     models_ : the latent models: one for two classes (of the second class), else one for each class
     knots_, n_knots_, parameters_, kernel_, stop_reason_, trace_, converged_, jitter_ : of the model, or a list of them
-    log_evidence_ : of the model, or the sum over models
+    log_evidence_, log_prior_ : of the model, or the sum over models
     coefficients_ : level or trend of the mean of f, with standard errors; of the model, or a list of them
 
     Examples
@@ -78,6 +83,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         inference: str | Inference = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
+        priors: str | Mapping[str, Prior] | None = None,
         jitter: float | None = None,
         optimizer: str | Optimizer | None = "lbfgs",
         n_restarts: int = 0,
@@ -98,6 +104,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.inference = inference
         self.fixed = fixed
         self.bounds = bounds
+        self.priors = priors
         self.jitter = jitter
         self.optimizer = optimizer
         self.n_restarts = n_restarts
@@ -173,6 +180,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             values = [getattr(model, name) for model in self.models_]
             setattr(self, name, values[0] if len(values) == 1 else values)
         self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))
+        self.log_prior_ = float(sum(model.log_prior_ for model in self.models_))
 
     @property
     def coefficients_(self) -> Coefficients | list[Coefficients]:

@@ -27,6 +27,7 @@ from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.likelihoods.response import by_blocks
 from knotwise.means import Mean
 from knotwise.numerics.blocks import executor_for
+from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.progress import FitEvent
 
@@ -68,6 +69,13 @@ class GPRegressor(RegressorMixin, JointResponse):
         Parameters to hold at their start, by the names in `parameters_`.
     bounds : dict, optional
         (low, high) by parameter name, instead of the bounds taken from the data.
+    priors : "weak" or dict, optional
+        What is known of parameters before the data; the optimiser maximises the log evidence plus their log density.
+        A dict has priors from `knotwise.priors` by the name of a parameter, as in `parameters_`, or by its role
+        ("amplitude", "lengthscale", "noise", "nugget", "shape"); a name wins over a role. They speak in the units of
+        the data: those of its column for a length-scale, those of y squared for a variance. "weak" is a mild set, in
+        `docs/priors.md`. Any object with `log_density(theta) -> (value, derivative)` is a prior of theta for
+        standardised columns and targets; it cannot be saved to a file. None, the default, is no prior.
     jitter : float, optional
         Diagonal added to Kuu, relative to the kernel's variance; None is the smallest that works.
     optimizer : "lbfgs", Adadelta(), None, ...
@@ -99,7 +107,7 @@ class GPRegressor(RegressorMixin, JointResponse):
     log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference
     inference_ : "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()`
         and the posterior are
-    log_prior_ : log density of the priors of the parameters, which the optimiser adds to the log evidence
+    log_prior_ : log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0
     trace_ : KnotTrace, the steps of the selection
     converged_, stop_reason_, jitter_, optimize_result_, n_failed_restarts_ : how the fit went
 
@@ -124,6 +132,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         inference: str | Inference = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
+        priors: str | Mapping[str, Prior] | None = None,
         jitter: float | None = None,
         optimizer: str | Optimizer | None = "lbfgs",
         n_restarts: int = 0,
@@ -144,6 +153,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         self.inference = inference
         self.fixed = fixed
         self.bounds = bounds
+        self.priors = priors
         self.jitter = jitter
         self.optimizer = optimizer
         self.n_restarts = n_restarts

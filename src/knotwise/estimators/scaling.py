@@ -101,6 +101,7 @@ class Scaling:
         units = self.parameter_units(table.parameters)
         return replace(
             table,
+            parameters=tuple(p.rescaled(f) for p, f in zip(table.parameters, units.factor.tolist(), strict=True)),
             values=units.to_user(table.values),
             lower=units.to_user(table.lower),
             upper=units.to_user(table.upper),

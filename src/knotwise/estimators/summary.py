@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
 
 __all__ = ["Summary", "summarize"]
@@ -36,6 +37,10 @@ def summarize(model: Any) -> Summary:
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
     lines += ["", str(model.parameters_)]
+    priors = describe_priors(model.parameters_)
+    if priors:
+        lines += ["", f"priors in the units of the data, log density {model.log_prior_:.3f}"]
+        lines += [f"  {line}" for line in priors]
     coefficients = model.coefficients_
     if np.isfinite(coefficients.standard_error).all():
         lines += ["", repr(coefficients)]

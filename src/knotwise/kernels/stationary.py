@@ -6,6 +6,7 @@ A new kernel is its `rho` and `drho`. Values, diagonal, ARD, starts, bounds and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +26,8 @@ from knotwise.numerics.parameters import Parameter
 __all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
 
 Lengthscale = float | Sequence[float] | np.ndarray | None
+#: the range (8 nu)^1/2 / kappa of geostatistics is two length-scales: kappa is (2 nu)^1/2 / lengthscale here (H6)
+RANGED_LENGTHSCALE = replace(LENGTHSCALE, range_factor=2.0)
 
 
 class Stationary(ConstantDiagonal):
@@ -182,6 +185,8 @@ class SquaredExponential(Stationary):
     .. math:: \rho(r^2) = e^{-r^2/2}
     """
 
+    parameters = (VARIANCE, RANGED_LENGTHSCALE)
+
     def rho(self, r2):
         return np.exp(-0.5 * r2)
 
@@ -204,6 +209,7 @@ class Matern12(Stationary):
     .. math:: \rho(r^2) = e^{-r}
     """
 
+    parameters = (VARIANCE, RANGED_LENGTHSCALE)
     distances_by_product = False  # the square root would turn a rounding of 1e-16 into 1e-8
 
     def rho(self, r2):
@@ -220,6 +226,8 @@ class Matern32(Stationary):
     .. math:: \rho(r^2) = (1 + \sqrt{3}\,r)\,e^{-\sqrt{3}\,r}
     """
 
+    parameters = (VARIANCE, RANGED_LENGTHSCALE)
+
     def rho(self, r2):
         s = np.sqrt(3 * r2)
         return (1 + s) * np.exp(-s)
@@ -233,6 +241,8 @@ class Matern52(Stationary):
 
     .. math:: \rho(r^2) = (1 + \sqrt{5}\,r + 5 r^2/3)\,e^{-\sqrt{5}\,r}
     """
+
+    parameters = (VARIANCE, RANGED_LENGTHSCALE)
 
     def rho(self, r2):
         s = np.sqrt(5 * r2)

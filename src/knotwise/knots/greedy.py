@@ -49,7 +49,7 @@ class GreedyVariance:
             Z = self.choose(problem, theta, rows, n_knots)
             stage = problem.optimize(theta, Z, rng)
             theta, failed = stage.theta, failed + stage.failed_restarts
-            trace.add(Action.CHOOSE, len(Z), stage.value, theta=theta, note=stage.result.reason)
+            trace.add(Action.CHOOSE, len(Z), problem.log_evidence(stage), theta=theta, note=stage.result.reason)
         few = "" if len(Z) == min(n_knots, len(rows)) else f", {self.n_knots} asked for: others add no variance"
         trace.stop_reason = f"{len(Z)} knots on rows of the largest conditional variance{few}; {stage.result.reason}"
         return problem.selection(stage, trace.stop_reason, trace, failed_restarts=failed)

@@ -185,13 +185,13 @@ class Growth:
         """Propose and optimise one more knot, and keep it if it gains enough; else return the reason to stop."""
         if self.held and self.scores.share < self.hold_until:
             self.release()
-        state = GrowthState(self.problem, self.stage.point, self.stage.value, self.rows)
+        state = GrowthState(self.problem, self.stage.point, self.problem.log_evidence(self.stage), self.rows)
         gains: list[float] = []
         for _ in range(1 + self.settings.patience):
             before, proposed = self._propose(state)
             stage = self._optimize(before, proposed)
             # both under the jitter of `before`, so that the gain is the knot's
-            gain = stage.value - before.value if np.isfinite(proposed.value) else -np.inf
+            gain = stage.value - self._objective(before, before.value) if np.isfinite(proposed.value) else -np.inf
             gains.append(gain)
             decision = {
                 "n_tried": len(proposed.values),
@@ -244,8 +244,9 @@ class Growth:
         move = np.zeros(len(here.Z), bool)
         move[-1] = self.settings.move_new
         problem = replace(self.problem, jitter=state.jitter.relative)
+        value = self._objective(state, proposed.value)
         unmoved = OptimizeResult(
-            proposed.value, here.theta, 1, np.nan, False, "nothing better than the proposal found", np.empty(0)
+            value, here.theta, 1, np.nan, False, "nothing better than the proposal found", np.empty(0)
         )
         if np.isfinite(proposed.value):
             try:
@@ -253,9 +254,13 @@ class Growth:
             except KnotwiseError as error:
                 unmoved = replace(unmoved, reason=str(error))
             else:
-                if stage.value >= proposed.value:
+                if stage.value >= value:
                     return stage
         return Stage(here, unmoved)
+
+    def _objective(self, state: GrowthState, evidence: float) -> float:
+        """What optimisers see where a state, or a proposal at its parameters, has this log evidence."""
+        return evidence + self.problem.table.log_prior(state.point.theta)[0]
 
     def _why_rejected(self, gains: list[float]) -> str:
         best = max(gains)
@@ -287,7 +292,7 @@ class Growth:
         self.trace.add(
             action,
             len(stage.Z),
-            stage.value,
+            self.problem.log_evidence(stage),
             share=scores.share,
             residual_information=scores.residual_information,
             theta=stage.theta,

@@ -201,6 +201,10 @@ class Problem:
         """
         return optimize(self, theta, Z, rng, move)
 
+    def log_evidence(self, stage: Stage) -> float:
+        """Log evidence at the end of a stage, whose value has the log prior of the parameters in it."""
+        return stage.value - self.table.log_prior(stage.theta)[0]
+
     def selection(
         self,
         stage: Stage,

@@ -47,7 +47,7 @@ class Simultaneous:
         drop = problem.redundant(stage.theta, stage.Z)
         if drop.any() and not drop.all():
             kept = problem.point(stage.theta, stage.Z[~drop])
-            value = problem.evaluate(kept, gradient=False).value
+            value = problem.evaluate(kept, gradient=False).value + problem.table.log_prior(kept.theta)[0]
             if value > stage.value - NEGLIGIBLE_LOSS:
                 notes.append(f"{drop.sum()} knots that the others determine were dropped")
                 stage = replace(stage, point=kept, result=replace(stage.result, value=value))

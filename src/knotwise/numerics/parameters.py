@@ -62,11 +62,14 @@ class Parameter:
     bounds : (float, float), optional
         Natural bounds; None where they come from the data.
     prior : Prior, optional
-        What is known of it before the data; optimisers add its log density to the log evidence.
+        What is known of it before the data; optimisers add its log density to the log evidence. One that a part
+        declares is for standardised columns and targets; the option `priors` of estimators speaks in the data's units.
     per_column : bool
         Whether it may be a list with one entry per column.
     direction : 1 or -1
         For noise: -1 where more of it is less noise, as of a precision.
+    range_factor : float, optional
+        For a length-scale: how many of it are the range, at which hardly any correlation is left (H6).
     columns : tuple of int
         The columns of the inputs that an entry of theta is about; filled in by `Part.flat_parameters`.
 
@@ -85,6 +88,7 @@ class Parameter:
     prior: Prior | None = None
     per_column: bool = False
     direction: int = 1
+    range_factor: float | None = None
     columns: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -117,6 +121,11 @@ class Parameter:
     def in_own_units(self) -> bool:
         """Whether users give it in the units of its column, as a period, not for standardised columns."""
         return self.x_power != 0 and self.role not in ("lengthscale", "amplitude")
+
+    def rescaled(self, factor: float) -> Parameter:
+        """The same parameter in other units, in which values are times a factor; a prior without units stays."""
+        convert = getattr(self.prior, "in_units", None)
+        return self if convert is None else replace(self, prior=convert(factor))
 
     def without_y(self) -> Parameter:
         """The same parameter of a function without units."""
@@ -240,6 +249,11 @@ class ParameterTable:
     def of_part(self, part: str) -> np.ndarray:
         """Mask of the entries that belong to a part."""
         return np.array([owner == part for owner in self.parts], bool)
+
+    @property
+    def priors(self) -> tuple[Prior | None, ...]:
+        """The prior of each entry, in the units of the table."""
+        return tuple(p.prior for p in self.parameters)
 
     def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log density of the parameters' priors at theta, and its gradient; 0 for those without one."""

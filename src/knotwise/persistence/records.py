@@ -5,6 +5,7 @@ Sizes: D columns of the inputs, K knots, P parameters, M knots and mean coeffici
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ RESULT = Record(
     history=Array(("evaluations",), finite=False),
 )
 
-TABLE = Fields(
+FIELDS_OF_TABLE = Fields(
     names=ListOf(Text, tuple, "P"),
     transforms=ListOf(Text, tuple, "P"),
     values=Array(("P",)),
@@ -110,6 +111,28 @@ TABLE = Fields(
     upper=Array(("P",), finite=False),
     fixed=Array(("P",), "bool"),
 )
+
+
+class Table:
+    """A table of parameters, with the prior of each or null; without `priors` where no parameter has one."""
+
+    plain = FIELDS_OF_TABLE
+    with_priors = Fields(**FIELDS_OF_TABLE.specs, priors=ListOf(Optional(Part("prior")), tuple, "P"))
+
+    def write(self, value: ParameterTable, at: str, out: Writing) -> dict[str, Any]:
+        has_priors = any(prior is not None for prior in value.priors)
+        return (self.with_priors if has_priors else self.plain).write(value, at, out)
+
+    def read(self, data: Any, at: str, given: Reading) -> dict[str, Any]:
+        if not isinstance(data, dict) or "priors" not in data or given.version == 1:
+            return self.plain.read(data, at, given)
+        table = self.with_priors.read(data, at, given)
+        if all(prior is None for prior in table["priors"]):
+            raise refuse(f"{at}.priors", "left out where no parameter has one")
+        return table
+
+
+TABLE = Table()
 
 
 class InferenceWord:
@@ -208,9 +231,11 @@ def check_model(
     known = table["names"] in (names, numbered) and table["transforms"] == tuple(p.transform for p in parameters)
     if not known or not np.allclose(own, theta, rtol=1e-6, atol=1e-6):
         raise refuse(at, "a model with the parameters in `table` and `theta`")
+    priors = table.get("priors", (None,) * len(names))
     if n_basis != (sizes["basis"] if "basis" in sizes else sizes["M"] - sizes["K"]):
         raise refuse(at, "a model whose mean fits its factors")
     if min(sizes[name] for name in ("D", "K", "N", "points") if name in sizes) < 1:
         raise refuse(at, "a model with columns and knots")
+    parameters = tuple(replace(p, prior=prior or p.prior) for p, prior in zip(parameters, priors, strict=True))
     bounds = {name: table[name] for name in ("values", "lower", "upper", "fixed")}
     return ParameterTable(names, parameters, **bounds, parts=tuple(model.owners))

@@ -1,4 +1,4 @@
-"""The parts that a model file may name: knotwise's own kernels, likelihoods, means, selectors and optimisers.
+"""The parts that a model file may name: knotwise's own kernels, likelihoods, means, priors, selectors and optimisers.
 
 A file names a class that one of knotwise's packages exports in its `__all__`, and the values of its arguments, nothing
 else; so loading one runs no code but that of these constructors. What is not exported there, such as a user's own
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from knotwise import kernels, knots, likelihoods, means, nugget, optimize
+from knotwise import kernels, knots, likelihoods, means, nugget, optimize, priors
 
 __all__ = ["FAMILIES", "HOMES"]
 
@@ -25,6 +25,7 @@ FAMILIES: dict[str, dict[str, type]] = {
     "likelihood": exported(likelihoods, "derivatives", likelihoods.Likelihood),
     "mean": exported(means, "basis", means.Mean),
     "nugget": {cls.__name__: cls for cls in (nugget.Nugget, nugget.NoNugget)},
+    "prior": exported(priors, "log_density"),
     "knots": exported(knots, "select", knots.Selector),
     "proposal": exported(knots, "propose", knots.Proposal),
     "optimizer": exported(optimize, "maximize", optimize.Optimizer),

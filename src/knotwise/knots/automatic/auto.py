@@ -184,7 +184,7 @@ class Auto:
             Z = problem.initial_knots("kmeans", self.max_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
         reason = f"{len(Z)} knots {what}{describe_copies(problem, stage.theta)}"
-        trace.add("every row", len(Z), stage.value, theta=stage.theta, note=stage.result.reason)
+        trace.add("every row", len(Z), problem.log_evidence(stage), theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
         selection = problem.selection(stage, reason, trace)
         return replace(selection, status=Status.LIMIT_REACHED, advice=advice) if limited else selection
@@ -198,7 +198,7 @@ class Auto:
         best, found = self._handful(problem, theta, rng), "no signal found"
         Z = problem.initial_knots("kmeans", min(WEAK_KNOTS, self._cap(problem)), rng)
         doubtful = problem.anew().optimize(theta, Z, rng)
-        if _value(doubtful) > _value(best) + DOUBTFUL_GAIN:
+        if problem.log_evidence(doubtful) > problem.log_evidence(best) + DOUBTFUL_GAIN:
             best, found = doubtful, "a doubtful signal"
         reason = f"{found}: {note}; {len(best.Z)} knots kept"
         return self._finish(problem, best, trace, End(reason, Status.NO_SIGNAL))
@@ -220,13 +220,13 @@ class Auto:
         theta, Z, plain = stage.theta, stage.Z, problem.anew()
         value = plain.evaluate(stage.point, gradient=False).value
         try:
-            if value >= _value(without_inputs(replace(plain, n_restarts=0), theta, Z[:1], rng)):
+            if value >= plain.log_evidence(without_inputs(replace(plain, n_restarts=0), theta, Z[:1], rng)):
                 return stage, ""
             best = max(plain.optimize(theta, Z, rng), self._handful(problem, theta, rng), key=_value)
         except KnotwiseError:  # nothing else can be fitted
             return stage, ""
         why = f"at the parameters of many, {len(Z)} knots make the data less likely than no inputs do"
-        trace.add("refit", len(best.Z), _value(best), theta=best.theta, note=why)
+        trace.add("refit", len(best.Z), plain.log_evidence(best), theta=best.theta, note=why)
         return best, f"; {why}, so parameters were fitted to {len(best.Z)} knots"
 
     def _end(self, problem: Problem, n_knots: int, share: float, moved: Moved, settled: Settled, rule: Rule) -> End:
@@ -256,7 +256,8 @@ class Auto:
         assert evidence.gradient is not None
         trace.stop_reason = reason = end.reason + describe_copies(problem, point.theta)
         trace.add("final", len(point.Z), evidence.value, share=share, theta=point.theta, note="all rows")
-        norm = projected_norm(point.theta[free], evidence.gradient[free], problem.table.theta_bounds[free])
+        gradient = evidence.gradient + problem.table.log_prior(point.theta)[1]
+        norm = projected_norm(point.theta[free], gradient[free], problem.table.theta_bounds[free])
         result = replace(
             stage.result,
             value=evidence.value,

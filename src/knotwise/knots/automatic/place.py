@@ -134,7 +134,7 @@ def _move(problem: Problem, theta: np.ndarray, Z: np.ndarray, rule: Rule, trace:
         trace.add(
             "move",
             len(Z),
-            stage.value,
+            vfe.log_evidence(stage),
             n_rows=vfe.summary.count,
             share=share,
             residual_information=scores.residual_information,

@@ -124,7 +124,8 @@ def _settle_exactly(
     note = f"exact GP, since more than {len(Z)} knots would be needed"
     note = f"{note}; {stage.note}" if stage.note else note
     word = problem.inference.word
-    trace.add("parameters", 0, stage.value, n_rows=exact.summary.count, theta=stage.theta, note=note, inference=word)
+    value = exact.log_evidence(stage)
+    trace.add("parameters", 0, value, n_rows=exact.summary.count, theta=stage.theta, note=note, inference=word)
     return Settled(stage, Z, exact=True, failed_restarts=stage.failed_restarts)
 
 
@@ -134,7 +135,9 @@ def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: 
     stage = _for_stage(fic, ON_ALL_ROWS).optimize(settled.theta, settled.Z, rng)
     note = f"parameters on all {fic.summary.count} rows"
     note = f"{note}; {stage.note}" if stage.note else note
-    trace.add("refine", len(settled.Z), stage.value, theta=stage.theta, note=note, inference=fic.inference.word)
+    trace.add(
+        "refine", len(settled.Z), fic.log_evidence(stage), theta=stage.theta, note=note, inference=fic.inference.word
+    )
     return replace(settled, stage=stage)
 
 
@@ -149,7 +152,7 @@ def _record(trace: KnotTrace, stage: Stage, problem: Problem, scores: KnotScores
     trace.add(
         "parameters",
         len(stage.Z),
-        stage.value,
+        problem.log_evidence(stage),
         n_rows=problem.summary.count,
         share=scores.share,
         residual_information=scores.residual_information,

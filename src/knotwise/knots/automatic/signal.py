@@ -75,8 +75,7 @@ def _gain(
     stage = subset.optimize(start, Z, rng)
     null = without_inputs(subset, stage.theta, Z, rng)
     # of the evidence: priors are for optimisers
-    values = [end.value - subset.table.log_prior(end.theta)[0] for end in (stage, null)]
-    return stage.theta, values[0] - values[1]
+    return stage.theta, subset.log_evidence(stage) - subset.log_evidence(null)
 
 
 def without_inputs(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> Stage:
