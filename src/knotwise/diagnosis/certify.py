@@ -11,7 +11,12 @@ import numpy as np
 from knotwise.diagnosis.certificate import Certificate, variance_ratios
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence import Jitter, Model, full_evidence
-from knotwise.evidence.certificate import evidence_bounds, posterior_bound, variational_model
+from knotwise.evidence.certificate import (
+    MAX_PRODUCT_ROWS,
+    evidence_bounds,
+    posterior_bound,
+    variational_model,
+)
 from knotwise.evidence.inference import Conjugate, Variational, inference_of
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
@@ -60,6 +65,7 @@ class Found:
     quadratic: bool = False
     exact: bool = False
     why: str = ""
+    converged: bool = True
     has_more: bool = False
 
     @property
@@ -82,7 +88,7 @@ def _exact(fit: Any, problem: Problem) -> Found:
     known = likelihood.jointly_concave and evidence.converged
     own = known and isinstance(inference_of(fit.model), Variational)
     top, posterior = evidence.value if known else None, evidence.value if own else None
-    return Found(evidence.value, top, posterior, 0, 0.0, likelihood.quadratic, True, evidence.why)
+    return Found(evidence.value, top, posterior, 0, 0.0, likelihood.quadratic, True, evidence.why, evidence.converged)
 
 
 def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
@@ -90,18 +96,17 @@ def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
     state, blocks, model = fit.posterior.state, problem.run.blocks, fit.model
     assert isinstance(fit.posterior, SparsePosterior)
     likelihood = model.likelihood
+    more = _more_knots(fit, problem, len(state.Z) if more_knots is None else more_knots)
     try:
-        own = evidence_bounds(model, blocks, state.Z, jitter=state.jitter, start=state.gamma)
+        # pairs of rows take most of the time, and the upper bound through more knots is the one that counts
+        pairs = MAX_PRODUCT_ROWS if more is None else 0
+        own = evidence_bounds(model, blocks, state.Z, jitter=state.jitter, start=state.gamma, max_product_rows=pairs)
     except KnotwiseError as error:
         return Found(why=str(error))
-    found, n_knots = [own], len(state.Z)
-    wanted = len(state.Z) if more_knots is None else more_knots
-    if wanted:
-        # where knots nearly coincide, the bounds through those of the fit hold by themselves
-        with suppress(NotPositiveDefiniteError):
-            Z, jitter = _more_knots(fit, problem, wanted)
-            found.append(evidence_bounds(model, blocks, Z, jitter=jitter))
-            n_knots = max(n_knots, len(Z))
+    found = [own]
+    if more is not None:
+        with suppress(KnotwiseError):  # the bounds through the fit's knots hold by themselves
+            found.append(evidence_bounds(model, blocks, more.Z, jitter=more.jitter, max_product_rows=MAX_PRODUCT_ROWS))
     lower, tops = max(each.lower for each in found), [each.upper for each in found if each.upper is not None]
     posterior = posterior_bound(state, blocks)
     if _is_bound(model):
@@ -110,25 +115,40 @@ def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
         lower,
         min(tops) if tops else None,
         posterior,
-        n_knots,
+        len(state.Z) if more is None or len(found) == 1 else len(more.Z),
         lower - own.lower,
         likelihood.quadratic,
-        why=next((each.why for each in found if not each.converged), ""),
-        has_more=n_knots > len(state.Z),
+        why=next((each.why for each in found if each.why), ""),
+        converged=all(each.converged for each in found),
+        has_more=len(found) > 1,
     )
 
 
-def _more_knots(fit: Any, problem: Problem, wanted: int) -> tuple[np.ndarray, Jitter]:
-    """The knots of the fit and, besides, rows that they explain least, weighted by what their data say."""
+@dataclass(frozen=True)
+class Knots:
+    """Knots for the bounds, with the jitter that they need. The bounds are of the exact GP without any."""
+
+    Z: np.ndarray
+    jitter: Jitter
+
+
+def _more_knots(fit: Any, problem: Problem, wanted: int) -> Knots | None:
+    """The knots of the fit and, besides, rows that they explain least, weighted by what their data say; None where no
+    row would bring anything new, or knots nearly coincide.
+    """
     state, kernel = fit.posterior.state, fit.model.kernel
+    if not wanted:
+        return None
     rows = problem.take(problem.sample(MAX_PIVOT_ROWS, np.random.default_rng(0)))
     scores = problem.row_scores(fit.selection.point, rows)
     precision = np.maximum(scores.W / (1.0 + scores.W * scores.nugget), 0.0)
     Z = state.Z[~problem.redundant(fit.selection.theta, state.Z)]
-    chosen = Pivots(kernel, rows.X, rows.weigh(precision), Z).extend(wanted)
-    Z = np.vstack([Z, rows.X[chosen]])
-    # the bounds are of the exact GP without jitter, and hold with any
-    return Z, Jitter.choose(kernel, Z, state.jitter.points, None)
+    try:
+        chosen = Pivots(kernel, rows.X, rows.weigh(precision), Z).extend(wanted)
+        Z = np.vstack([Z, rows.X[chosen]])
+        return Knots(Z, Jitter.choose(kernel, Z, state.jitter.points, None)) if len(chosen) else None
+    except NotPositiveDefiniteError:
+        return None
 
 
 def _is_bound(model: Model, *, exact: bool = False) -> bool:
@@ -156,7 +176,9 @@ def _words(found: Found, model: Model, inference: str) -> list[str]:
     known = found.posterior_lower is not None and found.top is not None and not found.exact
     words += [_of_posterior(found)] if known else []
     words.append(_open(found))
-    if found.why:
+    if found.why and found.converged:
+        words.append(f"A remark on the bounds: {found.why}.")
+    elif found.why:
         words.append(f"The bounds hold, but could be tighter: {found.why}.")
     return words
 

@@ -170,7 +170,8 @@ class TangentPass(ProjectedPass):
         value = own.total(at.expected.log_density - g * at.s + 0.5 * W * at.tau)
         quadratic = model.likelihood.quadratic
         pc = p * at.seen.c
-        sizes = p * model.kernel.diag(own.X) + own.weigh(np.abs(at.expected.log_density))
+        prior = model.kernel.diag(own.X)
+        sizes = (p + a * a) * prior + own.weigh(np.abs(at.expected.log_density))
         if quadratic:
             sizes += p * at.r**2
         return TangentSums(
@@ -182,7 +183,7 @@ class TangentPass(ProjectedPass):
             float((pc - np.log1p(pc)).sum()) if quadratic else 0.0,
             float(a @ at.r) if quadratic else 0.0,
             float((a * a / p).sum()) if quadratic else 0.0,
-            self._within(own.X, V, a) if self.pairs_within else 0.0,
+            self._within(own.X, V, a, prior) if self.pairs_within else 0.0,
             ROUNDING * float(sizes.sum()),
         )
 
@@ -196,9 +197,10 @@ class TangentPass(ProjectedPass):
             s, tau = sites.f - model.mean.offset, sites.variance
         return Tangents(seen, s, tau, _expectations(model, own, model.mean.offset + s, tau))
 
-    def _within(self, X: np.ndarray, V: np.ndarray, a: np.ndarray) -> float:
+    def _within(self, X: np.ndarray, V: np.ndarray, a: np.ndarray, prior: np.ndarray) -> float:
         kernel, aV = self.projector.model.kernel, a @ V[:, : len(self.projector.Z)]
-        return float(np.sqrt(max(a @ kernel_product(kernel, X, X, a) - aV @ aV, 0.0)))
+        left = max(float(a @ kernel_product(kernel, X, X, a) - aV @ aV), 0.0)
+        return float(np.sqrt(left + ROUNDING * (a @ (prior * a))))
 
 
 class TangentRowsPass(TangentPass):
