@@ -72,13 +72,13 @@ def evidence_bounds(
         total = blocks.sum(TangentPass(at.projector, fit, not pairs))
         log_B = log_det(cholesky_of_identity_plus(total.gram))
         tangents = total.value + 0.5 * (total.own - total.log_own - log_B)
-        rows = blocks.gather(TangentRowsPass(at.projector, fit, False)) if pairs else None
+        rows = np.ascontiguousarray(blocks.gather(TangentRowsPass(at.projector, fit, False)).T) if pairs else None
         within_blocks = float(total.projected @ total.projected) + total.within**2  # at least a'K a        (C2a)
         if not likelihood.quadratic:
-            reach = within_blocks if rows is None else quadratic_form(at, rows[:, 0])
+            reach = within_blocks if rows is None else quadratic_form(at, rows[0])
             return EvidenceBounds(fit.value, tangents + 0.5 * reach + total.rounding, fit.converged, fit.why)  # (C4)
         if rows is not None:
-            least = galerkin_quadratic(at, fit.T, *rows.T)
+            least = galerkin_quadratic(at, fit.T, *rows)
         else:
             least = total.fit**2 / max(within_blocks + total.spread, np.finfo(float).tiny)  # (C2)
         lower = fit.value + 0.5 * total.saved - total.rounding  # (C1)
