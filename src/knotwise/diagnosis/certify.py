@@ -108,13 +108,15 @@ def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
         with suppress(KnotwiseError):  # the bounds through the fit's knots hold by themselves
             found.append(evidence_bounds(model, blocks, more.Z, jitter=more.jitter, max_product_rows=MAX_PRODUCT_ROWS))
     lower, tops = max(each.lower for each in found), [each.upper for each in found if each.upper is not None]
+    if not np.isfinite(lower):
+        return Found(why=own.why)
     posterior = posterior_bound(state, blocks)
     if _is_bound(model):
         posterior = max(posterior, fit.final.value)  # with the posterior of a nugget, which the state does not hold
     return Found(
         lower,
         min(tops) if tops else None,
-        posterior,
+        posterior if np.isfinite(posterior) else None,
         len(state.Z) if more is None or len(found) == 1 else len(more.Z),
         lower - own.lower,
         likelihood.quadratic,
@@ -200,7 +202,7 @@ def _of_evidence(found: Found) -> str:
             else "It is that of the fit's own knots: no further ones were found that would bring anything."
         )
         return (
-            f"Certified: the lower bound. {more} For this likelihood no useful upper bound is known, so what knots "
+            f"Certified: the lower bound. {more} No useful upper bound is known for these data, so what knots "
             "cost at most is not certified."
         )
     gap = f"{max(found.top - found.lower, 0.0):.3g} nats"

@@ -13,6 +13,7 @@ import numpy as np
 from knotwise.evidence.blocks import Beside, Block, Blocks, Sums
 from knotwise.evidence.inference import Variational, inference_of
 from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.inference.newton import far_off
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.products import ROUNDING, galerkin_quadratic, kernel_product, quadratic_form
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection
@@ -65,25 +66,33 @@ def evidence_bounds(
     vfe = variational_model(model)
     with Evaluation.of(vfe, blocks, Z, jitter) as at:
         fit = inference_of(vfe).fit(at, start)
-        likelihood = vfe.likelihood
-        if not likelihood.jointly_concave:
-            return EvidenceBounds(fit.value, None, fit.converged, fit.why)
-        pairs = blocks.summary.n_rows <= max_product_rows
-        total = blocks.sum(TangentPass(at.projector, fit, not pairs))
-        log_B = log_det(cholesky_of_identity_plus(total.gram))
-        tangents = total.value + 0.5 * (total.own - total.log_own - log_B)
-        rows = np.ascontiguousarray(blocks.gather(TangentRowsPass(at.projector, fit, False)).T) if pairs else None
-        within_blocks = float(total.projected @ total.projected) + total.within**2  # at least a'K a        (C2a)
-        if not likelihood.quadratic:
-            reach = within_blocks if rows is None else quadratic_form(at, rows[0])
-            return EvidenceBounds(fit.value, tangents + 0.5 * reach + total.rounding, fit.converged, fit.why)  # (C4)
-        if rows is not None:
-            least = galerkin_quadratic(at, fit.T, *rows)
-        else:
-            least = total.fit**2 / max(within_blocks + total.spread, np.finfo(float).tiny)  # (C2)
-        lower = fit.value + 0.5 * total.saved - total.rounding  # (C1)
-        upper = tangents + total.fit - 0.5 * (total.spread + least) + total.rounding  # (C2)
-        return EvidenceBounds(lower, upper, fit.converged, fit.why)
+        lower, upper = fit.value, None
+        if vfe.likelihood.jointly_concave:
+            with far_off():  # of far too few knots a tangent may be no number, and then there is no bound
+                saved, upper = _from_tangents(at, fit, pairs=blocks.summary.n_rows <= max_product_rows)
+            lower += saved if np.isfinite(saved) else 0.0
+        return EvidenceBounds(lower, upper if _is_finite(upper) else None, fit.converged, fit.why)
+
+
+def _from_tangents(at: Evaluation, fit: SiteFit, *, pairs: bool) -> tuple[float, float]:
+    """What the lower bound gains over that of VFE, and the upper bound, from tangents of E log p (C1, C2 and C4)."""
+    total = at.blocks.sum(TangentPass(at.projector, fit, not pairs))
+    log_B = log_det(cholesky_of_identity_plus(total.gram))
+    tangents = total.value + 0.5 * (total.own - total.log_own - log_B) + total.rounding
+    rows = np.ascontiguousarray(at.blocks.gather(TangentRowsPass(at.projector, fit, False)).T) if pairs else None
+    within_blocks = float(total.projected @ total.projected) + total.within**2  # at least a'K a            (C2a)
+    if not at.model.likelihood.quadratic:
+        reach = within_blocks if rows is None else quadratic_form(at, rows[0])
+        return 0.0, tangents + 0.5 * reach  # (C4)
+    if rows is not None:
+        least = galerkin_quadratic(at, fit.T, *rows)
+    else:
+        least = total.fit**2 / max(within_blocks + total.spread, np.finfo(float).tiny)
+    return 0.5 * total.saved - total.rounding, tangents + total.fit - 0.5 * (total.spread + least)  # (C1, C2)
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and bool(np.isfinite(value))
 
 
 def posterior_bound(state: SparseState, blocks: Blocks) -> float:
@@ -92,7 +101,8 @@ def posterior_bound(state: SparseState, blocks: Blocks) -> float:
     The exact GP's log evidence minus it is the divergence of this posterior from the exact one. The nugget is left at
     its prior.
     """
-    with Evaluation.of(state.model, blocks, state.Z, state.jitter, keep=False) as at:
+    # with far too few knots an expectation may be no number
+    with far_off(), Evaluation.of(state.model, blocks, state.Z, state.jitter, keep=False) as at:
         expected = float(blocks.sum(PosteriorPass(at.projector, state.gamma, state.T)))
     T, gamma = state.T, state.gamma
     log_B = -2.0 * float(np.log(T.diagonal()).sum())

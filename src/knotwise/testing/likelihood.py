@@ -379,9 +379,9 @@ def _check_shapes(
         d = likelihood.derivatives(y, f, size)
         _same(likelihood, "`third`, as it declares `quadratic`, and 0", d.third, np.zeros_like(d.third), atol=1e-12)
     if likelihood.jointly_concave:
-        ends = [(f + rng.normal(size=len(f)), rng.uniform(0.01, 4.0, len(f))) for _ in range(2)]
-        middle = [(one + other) / 2 for one, other in zip(*ends, strict=True)]
-        low, high, at = (likelihood.expectations(y, *where, size).log_density for where in (*ends, middle))
+        places = [(f + rng.normal(size=len(f)), rng.uniform(0.01, 4.0, len(f))) for _ in range(2)]
+        places.append(((places[0][0] + places[1][0]) / 2, (places[0][1] + places[1][1]) / 2))
+        low, high, at = (likelihood.expectations(y, m, v, size).log_density for m, v in places)
         if (at < (low + high) / 2 - 1e-9 * (1 + np.abs(low) + np.abs(high))).any():
             _fail(likelihood, "E log p is not concave in mean and variance of f: set `jointly_concave = False`")
 
