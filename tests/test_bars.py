@@ -193,6 +193,32 @@ def test_rates_of_rare_events_are_kept_on_two_seeds(kind, approximation):
     assert all(claims.values()), claims
 
 
+# -- certificates ---------------------------------------------------------------------------------
+
+
+def test_stored_certificates_hold_the_exact_evidence_of_every_random_problem():
+    row = stored("certificates", "case", "seed")["random", 0]
+    assert row["problems"] == row["held"] == 200
+
+
+def test_stored_certificates_of_boston_hold_the_exact_evidence_and_are_tight():
+    rows = [row for row in stored("certificates", "case", "seed").values() if row["case"] == "boston"]
+    assert len(rows) == 10
+    assert all(row["held"] and row["gap"] < row["limit"] == 1.2 for row in rows)
+
+
+def test_a_tenth_of_the_random_certificates_holds():
+    found = bar("certificates").measure_random(range(20))
+    assert found["held"] == found["problems"] == 20
+
+
+@pytest.mark.slow
+def test_a_certificate_of_boston_is_the_stored_one():
+    again, expected = bar("certificates").measure_boston(4), stored("certificates", "case", "seed")["boston", 4]
+    assert again["held"] and again["knots"] == expected["knots"]
+    assert_allclose([again["gap"], again["kl_bound"]], [expected["gap"], expected["kl_bound"]], atol=0.01)
+
+
 # -- no signal ------------------------------------------------------------------------------------
 
 

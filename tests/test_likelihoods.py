@@ -132,6 +132,14 @@ class WrongClaim(StudentT):
         return np.ones_like(y)
 
 
+class WrongConcavity(Bernoulli):
+    jointly_concave = True
+
+
+class WrongQuadratic(Poisson):
+    quadratic = True
+
+
 class NegativeFisher(StudentT):
     fisher = Likelihood.fisher
 
@@ -229,6 +237,8 @@ class WrongMoments(Gamma):
         (WrongThird(), "the third derivative in f"),
         (WrongSecond(), "the second derivative in f"),
         (WrongClaim(1.0, 3.0), "set `log_concave = False`"),
+        (WrongConcavity(), "set `jointly_concave = False`"),
+        (WrongQuadratic(), "it declares `quadratic`"),
         (NegativeFisher(1.0, 3.0), "`fisher` must be finite"),
         (WrongConstant(2.0), "the density at f"),
         (WrongMean(0.5), "`conditional_mean` at f"),

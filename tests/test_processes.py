@@ -16,6 +16,7 @@ from knotwise import likelihoods as lik
 from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, inference, sparse_evidence
 from knotwise.evidence.blocks import LAST, Block, Pass
+from knotwise.evidence.certificate import evidence_bounds, posterior_bound
 from knotwise.evidence.inference.sites_sparse import SitesPass
 from knotwise.evidence.projection import ProjectedPass
 from knotwise.evidence.scores import knot_scores, knot_sums, rank_one_gains, row_scores
@@ -354,7 +355,8 @@ def recorded():
     for name in ("gaussian-half", "poisson-half", next(iter(SITES))):
         case = ALL_CASES[name]
         blocks = Recorder(case.rows, block_size=BLOCK_SIZE)
-        case.evidence(blocks)
+        posterior_bound(case.evidence(blocks).state, blocks)
+        evidence_bounds(case.model, blocks, **case.there)
         knot_scores(case.model, blocks, **case.there)
         row_scores(case.model, blocks, **case.there)
         knot_scores(case.model, blocks, widest=5, **case.there)

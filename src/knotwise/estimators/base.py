@@ -32,6 +32,7 @@ from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
 from knotwise.posterior import MAX_JOINT_ROWS, FullPosterior, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:
+    from knotwise.diagnosis.certify import Certificate
     from knotwise.diagnosis.diagnose import Diagnosis
 
 __all__ = ["LatentGP", "unchanged_on_failure"]
@@ -222,6 +223,46 @@ class LatentGP(BaseEstimator):
 
         check_is_fitted(self)
         return diagnose(self)
+
+    def certify(self, more_knots: int | None = None) -> Certificate:
+        """How far the fit can be from the exact GP with the same parameters: certified bounds; shown when printed.
+
+        For Gaussian data the exact GP's log evidence lies between `lower` and `upper`, and the fit's posterior is at
+        most `kl_bound` nats from the exact one, which bounds means and variances at every x. For other data `lower`
+        holds too; what else is certain depends on the likelihood, and the words say it. No N x N matrix is kept; up to
+        30,000 rows it takes a few times N^2 kernel values, beyond less. It needs the training data: a model from a file
+        raises `NoTrainingDataError`.
+
+        Parameters
+        ----------
+        more_knots : int, optional
+            Rows that serve as knots besides those of the fit, for the bounds alone. More of them tighten the bounds;
+            as many as the fit has knots by default.
+
+        Returns
+        -------
+        Certificate
+            `lower`, `upper`, `gap`, `kl_bound`, `mean_bound`, `variance_bounds` and `words`, among others; None where
+            nothing can be certified.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 6, 80)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=80)
+        >>> certificate = GPRegressor(knots=12, random_state=0).fit(X, y).certify()
+        >>> bool(certificate.lower <= certificate.upper <= certificate.lower + 0.1)
+        True
+        """
+        from knotwise.diagnosis.certify import certify
+
+        check_is_fitted(self)
+        if more_knots is not None:
+            more_knots = check_count(more_knots, "more_knots", least=0)
+        problem = self._fit.problem
+        with executor_for(check_jobs(self.n_jobs)) as executor:
+            return certify(self, problem.computed_by(executor), more_knots)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.

@@ -32,6 +32,7 @@ from knotwise.posterior import Latent
 from knotwise.progress import FitEvent
 
 if TYPE_CHECKING:
+    from knotwise.diagnosis.certify import Certificate
     from knotwise.diagnosis.diagnose import Diagnosis
     from knotwise.estimators.totals import Totals
 
@@ -333,6 +334,33 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         named = [
             replace(diagnosis, model=f"class {label!r}: {diagnosis.model.removeprefix('GPRegressor: ')}")
             for label, diagnosis in found
+        ]
+        return named[0] if len(named) == 1 else named
+
+    def certify(self, more_knots: int | None = None) -> Certificate | list[Certificate]:
+        """Certified bounds of how far the fit can be from the exact GP; a list, one for each class, if there are
+        several models. For labels it is a lower bound of the exact GP's log evidence, and how it rises with more knots;
+        see `GPRegressor.certify`.
+
+        Parameters
+        ----------
+        more_knots : int, optional
+            Rows that serve as knots besides those of the fit, for the bounds alone; as many as the fit has knots by
+            default.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(-2, 2, 60)[:, None]
+        >>> gp = GPClassifier(knots=6, random_state=0).fit(X, np.where(X[:, 0] > 0, "right", "left"))
+        >>> certificate = gp.certify()
+        >>> bool(certificate.lower >= gp.log_evidence_ - 1e-6), certificate.upper
+        (True, None)
+        """
+        found = [(label, model.certify(more_knots)) for label, model in self._labelled_models()]
+        named = [
+            replace(each, model=f"class {label!r}: {each.model.removeprefix('GPRegressor: ')}") for label, each in found
         ]
         return named[0] if len(named) == 1 else named
 

@@ -30,6 +30,10 @@ class Likelihood(Part):
     scales_targets: ClassVar[bool] = False
     #: whether the posterior of f is Gaussian, so that its mode has a closed form
     conjugate: ClassVar[bool] = False
+    #: whether E log p(y | f) for f ~ N(mean, variance) is concave in mean and variance together (C4)
+    jointly_concave: ClassVar[bool] = False
+    #: whether log p(y | f) is a quadratic function of f, so that the exact posterior is Gaussian
+    quadratic: ClassVar[bool] = False
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
 

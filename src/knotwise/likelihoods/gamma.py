@@ -28,6 +28,7 @@ class Gamma(Multiplicative):
     parameters: ClassVar[tuple[Parameter, ...]] = (Parameter("shape", role="noise", bounds=(1e-2, 1e5), direction=-1),)
 
     width = np.inf
+    jointly_concave = True
 
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape

@@ -27,6 +27,8 @@ class Gaussian(Likelihood):
     parameters = (Parameter("noise_variance", role="noise", units="y^2"),)
     scales_targets = True
     conjugate = True
+    quadratic = True
+    jointly_concave = True
     width = np.inf
 
     def __init__(self, noise_variance: float | None = None) -> None:

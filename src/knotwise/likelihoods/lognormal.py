@@ -22,6 +22,8 @@ class LogNormal(Multiplicative):
     parameters = (Parameter("variance", role="noise", bounds=(1e-8, 1e2)),)
 
     width = np.inf
+    quadratic = True
+    jointly_concave = True
 
     def __init__(self, variance: float | None = None) -> None:
         self.variance = variance

@@ -18,6 +18,7 @@ class Poisson(Counts):
     """
 
     width = np.inf
+    jointly_concave = True
 
     def log_density(self, y, f, size=1.0):
         # with d = log(mu / y):  y log mu - mu - log y! = -y (e^d - 1 - d) - (log y! - y log y + y),

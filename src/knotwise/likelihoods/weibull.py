@@ -27,6 +27,7 @@ class Weibull(Multiplicative):
     parameters = (Parameter("shape", role="noise", bounds=(0.05, 100.0), direction=-1),)
 
     width = np.inf
+    jointly_concave = True
 
     def __init__(self, shape: float | None = None) -> None:
         self.shape = shape

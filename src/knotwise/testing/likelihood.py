@@ -55,6 +55,7 @@ def check_likelihood(
     _check_cdf(likelihood, y, f, size)
     _check_closed_forms(likelihood, y, f, size)
     _check_expectations(likelihood, y, f, size)
+    _check_shapes(likelihood, y, f, size, rng)
 
 
 def _some_targets(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -368,6 +369,21 @@ def _check_expectations(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, si
             sure = np.abs(2 * terms[::2].sum(0) - expected) + np.abs(terms[[0, -1]]).sum(0) <= 0.01 * atol
             what = f"`expectations`{declared} of variance {variance:g}, `{name}`"
             _same(likelihood, what, mine[sure], expected[sure], rtol=1e-8 + 10 * actual.error, atol=atol[sure])
+
+
+def _check_shapes(
+    likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray, rng: np.random.Generator
+) -> None:
+    """What is declared of the shape of log p, on which certificates rest."""
+    if likelihood.quadratic:
+        d = likelihood.derivatives(y, f, size)
+        _same(likelihood, "`third`, as it declares `quadratic`, and 0", d.third, np.zeros_like(d.third), atol=1e-12)
+    if likelihood.jointly_concave:
+        places = [(f + rng.normal(size=len(f)), rng.uniform(0.01, 4.0, len(f))) for _ in range(2)]
+        places.append(((places[0][0] + places[1][0]) / 2, (places[0][1] + places[1][1]) / 2))
+        low, high, at = (likelihood.expectations(y, m, v, size).log_density for m, v in places)
+        if (at < (low + high) / 2 - 1e-9 * (1 + np.abs(low) + np.abs(high))).any():
+            _fail(likelihood, "E log p is not concave in mean and variance of f: set `jointly_concave = False`")
 
 
 def _same(

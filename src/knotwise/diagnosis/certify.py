@@ -1,0 +1,239 @@
+"""How far a fit can be from the exact GP: certified bounds of its log evidence and of the posterior, in words."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from knotwise.diagnosis.certificate import Certificate, variance_ratios
+from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
+from knotwise.evidence import Jitter, Model, full_evidence
+from knotwise.evidence.certificate import (
+    MAX_PRODUCT_ROWS,
+    evidence_bounds,
+    posterior_bound,
+    variational_model,
+)
+from knotwise.evidence.inference import Conjugate, Variational, inference_of
+from knotwise.knots.pivots import Pivots
+from knotwise.knots.problem import Problem
+from knotwise.posterior import SparsePosterior
+
+__all__ = ["Certificate", "certify"]
+
+MAX_PIVOT_ROWS = 20_000  # among which further knots for the bounds are looked for
+USEFUL_KL = 2.0  # nats beyond which a bound of the divergence says next to nothing about means and variances
+
+
+def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> Certificate:
+    """Bound what the knots of a fitted `GPRegressor` can cost; `problem` is that of the fit, ready to be computed."""
+    fit = estimator._fit
+    shift = -fit.n_rows * float(np.log(fit.scaling.y_scale))
+    found = _exact(fit, problem) if problem.full else _through_knots(fit, problem, more_knots)
+    inference = inference_of(fit.model).name
+    lower, upper, variational_upper, posterior_lower = (
+        None if value is None else float(value + shift) for value in found.values
+    )
+    return Certificate(
+        f"{type(estimator).__name__}: {f'{estimator.n_knots_} knots' if estimator.n_knots_ else 'exact GP'}, "
+        f"{round(fit.n_rows, 2):,} rows",
+        float(estimator.log_evidence_),
+        lower,
+        upper,
+        variational_upper,
+        posterior_lower,
+        found.n_knots,
+        tuple(_words(found, fit.model, inference)),
+    )
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """Bounds in the engine's units; `rise` is how much the lower bound gained by more knots, if it `has_more`."""
+
+    lower: float | None = None
+    top: float | None = None
+    posterior_lower: float | None = None
+    n_knots: int = 0
+    rise: float = 0.0
+    quadratic: bool = False
+    exact: bool = False
+    why: str = ""
+    converged: bool = True
+    has_more: bool = False
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        """lower, upper, variational_upper, posterior_lower."""
+        upper = self.top if self.quadratic else None
+        return self.lower, upper, None if self.quadratic else self.top, self.posterior_lower
+
+
+def _exact(fit: Any, problem: Problem) -> Found:
+    """The exact GP: nothing is left open by knots."""
+    likelihood = fit.model.likelihood
+    if likelihood.conjugate:
+        value = fit.final.value
+        return Found(value, value, value, quadratic=True, exact=True)
+    try:
+        evidence = full_evidence(variational_model(fit.model), problem.rows, gradient=False)
+    except KnotwiseError as error:
+        return Found(exact=True, why=str(error))
+    known = likelihood.jointly_concave and evidence.converged
+    own = known and isinstance(inference_of(fit.model), Variational)
+    top, posterior = evidence.value if known else None, evidence.value if own else None
+    return Found(evidence.value, top, posterior, 0, 0.0, likelihood.quadratic, True, evidence.why, evidence.converged)
+
+
+def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
+    """The best bounds through the fit's knots, and through these and rows that they explain least."""
+    state, blocks, model = fit.posterior.state, problem.run.blocks, fit.model
+    assert isinstance(fit.posterior, SparsePosterior)
+    likelihood = model.likelihood
+    more = _more_knots(fit, problem, len(state.Z) if more_knots is None else more_knots)
+    try:
+        # pairs of rows take most of the time, and the upper bound through more knots is the one that counts
+        pairs = MAX_PRODUCT_ROWS if more is None else 0
+        own = evidence_bounds(model, blocks, state.Z, jitter=state.jitter, start=state.gamma, max_product_rows=pairs)
+    except KnotwiseError as error:
+        return Found(why=str(error))
+    found = [own]
+    if more is not None:
+        with suppress(KnotwiseError):  # the bounds through the fit's knots hold by themselves
+            found.append(evidence_bounds(model, blocks, more.Z, jitter=more.jitter, max_product_rows=MAX_PRODUCT_ROWS))
+    lower, tops = max(each.lower for each in found), [each.upper for each in found if each.upper is not None]
+    if not np.isfinite(lower):
+        return Found(why=own.why)
+    posterior = posterior_bound(state, blocks)
+    if _is_bound(model):
+        posterior = max(posterior, fit.final.value)  # with the posterior of a nugget, which the state does not hold
+    return Found(
+        lower,
+        min(tops) if tops else None,
+        posterior if np.isfinite(posterior) else None,
+        len(state.Z) if more is None or len(found) == 1 else len(more.Z),
+        lower - own.lower,
+        likelihood.quadratic,
+        why=next((each.why for each in found if each.why), ""),
+        converged=all(each.converged for each in found),
+        has_more=len(found) > 1,
+    )
+
+
+@dataclass(frozen=True)
+class Knots:
+    """Knots for the bounds, with the jitter that they need. The bounds are of the exact GP without any."""
+
+    Z: np.ndarray
+    jitter: Jitter
+
+
+def _more_knots(fit: Any, problem: Problem, wanted: int) -> Knots | None:
+    """The knots of the fit and, besides, rows that they explain least, weighted by what their data say; None where no
+    row would bring anything new, or knots nearly coincide.
+    """
+    state, kernel = fit.posterior.state, fit.model.kernel
+    if not wanted:
+        return None
+    rows = problem.take(problem.sample(MAX_PIVOT_ROWS, np.random.default_rng(0)))
+    scores = problem.row_scores(fit.selection.point, rows)
+    precision = np.maximum(scores.W / (1.0 + scores.W * scores.nugget), 0.0)
+    Z = state.Z[~problem.redundant(fit.selection.theta, state.Z)]
+    try:
+        chosen = Pivots(kernel, rows.X, rows.weigh(precision), Z).extend(wanted)
+        Z = np.vstack([Z, rows.X[chosen]])
+        return Knots(Z, Jitter.choose(kernel, Z, state.jitter.points, None)) if len(chosen) else None
+    except NotPositiveDefiniteError:
+        return None
+
+
+def _is_bound(model: Model, *, exact: bool = False) -> bool:
+    """Whether the value of a fit is itself a bound of the exact GP's log evidence."""
+    known = isinstance(inference_of(model), Variational | Conjugate)
+    return known and (exact or (model.power == 0 and model.residual is None))
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def _words(found: Found, model: Model, inference: str) -> list[str]:
+    if found.lower is None:
+        return [
+            f"Nothing can be certified: the variational bound at the fitted parameters cannot be found. {found.why}"
+        ]
+    words = [_of_evidence(found)]
+    if not _is_bound(model, exact=found.exact):
+        of = "VFE" if model.likelihood.conjugate else f"variational inference{'' if found.exact else ' under VFE'}"
+        power = "" if found.exact or model.power == 0 else f" with power {model.power:g}"
+        words.append(
+            f"{inference}{power} gives a log evidence that is no bound: those above are of {of} at the fitted "
+            "parameters."
+        )
+    known = found.posterior_lower is not None and found.top is not None and not found.exact
+    words += [_of_posterior(found)] if known else []
+    words.append(_open(found))
+    if found.why and found.converged:
+        words.append(f"A remark on the bounds: {found.why}.")
+    elif found.why:
+        words.append(f"The bounds hold, but could be tighter: {found.why}.")
+    return words
+
+
+def _of_evidence(found: Found) -> str:
+    if found.exact:
+        if found.quadratic and found.top is not None:
+            return "Certified: this is the exact GP, so both bounds are its log evidence."
+        return (
+            "Certified: the lower bound. This is the exact GP, so no knots cost anything; its log evidence is above "
+            "the bound of the best Gaussian posterior by an amount that is not known."
+        )
+    assert found.lower is not None
+    if found.top is None:
+        more = (
+            f"Through {found.n_knots} knots, those of the fit among them, it is {found.rise:.3g} nats above that of "
+            "the fit's knots alone; a small rise suggests that still more knots would bring little."
+            if found.has_more
+            else "It is that of the fit's own knots: no further ones were found that would bring anything."
+        )
+        return (
+            f"Certified: the lower bound. {more} No useful upper bound is known for these data, so what knots "
+            "cost at most is not certified."
+        )
+    gap = f"{max(found.top - found.lower, 0.0):.3g} nats"
+    if found.quadratic:
+        return (
+            f"Certified: the log evidence of the exact GP at the fitted parameters is between the bounds, which are "
+            f"{gap} apart (computed through up to {found.n_knots} knots)."
+        )
+    return (
+        f"Certified: the lower bound; and that variational inference without knots could reach at most {gap} more than "
+        f"it (computed through up to {found.n_knots} knots)."
+    )
+
+
+def _of_posterior(found: Found) -> str:
+    assert found.top is not None and found.posterior_lower is not None
+    kl = max(found.top - found.posterior_lower, 0.0)
+    other = "the exact posterior" if found.quadratic else "the best Gaussian posterior of the exact GP"
+    if kl > USEFUL_KL:
+        return (
+            f"The fit's posterior is within {kl:.3g} nats (Kullback-Leibler) of {other}: too wide a bound to say "
+            "much of means and variances. Fit with more knots to be sure of them."
+        )
+    low, high = variance_ratios(kl)
+    return (
+        f"The fit's posterior is within {kl:.3g} nats (Kullback-Leibler) of {other}: at every x the latent mean is off "
+        f"by at most {np.sqrt(2 * kl):.2g} standard deviations of that posterior, and the variance is {low:.2g} to "
+        f"{high:.2g} times its variance."
+    )
+
+
+def _open(found: Found) -> str:
+    gaussian = "" if found.quadratic else " how far the true posterior is from a Gaussian one;"
+    return f"Not certified:{gaussian} whether kernel, likelihood and the fitted parameters are right."
