@@ -21,7 +21,7 @@ from knotwise.knots.copies import describe_copies
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
-from knotwise.knots.selection import Selection, Stage
+from knotwise.knots.selection import FittedAt, Selection, Stage
 from knotwise.knots.start import starting_theta
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.base import projected_norm
@@ -111,13 +111,15 @@ class Auto:
         if len(kept) < len(moved.Z):
             share = all_rows.scores(all_rows.point(theta, kept)).share
         stage = Stage(problem.point(theta, kept), settled.result, settled.failed_restarts)
+        fitted: FittedAt | None = FittedAt(problem.point(theta, settled.Z), power=1.0)
         reason = self._reason(problem, len(kept), share, moved.ended, too_few=settled.too_few)
         if not share < self.share and problem.optimizer is not None:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
                 reason += note
+                fitted = None
                 share = all_rows.scores(all_rows.point(stage.theta, stage.Z)).share
-        return self._finish(problem, stage, trace, reason, share)
+        return replace(self._finish(problem, stage, trace, reason, share), fitted=fitted)
 
     def _cap(self, problem: Problem, *, big: bool = False) -> int:
         """Largest number of knots: of those that are kept, or of the many on rows that settle the parameters."""
