@@ -21,7 +21,7 @@ from knotwise.numerics.standard_errors import ParameterErrors
 
 __all__ = ["n_products", "parameter_errors"]
 
-STEP = 3e-4  # of differences of gradients: the error of their Hessian is about 1e-7 by the third order, less by rounding
+STEP = 3e-4  # of differences of gradients, whose own error is then about 1e-7, relative
 SITE_TOLERANCE = 1e-16  # of searches for sites, whose gradients are right to its root
 NEAR_BOUND = 1e-6  # as in `ParameterTable.at_bound`
 LEAST_INFORMATION = 0.04  # of a direction that the data determine: a standard error of 5 on the log scale

@@ -33,9 +33,7 @@ class Estimate:
     note: str
 
     @staticmethod
-    def read(
-        parameter: str, reads_as: str, column: str, units: str, numbers: Sequence[float], note: str
-    ) -> Estimate:
+    def read(parameter: str, reads_as: str, column: str, units: str, numbers: Sequence[float], note: str) -> Estimate:
         """From a value, its standard error and the ends of its interval, all on the natural scale  (H4)."""
         value, error, low, high = numbers
         if reads_as == "sd":

@@ -203,8 +203,8 @@ class ParameterTable:
     """Names, natural values, bounds and holds of all parameters of a model, and theta in this order.
 
     `parameters` says what each entry is. `parts` says whose it is: the kernel's, the likelihood's, the nugget's or the
-    mean's. `columns` are those of the inputs, and `errors` where standard errors come from, both known to the table of a
-    fitted model.
+    mean's. `columns` are those of the inputs, and `errors` is where standard errors come from: the table of a fitted
+    model knows both.
     """
 
     names: tuple[str, ...]
