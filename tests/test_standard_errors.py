@@ -152,6 +152,27 @@ def test_with_automatic_knots_the_objective_is_that_of_the_many_knots_under_fic(
     assert_errors_are_those_of(dense_value(gp), gp)
 
 
+def test_parameters_that_were_fitted_to_few_automatic_knots_have_the_errors_there():
+    """Where the knots are too few for the parameters of many."""
+    x = np.linspace(0, 60, 150)[:, None]
+    y = np.sin(x[:, 0]) + 1e-3 * np.random.default_rng(0).normal(size=150)
+    gp = fit(x=x, y=y, knots=knotwise.knots.Auto(max_knots=10), jitter=1e-6)
+    assert "parameters were fitted to 10 knots" in gp.stop_reason_ and gp._fit.selection.fitted is None
+    assert_errors_are_those_of(dense_value(gp), gp)
+
+
+@pytest.mark.slow
+def test_parameters_of_many_rows_are_at_the_maximum_of_the_objective_of_all_of_them():
+    """They are found on 5,000 rows and refined on all, with the same knots."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 30, (6000, 1))
+    gp = fit(x=x, y=np.sin(x[:, 0]) + 0.3 * rng.normal(size=6000), knots="auto")
+    found, at = gp.parameters_.standard_errors(), gp._fit.selection.fitted
+    problem = replace(gp._fit.problem, model=gp._fit.problem.model.with_power(at.power))
+    assert np.abs(problem.evaluate(at.point).gradient).max() < 1.0 and found.remark == ""
+    assert_allclose(found.standard_error[2], np.sqrt(2 / 6000), rtol=0.05)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"approximation": "full"}, {"approximation": "vfe"}, {"approximation": "fic"}, {"knots": "auto"}],
@@ -392,8 +413,3 @@ def test_threads_change_no_bit():
     assert_array_equal(one, two)
 
 
-def test_knots_that_held_fewer_than_nothing_are_fitted_again_where_they_are():
-    """Automatic knots that are too few for the parameters of many: these are fitted to the few, and so are errors."""
-    x = np.linspace(0, 60, 150)[:, None]
-    gp = fit(x=x, y=np.sin(x[:, 0]), knots=knotwise.knots.Auto(max_knots=5))
-    assert ("parameters were fitted to" in gp.stop_reason_) == (gp._fit.selection.fitted is None)
