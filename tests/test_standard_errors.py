@@ -411,5 +411,3 @@ def test_threads_change_no_bit():
         warnings.simplefilter("ignore", FitWarning)
         one, two = (fit(x=x, y=y, n_jobs=n).parameters_.standard_errors().covariance for n in (1, 2))
     assert_array_equal(one, two)
-
-

@@ -28,7 +28,7 @@ LEAST_INFORMATION = 0.04  # of a direction that the data determine: a standard e
 ROUNDING = 1e-6  # of the largest information
 LEAST_SHARE = 0.1  # of a parameter in a direction that the data do not determine
 FAR = 1.0  # standard errors to the maximum from which on it is said
-SEVERAL_PASSES = 10  # passes over the rows of an evaluation that searches for sites
+SEVERAL_PASSES = 4  # times as much takes an evaluation that searches for sites, from those of the last
 BOUNDS_OF_IDENTITY = 20.0  # the width between the bounds of a parameter that may be negative, in units of it
 
 

