@@ -175,6 +175,24 @@ def test_a_tenth_of_the_simulated_totals_is_right_and_covered():
     assert found["coverage"] >= 0.85 and abs(found["ratio"] - 1) < 0.05, found
 
 
+@pytest.mark.parametrize("case", ["one column", "two columns"])
+def test_stored_intervals_of_parameters_hold_the_truth(case):
+    row = stored("standard_errors", "case")[case,]
+    low, high = row["limits"]
+    assert row["sets"] == 100 and (low, high) == (0.85, 0.99)
+    for name in bar("standard_errors").PARAMETERS:
+        assert low <= row[name]["held"] <= high and row[name]["without"] == 0, row
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["one column", "two columns"])
+def test_a_tenth_of_the_intervals_of_parameters_holds_the_truth(case):
+    found, expected = bar("standard_errors").summarise(case, range(10)), stored("standard_errors", "case")[case,]
+    for name in bar("standard_errors").PARAMETERS:
+        assert found[name]["held"] >= 0.7 and found[name]["without"] == 0, found
+        assert_allclose(found[name]["standard_error"], expected[name]["standard_error"], rtol=0.2)
+
+
 @pytest.mark.parametrize("approximation", ["vfe", "full"])
 @pytest.mark.parametrize("kind", ["classifier", "bernoulli", "poisson"])
 def test_stored_rates_of_rare_events_are_kept_in_any_order_of_the_rows(kind, approximation):

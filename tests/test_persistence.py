@@ -25,6 +25,7 @@ import knotwise
 from knotwise import GPClassifier, GPRegressor, kernels, knots, likelihoods, means, optimize, priors
 from knotwise.errors import InvalidInputError, KnotwiseError, ModelFileError, NoTrainingDataError
 from knotwise.likelihoods import LIKELIHOODS
+from knotwise.numerics.parameters import ParameterTable
 from knotwise.persistence import archive
 from knotwise.persistence.archive import FORMAT_VERSION, MAX_MANIFEST
 from knotwise.persistence.parts import Part, Setting
@@ -183,6 +184,8 @@ def assert_same(a, b, at=""):
     elif isinstance(a, knots.KnotTrace):
         assert_same(a.steps, b.steps, at)
         assert a.stop_reason == b.stop_reason
+    elif isinstance(a, ParameterTable):  # standard errors need the data
+        assert_same(*({f.name: getattr(t, f.name) for f in fields(t) if f.name != "errors"} for t in (a, b)), at)
     elif is_dataclass(a) or hasattr(a, "get_params"):
         assert_same(vars(a), vars(b), f"{at}.{type(a).__name__}")
     else:
@@ -208,7 +211,7 @@ def test_every_attribute_and_setting_is_the_same_after_loading(fitted, path):
     assert set(vars(loaded)) == set(vars(model))
     assert_same(public(model), {name: public(loaded)[name] for name in public(model)})
     assert_same(model.get_params(deep=False), loaded.get_params(deep=False))
-    assert str(loaded.summary()) == str(model.summary())
+    assert str(loaded.summary(standard_errors=False)) == str(model.summary(standard_errors=False))
 
 
 def test_a_loaded_model_saves_the_same_bytes(fitted, path):

@@ -21,6 +21,7 @@ from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import approximation_word, selector_from
 from knotwise.estimators.outcome import outcome_of
 from knotwise.estimators.oversight import Oversight
+from knotwise.estimators.standard_errors import FitErrors
 from knotwise.estimators.summary import Summary, summarize
 from knotwise.estimators.validation import check_count, check_inputs, check_jobs, generator_from
 from knotwise.evidence import Evidence
@@ -97,7 +98,8 @@ class LatentGP(BaseEstimator):
         self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
         self.nugget_ = user.nugget.variance
         names = getattr(self, "feature_names_in_", ())
-        self.parameters_ = scaling.table_to_user(fit.table.with_theta(selection.theta), names)
+        table = scaling.table_to_user(fit.table.with_theta(selection.theta), names)
+        self.parameters_ = replace(table, errors=FitErrors(fit, self.n_jobs))
         given = selection.knots_as_given
         self.knots_ = scaling.inputs_back(selection.Z) if given is None else given
         self.n_knots_ = len(selection.Z)
@@ -207,10 +209,14 @@ class LatentGP(BaseEstimator):
         names = getattr(self, "feature_names_in_", ())
         return coefficients_of(self._fit.posterior.state, self._fit.scaling, names)
 
-    def summary(self) -> Summary:
-        """What was fitted and decided, in words and in the user's units; shown when printed."""
+    def summary(self, standard_errors: bool | None = None) -> Summary:
+        """What was fitted and decided, in words and in the user's units; shown when printed.
+
+        Parameters have standard errors, which are computed when they are first asked for: unless that takes long
+        (None), in any case (True), or not (False).
+        """
         check_is_fitted(self)
-        return summarize(self)
+        return summarize(self, standard_errors)
 
     def diagnose(self) -> Diagnosis:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.

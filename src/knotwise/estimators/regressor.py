@@ -102,7 +102,8 @@ class GPRegressor(RegressorMixin, JointResponse):
     ----------
     kernel_, likelihood_, mean_, nugget_ : the parts at their fitted values, in the user's units of y
     coefficients_ : Coefficients, level or trend of the mean, with standard errors, in the units of the data
-    parameters_ : ParameterTable of names, values and bounds; `to_frame()` has them in the units of the data, too
+    parameters_ : ParameterTable of names, values and bounds; `to_frame()` has them in the units of the data, too, with
+        standard errors, and `estimates()` has standard deviations for variances
     knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP)
     log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference
     inference_ : "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()`

@@ -10,6 +10,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.evidence import Model
 from knotwise.numerics.parameters import Columns, Parameter, ParameterTable
+from knotwise.numerics.standard_errors import ParameterErrors
 
 __all__ = ["ParameterUnits", "Scaling"]
 
@@ -117,6 +118,11 @@ class Scaling:
         """A gradient in the engine's theta as one in the user's: logarithms differ by constants only."""
         positive = np.array([p.positive for p in table.parameters], bool)
         return gradient / np.where(positive, 1.0, self.parameter_units(table.parameters).factor)
+
+    def errors_to_user(self, table: ParameterTable, errors: ParameterErrors) -> ParameterErrors:
+        """Standard errors in the engine's theta as those in the user's."""
+        positive = np.array([p.positive for p in table.parameters], bool)
+        return errors.in_units(np.where(positive, 1.0, self.parameter_units(table.parameters).factor))
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ def _chosen(model: Any) -> str:
     return f", the best of {tried} that were tried" if model.kernel is None and tried > 0 else ""
 
 
-def summarize(model: Any) -> Summary:
-    """Describe a fitted estimator: size, evidence, parameters, length-scales in the units of the inputs."""
+def summarize(model: Any, standard_errors: bool | None = None) -> Summary:
+    """Describe a fitted estimator: size, evidence, and parameters with their errors in the units of the data."""
     knots = f"{model.n_knots_} knots" if model.n_knots_ else "exact GP"
     lines = [
         f"{type(model).__name__}: {knots}, {inference_of(model._fit.model).value_name} {model.log_evidence_:.3f}",
@@ -36,7 +36,7 @@ def summarize(model: Any) -> Summary:
         lines.append("more knots would raise the log evidence: it is not for comparing kernels")
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
-    lines += ["", str(model.parameters_)]
+    lines += ["", "parameters, in the units of the data", repr(model.parameters_.estimates(standard_errors))]
     priors = describe_priors(model.parameters_)
     if priors:
         lines += ["", f"priors in the units of the data, log density {model.log_prior_:.3f}"]
@@ -46,14 +46,4 @@ def summarize(model: Any) -> Summary:
         lines += ["", repr(coefficients)]
     if len(model.trace_):
         lines += ["", str(model.trace_)]
-    table = model.parameters_
-    own_units = [line for line in table.data_values() if table.parameters[line.entry].x_power]
-    if own_units:
-        width = max(len(table.names[line.entry]) for line in own_units)
-        column_width = max(len(line.column) for line in own_units)
-        lines += ["", "in the units of the inputs"]
-        lines += [
-            f"  {table.names[line.entry]:<{width}}  {line.column:<{column_width}}  {line.value:.4g}"
-            for line in own_units
-        ]
     return Summary("\n".join(lines))

@@ -9,7 +9,7 @@ from knotwise.knots.initial import initial_knots
 from knotwise.knots.oneatatime import OneAtATime
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import EvidenceGain, GrowthState, Proposal, Proposed, RandomSubset, ResidualVariance
-from knotwise.knots.selection import Selection, Selector, Stage
+from knotwise.knots.selection import FittedAt, Selection, Selector, Stage
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.knots.trace import KnotStep, KnotTrace
 
@@ -18,6 +18,7 @@ __all__ = [
     "Auto",
     "BayesOpt",
     "EvidenceGain",
+    "FittedAt",
     "Fixed",
     "GreedyVariance",
     "GrowthState",

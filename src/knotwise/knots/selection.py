@@ -15,7 +15,7 @@ from knotwise.optimize.base import OptimizeResult
 if TYPE_CHECKING:
     from knotwise.knots.problem import Problem
 
-__all__ = ["Selection", "Selector", "Stage", "Watch"]
+__all__ = ["FittedAt", "Selection", "Selector", "Stage", "Watch"]
 
 
 class AtPoint:
@@ -52,10 +52,23 @@ class Stage(AtPoint):
 
 
 @dataclass(frozen=True)
+class FittedAt(AtPoint):
+    """Where parameters were fitted, if not at the selection's own end: point, power, and whether by the exact GP.
+
+    The rows are all of the problem's, and the inference is the model's. Standard errors are those of this objective.
+    """
+
+    point: Point
+    power: float
+    full: bool = False
+
+
+@dataclass(frozen=True)
 class Selection(AtPoint):
     """What a selector decided: parameters, knots and jitter, the evidence there, and the reason in words.
 
-    `Problem.selection` makes one from the last stage.
+    `Problem.selection` makes one from the last stage. `fitted` says where the parameters were fitted; None means here,
+    by the problem's own model.
     """
 
     point: Point
@@ -67,6 +80,7 @@ class Selection(AtPoint):
     knots_as_given: np.ndarray | None = None  # the user's own array, in the user's units
     status: Status | None = None  # None: what the optimiser says
     advice: str = ""  # what to write where something is to be done
+    fitted: FittedAt | None = None
 
 
 class Watch(Protocol):

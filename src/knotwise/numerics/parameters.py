@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.numerics.estimates import Estimate, Estimates
+from knotwise.numerics.standard_errors import ErrorSource, ParameterErrors
 
 __all__ = [
     "ROLES",
@@ -127,6 +129,14 @@ class Parameter:
         convert = getattr(self.prior, "in_units", None)
         return self if convert is None else replace(self, prior=convert(factor))
 
+    @property
+    def reads_as(self) -> str:
+        """The scale on which people read it: "sd" where it is a variance, "length-scale", or "value" as it is."""
+        if self.role == "lengthscale":
+            return "length-scale"
+        is_variance = self.role in ("amplitude", "nugget") or self.y_power == 2
+        return "sd" if self.positive and is_variance and self.x_power % 2 == 0 else "value"
+
     def without_y(self) -> Parameter:
         """The same parameter of a function without units."""
         return replace(self, units=next(name for name, powers in UNITS.items() if powers == (self.x_power, 0)))
@@ -202,7 +212,8 @@ class ParameterTable:
     """Names, natural values, bounds and holds of all parameters of a model, and theta in this order.
 
     `parameters` says what each entry is. `parts` says whose it is: the kernel's, the likelihood's, the nugget's or the
-    mean's. `columns` are those of the inputs, known to the table of a fitted model.
+    mean's. `columns` are those of the inputs, and `errors` is where standard errors come from: the table of a fitted
+    model knows both.
     """
 
     names: tuple[str, ...]
@@ -213,6 +224,7 @@ class ParameterTable:
     fixed: np.ndarray = field(repr=False)
     parts: tuple[str, ...] = field(default=(), repr=False)
     columns: Columns = field(default=Columns(), repr=False)
+    errors: ErrorSource | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for array in (self.values, self.lower, self.upper, self.fixed):
@@ -290,7 +302,7 @@ class ParameterTable:
         log_scale = np.array([p.positive for p in self.parameters], bool)
         values = np.array(theta, float)
         values[log_scale] = np.exp(values[log_scale])
-        return replace(self, values=values)
+        return replace(self, values=values, errors=None)
 
     def at_bound(self) -> list[str]:
         """Names of free parameters that ended on a bound."""
@@ -318,8 +330,47 @@ class ParameterTable:
             for columns, factor in self.columns.factors(p)
         ]
 
-    def to_frame(self) -> Any:
+    def standard_errors(self, compute: bool | None = None) -> ParameterErrors:
+        """How well the data determine each parameter of a fit: covariance and standard errors of theta.
+
+        They come from the curvature of the objective (log evidence and log prior) with the knots that fitted the
+        parameters, are computed when they are first asked for, and kept.
+
+        Parameters
+        ----------
+        compute : bool, optional
+            None computes them unless that takes long (two evaluations of the evidence for each parameter), True in any
+            case; False takes what is known.
+
+        Returns
+        -------
+        ParameterErrors
+            `standard_error`, `covariance`, `correlation`, and in words why a parameter has none.
+        """
+        if self.errors is None:
+            return ParameterErrors.none(len(self), "Standard errors are those of a fitted model.")
+        return self.errors.errors(compute)
+
+    def estimates(self, standard_errors: bool | None = None) -> Estimates:
+        """The parameters on the scale on which they are read, in the units of the data, with standard errors.
+
+        Standard deviations stand for variances. `summary()` shows this table; `to_frame()` of it makes a data frame.
+        `standard_errors` is as in `to_frame`.
+        """
+        found = self.standard_errors(standard_errors)
+        lines = []
+        for line, numbers in zip(self.data_values(), self._numbers(found)[1], strict=True):
+            name, as_ = self.names[line.entry], self.parameters[line.entry].reads_as
+            lines.append(Estimate.read(name, as_, line.column, line.units, numbers, found.notes[line.entry]))
+        return Estimates(tuple(lines), found.remark)
+
+    def to_frame(self, standard_errors: bool | None = None) -> Any:
         """The parameters as a pandas DataFrame.
+
+        Parameters
+        ----------
+        standard_errors : bool, optional
+            None computes standard errors unless that takes long, True in any case; False leaves their columns out.
 
         Returns
         -------
@@ -327,7 +378,10 @@ class ParameterTable:
             One row per parameter, or one per column of the inputs where a parameter is about columns of different
             scale: `parameter`, `role`, `value`, `lower`, `upper` and `fixed` are as in this table, in which
             length-scales are for standardised columns. `data_value` is the value in the units of the data, `data_units`
-            these units ("y^2", or the name of a column), and `column` the column that it is about.
+            these units ("y^2", or the name of a column), and `column` the column that it is about. `standard_error`,
+            `lower_95` and `upper_95` belong to `value`, the same with `data_` before them to `data_value`: NaN where
+            there is none, for which `note` has the reason. Intervals of positive parameters are those of their
+            logarithms. `estimates()` has standard deviations instead of variances.
         """
         import pandas as pd
 
@@ -345,7 +399,28 @@ class ParameterTable:
             }
             for line in self.data_values()
         ]
-        return pd.DataFrame(rows)
+        frame = pd.DataFrame(rows)
+        if standard_errors is False or not rows:
+            return frame
+        found = self.standard_errors(standard_errors)
+        for prefix, numbers in zip(("", "data_"), self._numbers(found), strict=True):
+            for i, name in enumerate(("standard_error", "lower_95", "upper_95")):
+                frame[prefix + name] = numbers[:, i + 1]
+        frame["note"] = [found.notes[line.entry] for line in self.data_values()]
+        return frame
+
+    def _numbers(self, found: ParameterErrors) -> tuple[np.ndarray, np.ndarray]:
+        """Value, standard error and ends of the interval of each line of `data_values`, [lines, 4]: as in this table,
+        and in the units of the data.
+        """
+        error, ends = found.around(self.values, [p.positive for p in self.parameters])
+        numbers = np.column_stack([self.values, error, ends])
+        entries, factors = [], []
+        for i, p in enumerate(self.parameters):
+            for _, factor in self.columns.factors(p):
+                entries.append(i)
+                factors.append(factor)
+        return numbers[entries], numbers[entries] * np.array(factors)[:, None]
 
     def __str__(self) -> str:
         width = max(map(len, self.names), default=4)

@@ -21,7 +21,7 @@ from knotwise.knots.automatic.structure import look_again
 from knotwise.knots.copies import describe_copies
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
-from knotwise.knots.selection import Selection, Stage
+from knotwise.knots.selection import FittedAt, Selection, Stage
 from knotwise.knots.start import starting_theta
 from knotwise.knots.status import Status
 from knotwise.knots.trace import KnotTrace
@@ -128,13 +128,15 @@ class Auto:
         if len(kept) < len(moved.Z):
             share = rule.share_of(all_rows.scores(all_rows.point(theta, kept)))
         stage = Stage(problem.point(theta, kept), settled.stage.result, settled.failed_restarts)
+        at = settled.stage.point if settled.exact else problem.point(theta, settled.Z)
+        fitted: FittedAt | None = FittedAt(at, power=1.0, full=settled.exact)
         end = self._end(problem, len(kept), share, moved, settled, rule)
         if not share < rule.share and problem.optimizer is not None:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
-                end = replace(end, reason=end.reason + note)
+                end, fitted = replace(end, reason=end.reason + note), None
                 share = rule.share_of(all_rows.scores(all_rows.point(stage.theta, stage.Z)))
-        return self._finish(problem, stage, trace, end, share)
+        return replace(self._finish(problem, stage, trace, end, share), fitted=fitted)
 
     def _cap(self, problem: Problem, *, big: bool = False) -> int:
         """Largest number of knots: of those that are kept, or of the many on rows that settle the parameters."""

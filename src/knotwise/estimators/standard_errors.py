@@ -1,0 +1,43 @@
+"""Standard errors of a fit's parameters, in the user's units: computed when they are first asked for, and kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knotwise.estimators.fitted import Fit
+from knotwise.estimators.validation import check_jobs
+from knotwise.knots.curvature import n_products, parameter_errors
+from knotwise.numerics.blocks import executor_for
+from knotwise.numerics.standard_errors import ParameterErrors
+
+__all__ = ["FitErrors"]
+
+#: products (two evaluations for each parameter, rows x knots^2 each) beyond which nobody waits who has not asked
+BUDGET = 2e10
+
+
+class FitErrors:
+    """What `parameters_` of a fitted estimator asks for standard errors."""
+
+    def __init__(self, fit: Fit, n_jobs: Any) -> None:
+        self.fit, self.n_jobs = fit, n_jobs
+        self.known: ParameterErrors | None = None
+
+    def errors(self, compute: bool | None) -> ParameterErrors:
+        if self.known is None and compute is not False:
+            problem, n = self.fit.training, len(self.fit.table)
+            if problem is None:
+                return ParameterErrors.none(n, "Standard errors need the data of the fit, which a file does not have.")
+            if compute is None and n_products(problem, self.fit.selection) > BUDGET:
+                why = (
+                    "Standard errors take long for so many rows, knots and parameters, and are left out:\n"
+                    "`parameters_.standard_errors(compute=True)` computes them, and then they are shown here."
+                )
+                return ParameterErrors.none(n, why)
+            self.known = self._computed()
+        return ParameterErrors.none(len(self.fit.table), "") if self.known is None else self.known
+
+    def _computed(self) -> ParameterErrors:
+        with executor_for(check_jobs(self.n_jobs)) as executor:
+            found = parameter_errors(self.fit.problem.computed_by(executor), self.fit.selection)
+        return self.fit.scaling.errors_to_user(self.fit.table, found)

@@ -1,0 +1,122 @@
+"""Parameters as people read them: standard deviations for variances, in the units of the data, with their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Estimate", "Estimates"]
+
+LONGEST_NAME, LONGEST_COLUMN = 30, 16  # in a printed table, which has at most 110 characters
+NUMBERS = ("estimate", "std. error", "lower 95 %", "upper 95 %")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One parameter on the scale on which it is read, in the units of the data.
+
+    `reads_as` is "sd" (the root of a variance), "length-scale" or "value" (as it is); `column` is the column of the
+    inputs that it is about, in words. `note` says why there is no standard error (NaN), or is empty.
+    """
+
+    parameter: str
+    reads_as: str
+    column: str
+    units: str
+    estimate: float
+    standard_error: float
+    lower_95: float
+    upper_95: float
+    note: str
+
+    @staticmethod
+    def read(parameter: str, reads_as: str, column: str, units: str, numbers: Sequence[float], note: str) -> Estimate:
+        """From a value, its standard error and the ends of its interval, all on the natural scale  (F4)."""
+        value, error, low, high = numbers
+        if reads_as == "sd":
+            root = np.sqrt(value)
+            value, error, low, high = root, error / (2 * root) if root else np.nan, np.sqrt(low), np.sqrt(high)
+            units = units.replace("^2", "")
+        return Estimate(parameter, reads_as, column, units, float(value), float(error), float(low), float(high), note)
+
+
+@dataclass(frozen=True, repr=False)
+class Estimates:
+    """All parameters of a fitted model on the scale on which they are read; printed, it is a table.
+
+    `parameters_.estimates()` makes it, and `summary()` shows it. The standard deviation of the function stands for the
+    variance of its kernel, that of the noise for its variance, and length-scales are in the units of their columns; one
+    that serves columns of different scale has a line for each.
+
+    Parameters
+    ----------
+    lines : tuple of Estimate
+    remark : str
+        What is to be said of all standard errors, in a sentence, or "".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.kernels import SquaredExponential
+    >>> x = np.linspace(0, 10, 60)
+    >>> y = np.sin(x) + 0.2 * np.random.default_rng(0).normal(size=60)
+    >>> gp = GPRegressor(SquaredExponential(), random_state=0).fit(x[:, None], y)
+    >>> noise = gp.parameters_.estimates()[2]
+    >>> noise.parameter, noise.reads_as, noise.units
+    ('noise_variance', 'sd', 'y')
+    >>> noise.lower_95 < noise.estimate < noise.upper_95
+    True
+    """
+
+    lines: tuple[Estimate, ...]
+    remark: str = ""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, number: int) -> Estimate:
+        return self.lines[number]
+
+    def to_frame(self) -> Any:
+        """The estimates as a pandas DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row per line of the table: `parameter`, `reads_as`, `column`, `units`, `estimate`, `standard_error`,
+            `lower_95`, `upper_95` and `note`.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([asdict(line) for line in self.lines], columns=list(Estimate.__dataclass_fields__))
+
+    def __repr__(self) -> str:
+        """A table of at most 110 characters, and below it the remark."""
+        words = [
+            (_cut(line.parameter, LONGEST_NAME), line.reads_as, _cut(line.column, LONGEST_COLUMN))
+            for line in self.lines
+        ]
+        heads = ("parameter", "reads as", "column" if any(w[2] for w in words) else "")
+        widths = [max(len(head), *(len(w[i]) for w in words)) if words else len(head) for i, head in enumerate(heads)]
+        shown = NUMBERS if any(np.isfinite(line.standard_error) or line.note for line in self.lines) else NUMBERS[:1]
+        rows = [(heads, "".join(f"  {head:>10}" for head in shown))]
+        for line, names in zip(self.lines, words, strict=True):
+            numbers = f"  {line.estimate:10.4g}"
+            if np.isfinite(line.standard_error):
+                numbers += "".join(f"  {v:10.4g}" for v in (line.standard_error, line.lower_95, line.upper_95))
+            elif line.note:
+                numbers += f"  {line.note}"
+            rows.append((names, numbers))
+        table = [
+            "  ".join(f"{w:<{width}}" for w, width in zip(names, widths, strict=True) if width) + numbers
+            for names, numbers in rows
+        ]
+        return "\n".join([row.rstrip() for row in table] + ([self.remark] if self.remark else []))
+
+
+def _cut(name: str, longest: int) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 3]}..."
