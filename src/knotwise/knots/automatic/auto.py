@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
-from knotwise.knots.automatic.place import ENDS, Moved, Rule, place
+from knotwise.knots.automatic.place import ENDS, Moved, are_needed_at_most, place
 from knotwise.knots.automatic.prune import prune
+from knotwise.knots.automatic.rule import TARGETS, Rule
 from knotwise.knots.automatic.settle import MANY_KNOTS, Settled, exact_is_cheaper, refine, settle
 from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
 from knotwise.knots.automatic.structure import look_again
@@ -35,7 +36,6 @@ NO_SIGNAL_KNOTS = 5
 DOUBTFUL_GAIN = 2.3  # nats: ten to one
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
-TARGETS = ("latent", "observation")
 
 
 @dataclass
@@ -104,13 +104,13 @@ class Auto:
         if problem.optimizer is None or not signal.weak:  # a weak signal needs all rows, and few knots
             small = _subset(problem, SELECTION_ROWS, rng)
         pool = small.take(small.sample(SELECTION_ROWS, rng))
-        settled = settle(small, pool, theta, self._cap(small, big=True), rng, trace)
+        rule, cap = self._rule(problem), self._cap(small, big=True)
+        settled = settle(small, pool, theta, rng, trace, cap=cap, rule=rule)
         if problem.optimizer is not None:
             again = look_again(small, pool, settled.theta, settled.Z, rng, trace)
             if again is not None:
-                other = settle(small, pool, again, self._cap(small, big=True), rng, trace)
+                other = settle(small, pool, again, rng, trace, cap=cap, rule=rule)
                 settled = max(settled, other, key=lambda end: _value(end.stage))
-        rule = self._rule(problem)
         if self._wants_exact(problem, settled, rule):
             return self._exact(problem, settled, trace)
         is_subset = small.summary.n_rows < problem.summary.n_rows
@@ -162,7 +162,7 @@ class Auto:
         if not self._may_be_exact(problem) or not (settled.exact or len(settled.Z) > MANY_KNOTS * n_rows):
             return False  # with fewer knots on rows next to nothing is left
         vfe = replace(problem.anew(), model=problem.model.with_power(0.0))
-        return not rule.needs_at_most(vfe, settled, int(MANY_KNOTS * n_rows))
+        return not are_needed_at_most(vfe, settled, rule, int(MANY_KNOTS * n_rows))
 
     def _exact(self, problem: Problem, settled: Settled, trace: KnotTrace) -> Selection:
         n_rows = problem.summary.n_rows

@@ -9,18 +9,17 @@ import numpy as np
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.evidence.scores import KnotScores
-from knotwise.knots.automatic.settle import FIRST_SHARE, Settled, first_precisions, grow
+from knotwise.knots.automatic.rule import Rule
+from knotwise.knots.automatic.settle import Settled, first_precisions, grow
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["ENDS", "Moved", "Rule", "place"]
+__all__ = ["ENDS", "Moved", "are_needed_at_most", "place"]
 
 ROUNDS = 8  # of moving knots and adding some
-WIDE_ROWS = 0.01  # share of rows whose unexplained share may exceed `WIDE`
 WIDEST_ROWS = 5000  # rows among which further knots are looked for
-SHARES = {"latent": 0.18, "observation": 0.01}
 MOVING_SAVES = 1.7  # times the share at which as many knots on rows do what moved ones do
 
 #: why no more knots were added, where the share is not small, in words
@@ -28,42 +27,6 @@ ENDS = {
     "rounding": ", but no row brings more than rounding",
     "rounds": f"; knots were added {ROUNDS} times, and further ones would lower it",
 }
-
-
-@dataclass(frozen=True)
-class Rule:
-    """When knots are enough: the one rule by which they are added and dropped."""
-
-    target: str
-    share: float
-    cap: int
-
-    @staticmethod
-    def of(target: str, share: float | None, cap: int) -> Rule:
-        return Rule(target, SHARES[target] if share is None else share, cap)
-
-    @property
-    def variance(self) -> str:
-        """Of what the knots leave a share unexplained, in words."""
-        return "posterior variance" if self.target == "latent" else "variance of an observation"
-
-    def share_of(self, scores: KnotScores) -> float:
-        """The share that the knots leave unexplained."""
-        return scores.share if self.target == "latent" else scores.observation_share
-
-    def are_enough(self, scores: KnotScores) -> bool:
-        """Whether knots leave so little unexplained that no more are wanted."""
-        few_are_wide = self.target == "observation" or scores.wide_rows < WIDE_ROWS
-        return self.share_of(scores) < self.share and few_are_wide
-
-    def needs_at_most(self, problem: Problem, settled: Settled, n_knots: int) -> bool:
-        """Whether so many knots would be enough, if they were moved, as far as knots on rows tell."""
-        if n_knots < 1:
-            return False
-        theta, rows = settled.theta, problem.rows
-        W = first_precisions(problem, theta, rows)
-        Z = rows.X[Pivots(problem.model.with_theta(theta).kernel, rows.X, W).extend(n_knots)]
-        return self.share_of(problem.guided.scores(problem.point(theta, Z))) < MOVING_SAVES * self.share
 
 
 @dataclass(frozen=True)
@@ -103,7 +66,7 @@ def place(
 def _first_knots(problem: Problem, pool: Rows, theta: np.ndarray, rule: Rule, trace: KnotTrace) -> np.ndarray:
     """Knots on rows, few; for an observation as many as it needs, and not more than the function does."""
     W = first_precisions(problem, theta, pool)
-    Z, scores, _ = grow(problem, pool, theta, W, FIRST_SHARE, rule.cap, rule=rule)
+    Z, scores, _ = grow(problem, pool, theta, W, rule.are_a_start, rule.cap)
     trace.add(
         "start",
         len(Z),
@@ -172,3 +135,13 @@ def _more_knots(problem: Problem, theta: np.ndarray, Z: np.ndarray, scores: Knot
     X = scores.rows.rows.X
     pivots = Pivots(problem.model.with_theta(theta).kernel, X, 1.0 / scores.rows.v, Z)
     return X[pivots.extend(n_new)]
+
+
+def are_needed_at_most(problem: Problem, settled: Settled, rule: Rule, n_knots: int) -> bool:
+    """Whether so many knots would be enough, if they were moved, as far as knots on rows tell."""
+    if n_knots < 1:
+        return False
+    theta, rows = settled.theta, problem.rows
+    W = first_precisions(problem, theta, rows)
+    Z = rows.X[Pivots(problem.model.with_theta(theta).kernel, rows.X, W).extend(n_knots)]
+    return rule.share_of(problem.guided.scores(problem.point(theta, Z))) < MOVING_SAVES * rule.share

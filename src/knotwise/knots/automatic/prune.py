@@ -6,7 +6,7 @@ import numpy as np
 
 from knotwise.evidence import Point
 from knotwise.evidence.subsets import KnotSums
-from knotwise.knots.automatic.settle import Enough
+from knotwise.knots.automatic.rule import Rule
 from knotwise.knots.problem import Problem
 from knotwise.knots.trace import KnotTrace
 
@@ -17,7 +17,7 @@ SINGLES = 4  # cheapest knots that are tried so
 
 
 def prune(
-    problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace, rule: Enough
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace, rule: Rule
 ) -> np.ndarray:
     """Drop knots whose removal costs less log evidence than the tolerance, at fixed parameters under VFE; where all of
     them are enough by the rule that added them, as long as the others are.
@@ -58,7 +58,7 @@ def prune(
 
 
 def _as_the_rule_allows(
-    problem: Problem, theta: np.ndarray, Z: np.ndarray, order: np.ndarray, rule: Enough
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, order: np.ndarray, rule: Rule
 ) -> np.ndarray:
     """As many of the knots to drop, the first ones first, as leave the others enough; all where they were not."""
     if not len(order) or not rule.are_enough(problem.scores(problem.point(theta, Z))):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 
 from knotwise.evidence import Rows
 from knotwise.evidence.inference import inference_of
 from knotwise.evidence.scores import KnotScores
+from knotwise.knots.automatic.rule import FIRST_SHARE, Rule
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Stage
@@ -18,9 +20,7 @@ from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
 __all__ = [
-    "FIRST_SHARE",
     "MANY_KNOTS",
-    "Enough",
     "Settled",
     "exact_is_cheaper",
     "first_precisions",
@@ -29,10 +29,6 @@ __all__ = [
     "settle",
 ]
 
-BIG_SHARES = (0.06, 0.004)  # unexplained share of the many knots: to find the parameters, then to settle them
-BIG_ENOUGH, BIG_ENOUGH_MOVING = 0.03, 0.015  # share at which parameters are settled; less where sites follow them
-TOO_FEW = 0.12  # share at which parameters are not the exact GP's
-FIRST_SHARE = 0.5  # share down to which growth is quick, and at which the few knots start to move
 GROWTH, QUICK_GROWTH = 1.25, 1.6  # of the number of knots between two looks at the share
 SETTLED = 0.05  # change of log parameters below which they are settled
 ROUNDS = 8  # of fitting parameters and choosing knots for them
@@ -41,12 +37,6 @@ EXACT_ROWS, EXACT_ROWS_MOVING = 3000, 1000  # up to which it is taken then; fewe
 ROUND = LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2)  # the next round goes on
 LAST_ROUND = LBFGS(value_tolerance=1e-7, gradient_tolerance=1e-2)  # nothing comes after it
 ON_ALL_ROWS = LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1.0)
-
-
-class Enough(Protocol):
-    """Says when knots are enough."""
-
-    def are_enough(self, scores: KnotScores) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,14 @@ def exact_is_cheaper(problem: Problem, n_knots: int) -> bool:
 
 
 def settle(
-    problem: Problem, pool: Rows, theta: np.ndarray, cap: int, rng: np.random.Generator, trace: KnotTrace
+    problem: Problem,
+    pool: Rows,
+    theta: np.ndarray,
+    rng: np.random.Generator,
+    trace: KnotTrace,
+    *,
+    cap: int,
+    rule: Rule,
 ) -> Settled:
     """Fit parameters under FIC with at most `cap` knots on rows of the pool; repeat while they ask for other knots.
 
@@ -86,11 +83,12 @@ def settle(
     quick = _for_stage(fic, ROUND)
     W = first_precisions(fic, theta, pool)
     Z = np.empty((0, 0))
-    enough = BIG_ENOUGH_MOVING if inference_of(fic.model).several_passes else BIG_ENOUGH
+    sites_move = inference_of(fic.model).several_passes
     failed = 0
     for round_ in range(ROUNDS):
         first = len(Z) if round_ else 10
-        Z, scores, capped = grow(fic, pool, theta, W, BIG_SHARES[min(round_, 1)], cap, first=first, quick=True)
+        enough = partial(rule.find_parameters, last=round_ > 0)
+        Z, scores, capped = grow(fic, pool, theta, W, enough, cap, first=first, quick=True)
         if problem.optimizer is not None and exact_is_cheaper(problem, len(Z)):
             return _settle_exactly(problem, Z, theta, rng, trace)
         stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
@@ -100,9 +98,12 @@ def settle(
         scores = fic.guided.scores(fic.point(stage.theta, Z), pool)
         moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
         theta = stage.theta
-        _record(trace, stage, fic, scores, f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale")
+        _record(
+            trace, stage, fic, rule, scores, f"FIC, knots on rows, parameters moved by {moved:.2f} on the log scale"
+        )
         # knots that explain enough at the new parameters need not be chosen again for them
-        done = problem.optimizer is None or capped or scores.share < enough or (round_ > 0 and moved < SETTLED)
+        done = problem.optimizer is None or capped or (round_ > 0 and moved < SETTLED)
+        done = done or rule.have_settled(scores, sites_move=sites_move)
         if done:
             break
         assert scores.rows is not None
@@ -110,8 +111,8 @@ def settle(
     if not stage.result.converged and quick.optimizer is not fic.optimizer:
         stage = replace(quick, optimizer=LAST_ROUND).optimize(theta, Z, rng)
         scores = fic.guided.scores(fic.point(stage.theta, Z))
-        _record(trace, stage, fic, scores, f"FIC, the same knots, {stage.result.evaluations} more evaluations")
-    return Settled(stage, Z, too_few=capped and scores.share > TOO_FEW, moving=not done, failed_restarts=failed)
+        _record(trace, stage, fic, rule, scores, f"FIC, the same knots, {stage.result.evaluations} more evaluations")
+    return Settled(stage, Z, too_few=capped and rule.are_too_few(scores), moving=not done, failed_restarts=failed)
 
 
 def _settle_exactly(
@@ -148,13 +149,13 @@ def _for_stage(problem: Problem, own: LBFGS) -> Problem:
     return replace(problem, optimizer=own) if default else problem
 
 
-def _record(trace: KnotTrace, stage: Stage, problem: Problem, scores: KnotScores, note: str) -> None:
+def _record(trace: KnotTrace, stage: Stage, problem: Problem, rule: Rule, scores: KnotScores, note: str) -> None:
     trace.add(
         "parameters",
         len(stage.Z),
         problem.log_evidence(stage),
         n_rows=problem.summary.count,
-        share=scores.share,
+        share=rule.share_of(scores),
         residual_information=scores.residual_information,
         theta=stage.theta,
         note=f"{note}; {stage.note}" if stage.note else note,
@@ -167,18 +168,16 @@ def grow(
     pool: Rows,
     theta: np.ndarray,
     W: np.ndarray,
-    share: float,
+    enough: Callable[[KnotScores], bool],
     cap: int,
     *,
     first: int = 10,
     quick: bool = False,
-    rule: Enough | None = None,
 ) -> tuple[np.ndarray, KnotScores, bool]:
-    """Knots on rows of the pool, with precisions W, by pivoted Cholesky on W c, until the unexplained share of all rows
-    is small or the cap is reached.
+    """Knots on rows of the pool, with precisions W, by pivoted Cholesky on W c, until all rows say that they are enough
+    or the cap is reached; the last of what is returned says that it was.
 
-    `quick` takes larger steps while most is unexplained, where a few knots too many do no harm. A `rule` that says that
-    they are enough ends it, too.
+    `quick` takes larger steps while most is unexplained, where a few knots too many do no harm.
     """
     pivots = Pivots(problem.model.with_theta(theta).kernel, pool.X, W)
     n = min(first, cap)
@@ -186,7 +185,7 @@ def grow(
         rows = pivots.extend(n)
         Z = pool.X[rows]
         scores = problem.guided.scores(problem.point(theta, Z))
-        if scores.share < share or len(rows) < n or (rule is not None and rule.are_enough(scores)):
+        if enough(scores) or len(rows) < n:
             return Z, scores, False
         if n >= cap:
             return Z, scores, cap < problem.summary.n_rows  # a knot on every row: what is left is the jitter
