@@ -325,8 +325,8 @@ def test_the_public_trace_is_in_the_units_of_the_data(waves):
 def test_a_search_goes_on_while_much_is_unexplained_whatever_a_knot_gains(approximation, waves):
     """The proposal brings nothing, so each knot is the row with the largest c / v, by a dense formula."""
     X, y = waves
-    chooser = OneAtATime(X[:4], proposal=Repeats(), tolerance=0.1, move_new=False, hold_until=1e-9)
-    options = {"kernel": SquaredExponential(1.0, 0.4), "likelihood": Gaussian(0.04), "mean": 0.5, "random_state": 0}
+    chooser = OneAtATime(X[:4], proposal=Repeats(), tolerance=0.1)
+    options = {"kernel": SquaredExponential(1.0, 0.4), "likelihood": Gaussian(0.04), "mean": 0.5, "optimizer": None}
     gp = GPRegressor(knots=chooser, approximation=approximation, standardize=False, **options).fit(X, y)
     forced = added(gp)
     assert len(forced) >= 3 and all("kept, since the knots leave more than 0.18" in step.note for step in forced)
@@ -359,7 +359,7 @@ def test_a_limit_that_leaves_much_unexplained_is_said_and_parameters_stay_those_
     assert gp.stop_reason_.startswith(
         f"reached max_knots=7; the knots leave an unexplained share of {share:.3g}, above"
     )
-    assert "raise `max_knots`" in gp.stop_reason_ and "exact GP on up to 1,000 rows" in gp.stop_reason_
+    assert "raise `max_knots`" in gp.stop_reason_ and "an exact GP on 100 rows" in gp.stop_reason_
     exact = GPRegressor(approximation="full", random_state=0).fit(X, y)
     assert_allclose(gp.parameters_.values, exact.parameters_.values, rtol=0.02)
     few = GPRegressor(knots=OneAtATime(max_knots=7, proposal=QUICK, start_rows=20), random_state=0).fit(X, y)
@@ -401,10 +401,23 @@ def test_a_release_into_noise_alone_is_refused():
         assert_array_equal(step.theta, kept(gp)[0].theta)
 
 
-def test_data_without_a_signal_end_by_the_gain_alone(rng):
-    X = rng.uniform(size=(120, 2))
-    gp = GPRegressor(knots=OneAtATime(proposal=QUICK, max_knots=30), random_state=0).fit(X, rng.normal(size=120))
+def test_noise_alone_ends_by_the_gain():
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(size=(200, 2)), rng.normal(size=200)
+    gp = GPRegressor(knots=OneAtATime(proposal=QUICK, max_knots=30), random_state=0).fit(X, y)
     assert gp.n_knots_ < 10 and "explain everything as noise" in gp.stop_reason_
+
+
+def test_held_parameters_that_are_less_likely_than_no_inputs_are_fitted_to_the_knots():
+    """An exact GP that takes this noise for a rough function without noise, which no ten knots can follow."""
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform(size=(200, 2)), rng.normal(size=200)
+    gp = GPRegressor(knots=OneAtATime(proposal=QUICK, max_knots=10), random_state=0).fit(X, y)
+    held, fitted = kept(gp)[-2:]
+    assert fitted.action == "parameters" and "less likely than no inputs do" in gp.stop_reason_
+    flat = GPRegressor(SquaredExponential(1e-6), knots=X[:1], fixed=["variance", "lengthscale"]).fit(X, y)
+    standardised = flat.log_evidence_ + 200 * np.log(y.std())
+    assert held.evidence < standardised < fitted.evidence + 1e-3
 
 
 # -- the paper ------------------------------------------------------------------------------------------------

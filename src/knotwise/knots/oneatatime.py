@@ -11,6 +11,7 @@ from knotwise.checkpoint.journal import are_alike
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Jitter
 from knotwise.knots.actions import Action
+from knotwise.knots.automatic.signal import without_inputs
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem
@@ -34,6 +35,10 @@ __all__ = ["OneAtATime"]
 #: prior variance of f, relative to that of an observation, below which a fit is noise alone
 SMALLEST_SIGNAL = 1e-3
 ALL_NOISE = "the parameters explain everything as noise: try `hold_until=0.5`, or more and wider initial knots"
+WORSE_THAN_FLAT = (
+    "at the parameters of an exact GP so few knots make the data less likely than no inputs do, so parameters were "
+    "fitted to the knots"
+)
 
 
 @dataclass
@@ -155,8 +160,7 @@ class OneAtATime:
         growth = Growth(self, problem, rng)
         while not growth.trace.stop_reason:
             growth.trace.stop_reason = growth.why_enough() or growth.add_knot()
-        if growth.held and not growth.too_few:
-            growth.release()
+        growth.finish()
         trace = growth.trace
         return problem.selection(growth.stage, trace.stop_reason, trace, failed_restarts=growth.failed_restarts)
 
@@ -183,16 +187,16 @@ class Growth:
             self._strike(z)
         self._enter(Action.INITIAL)
 
-    def release(self) -> None:
+    def release(self, *, even_if_noise: bool = False) -> None:
         """Optimise the parameters that were held so far, with the knots reached; from now on they are free.
 
-        Parameters that would explain everything as noise stay held.
+        Parameters that would explain everything as noise stay held, if nothing else is said.
         """
         assert self.stage.jitter is not None
         problem = replace(self.released, jitter=self.stage.jitter.relative)
         stage = problem.optimize(self.stage.theta, self.stage.Z, self.rng)
         self.failed_restarts, self.held = stage.failed_restarts, False
-        if self._loses_signal(stage):
+        if not even_if_noise and self._loses_signal(stage):
             self._enter(Action.PARAMETERS, gain=0.0, note="held for good: with these knots all would be noise")
             return
         gain = stage.value - self.stage.value
@@ -200,6 +204,30 @@ class Growth:
             self.stage = stage
         self.problem = replace(self.released, n_restarts=0)
         self._enter(Action.PARAMETERS, gain=max(gain, 0.0))
+
+    def finish(self) -> None:
+        """Release parameters that are still held, unless too few knots would spoil them.
+
+        Without noise, all that too few knots leave open contradicts the data. So parameters with which the knots make
+        the data less likely than no inputs do are fitted to the knots all the same.
+        """
+        if not self.held:
+            return
+        if not self.too_few:
+            self.release()
+        elif self._are_less_likely_than_no_inputs():
+            self.release(even_if_noise=True)
+            self.trace.stop_reason += f"; {WORSE_THAN_FLAT}"
+        else:
+            rows = min(self.settings.start_rows, self.problem.summary.n_rows)
+            self.trace.stop_reason += f"; parameters stay at their start, an exact GP on {rows:,} rows"
+
+    def _are_less_likely_than_no_inputs(self) -> bool:
+        plain = replace(self.released, n_restarts=0)
+        try:
+            return without_inputs(plain, self.stage.theta, self.stage.Z[:1], self.rng).value > self.stage.value
+        except KnotwiseError:
+            return False
 
     @property
     def too_few(self) -> bool:
@@ -335,11 +363,7 @@ class Growth:
         left = f"; the knots leave an unexplained share of {self.scores.share:.3g}"
         if not self.too_few:
             return left
-        held = f", and parameters stay at those of an exact GP on up to {self.settings.start_rows:,} rows"
-        return (
-            f"{left}, above unexplained={self.settings.unexplained:g}, so that more are needed: raise `max_knots`"
-            f"{held if self.held else ''}"
-        )
+        return f"{left}, above unexplained={self.settings.unexplained:g}, so that more are needed: raise `max_knots`"
 
     def _all_noise(self) -> bool:
         """Whether the prior variance of f is nothing against the noise, so that no knot can matter."""
