@@ -98,8 +98,8 @@ class OneAtATime:
     >>> X = np.linspace(0, 1, 80)[:, None]
     >>> y = np.sin(9 * X[:, 0]) + 0.1 * np.cos(211 * X[:, 0])
     >>> gp = GPRegressor(knots=OneAtATime(proposal=EvidenceGain(), max_knots=4, n_initial=3), random_state=0).fit(X, y)
-    >>> gp.stop_reason_.split(":")[0]
-    'x'
+    >>> gp.stop_reason_.split(";")[0]
+    'reached max_knots=4'
     """
 
     initial: Initial = "kmeans"
