@@ -155,6 +155,9 @@ SAME_ROWS = ("hickory",)  # no split: seeds change the selector only, and one ex
 
 PUBLISHED = Adadelta(epsilon=1e-4, value_tolerance=1e-3, max_iterations=1000)
 
+#: of one-at-a-time selection when its rows were made
+OAT_AS_STORED: dict[str, Any] = {"hold_until": "auto", "start_rows": 150, "unexplained": None}
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -197,21 +200,24 @@ CHOICES: dict[str, Choice] = {
     ),
     "oat-rs": Choice(
         "OAT-RS, FIC",
-        lambda: {"knots": OneAtATime(proposal=RandomSubset(25)), "approximation": "fic"},
+        lambda: {"knots": OneAtATime(proposal=RandomSubset(25), **OAT_AS_STORED), "approximation": "fic"},
         (*PAPER_SETS, "diabetes", "wiggle", "counts"),
         fast=False,
         elsewhere=3,
     ),
     "oat-gain": Choice(
         "OAT by predicted gain to share 0.2, VFE",
-        lambda: {"knots": OneAtATime(proposal=EvidenceGain(), share=0.2, max_knots=150), "approximation": "vfe"},
+        lambda: {
+            "knots": OneAtATime(proposal=EvidenceGain(), share=0.2, max_knots=150, **OAT_AS_STORED),
+            "approximation": "vfe",
+        },
         tuple(name for name in SETS if name != "friedman"),
         fast=False,
         elsewhere=3,
     ),
     "oat-bo": Choice(
         "OAT-BO, FIC",
-        lambda: {"knots": OneAtATime(proposal=BayesOpt(10, 25)), "approximation": "fic"},
+        lambda: {"knots": OneAtATime(proposal=BayesOpt(10, 25), **OAT_AS_STORED), "approximation": "fic"},
         PAPER_SETS,
         fast=False,
     ),

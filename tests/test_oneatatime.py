@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from knotwise import GPClassifier, GPRegressor
+from knotwise.datasets import load_banana, split
 from knotwise.errors import InvalidInputError, UnknownOptionError
 from knotwise.evidence import Point
 from knotwise.kernels import Linear, Matern32, SquaredExponential
@@ -23,6 +24,8 @@ from knotwise.means import Constant
 from knotwise.optimize import LBFGS, Adadelta
 
 QUICK = RandomSubset(6)
+#: parameters that are released with half of the variance unexplained, and a search that ends by the gain alone
+BY_GAIN = {"hold_until": "auto", "start_rows": 150, "unexplained": None}
 
 
 @pytest.fixture
@@ -78,7 +81,9 @@ def targets(options, X, rng):
 def test_the_evidence_never_falls_and_every_kept_knot_gains_more_than_the_tolerance(name, rng):
     options = MODELS[name]
     X = rng.uniform(size=(90, 2))
-    gp = GPRegressor(knots=OneAtATime(max_knots=9, n_initial=3, proposal=BayesOpt(3, 6)), random_state=0, **options)
+    gp = GPRegressor(
+        knots=OneAtATime(max_knots=9, n_initial=3, proposal=BayesOpt(3, 6), **BY_GAIN), random_state=0, **options
+    )
     gp.fit(X, targets(options, X, rng))
     steps = kept(gp)
     assert steps[0].action == "initial" and steps[0].n_knots == 3
@@ -123,13 +128,15 @@ def test_new_knots_stay_on_rows_where_they_are_not_to_move(waves):
 def test_the_new_knot_and_the_parameters_end_where_the_evidence_is_flat(waves):
     X, y = waves
     options = {"random_state": 0, "standardize": False, "optimizer": LBFGS(value_tolerance=1e-12)}
-    gp = GPRegressor(knots=OneAtATime(max_knots=6, proposal=QUICK, hold_until=None), **options).fit(X, y)
+    gp = GPRegressor(knots=OneAtATime(max_knots=6, proposal=QUICK, **BY_GAIN | {"hold_until": None}), **options).fit(
+        X, y
+    )
     evidence = gp.evidence()
     assert np.abs(evidence.knot_gradient[-1]).max() < 1e-2
     assert np.abs(evidence.gradient).max() < 1e-2
     # parameters that were held until the end are optimised there; knots placed after their release are flat as well
     for max_knots in (6, 20):
-        gp = GPRegressor(knots=OneAtATime(max_knots=max_knots, proposal=QUICK), **options).fit(X, y)
+        gp = GPRegressor(knots=OneAtATime(max_knots=max_knots, proposal=QUICK, **BY_GAIN), **options).fit(X, y)
         assert np.abs(gp.evidence().gradient).max() < 1e-2
         if kept(gp)[-1].action == "add":
             assert np.abs(gp.evidence().knot_gradient[-1]).max() < 1e-2
@@ -158,10 +165,10 @@ def test_without_an_optimiser_only_the_proposals_decide(waves):
 def test_the_first_parameters_are_those_of_fixed_knots(waves):
     X, y = waves
     fixed = GPRegressor(knots=Fixed("kmeans", 5), random_state=0).fit(X, y)
-    gp = GPRegressor(knots=OneAtATime(max_knots=5), random_state=0).fit(X, y)
+    gp = GPRegressor(knots=OneAtATime(max_knots=5, **BY_GAIN), random_state=0).fit(X, y)
     assert gp.log_evidence_ == fixed.log_evidence_
     assert_array_equal(gp.knots_, fixed.knots_)
-    moved = GPRegressor(knots=OneAtATime(max_knots=5, optimize_initial=True), random_state=0).fit(X, y)
+    moved = GPRegressor(knots=OneAtATime(max_knots=5, optimize_initial=True, **BY_GAIN), random_state=0).fit(X, y)
     assert moved.log_evidence_ > gp.log_evidence_ + 0.1
 
 
@@ -177,7 +184,7 @@ def test_restarts_apply_to_the_first_optimisation_of_the_parameters_only(hold_un
         return optimize(self, *args, **options)
 
     monkeypatch.setattr(Problem, "optimize", spy)
-    chooser = OneAtATime(max_knots=7, proposal=QUICK, hold_until=hold_until)
+    chooser = OneAtATime(max_knots=7, proposal=QUICK, **BY_GAIN | {"hold_until": hold_until})
     GPRegressor(knots=chooser, n_restarts=2, random_state=0).fit(X, y)
     assert [n for full, n in seen if not full] == restarts
 
@@ -199,7 +206,8 @@ class Repeats:
 @pytest.mark.parametrize(("patience", "n_rejected", "words"), [(0, 1, "one more knot"), (3, 4, "best of 4 proposals")])
 def test_a_knot_that_brings_nothing_stops_the_search_after_the_patience(patience, n_rejected, words, hold_until, waves):
     X, y = waves
-    chooser = OneAtATime(proposal=Repeats(), patience=patience, tolerance=0.1, move_new=False, hold_until=hold_until)
+    options = BY_GAIN | {"hold_until": hold_until}
+    chooser = OneAtATime(proposal=Repeats(), patience=patience, tolerance=0.1, move_new=False, **options)
     gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
     rejected = ["reject"] * n_rejected
     # at parameters that are held, a rejection is not the last word
@@ -214,7 +222,7 @@ def test_a_knot_that_brings_nothing_stops_the_search_after_the_patience(patience
 def test_patience_tries_another_row_even_where_the_proposal_is_certain(waves):
     X, y = waves
     for hold_until, rounds in [(None, 1), ("auto", 2)]:  # a second round at the parameters that were released
-        chooser = OneAtATime(proposal=ResidualVariance(), tolerance=1e6, patience=5, move_new=False)
+        chooser = OneAtATime(proposal=ResidualVariance(), tolerance=1e6, patience=5, move_new=False, **BY_GAIN)
         chooser.hold_until = hold_until
         gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
         tried = np.array([step.chosen for step in trace_of(gp) if step.action == "reject"])
@@ -225,7 +233,7 @@ def test_patience_tries_another_row_even_where_the_proposal_is_certain(waves):
 
 def test_the_stop_says_that_the_limit_was_reached(waves):
     X, y = waves
-    gp = GPRegressor(knots=OneAtATime(max_knots=6, proposal=QUICK), random_state=0).fit(X, y)
+    gp = GPRegressor(knots=OneAtATime(max_knots=6, proposal=QUICK, **BY_GAIN), random_state=0).fit(X, y)
     assert gp.n_knots_ == 6 and gp.stop_reason_ == "reached max_knots=6"
     gp = GPRegressor(knots=OneAtATime(max_knots=2), random_state=0).fit(X, y)
     assert gp.n_knots_ == 2
@@ -265,7 +273,7 @@ class NeedsJitter:
 
 def test_jitter_grows_only_where_nothing_can_be_evaluated_and_the_gain_is_at_one_jitter(waves):
     X, y = waves
-    chooser = OneAtATime(max_knots=6, proposal=NeedsJitter(), tolerance=-np.inf, hold_until=None)
+    chooser = OneAtATime(max_knots=6, proposal=NeedsJitter(), tolerance=-np.inf, **BY_GAIN | {"hold_until": None})
     gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
     assert_allclose(gp.jitter_, 1e-8)
     first, last = kept(gp)
@@ -280,7 +288,7 @@ def test_jitter_grows_only_where_nothing_can_be_evaluated_and_the_gain_is_at_one
 
 def test_the_trace_records_what_was_tried_chosen_and_left(waves):
     X, y = waves
-    gp = GPRegressor(knots=OneAtATime(max_knots=7, proposal=BayesOpt(3, 8)), random_state=0).fit(X, y)
+    gp = GPRegressor(knots=OneAtATime(max_knots=7, proposal=BayesOpt(3, 8), **BY_GAIN), random_state=0).fit(X, y)
     problem = gp._fit.problem
     assert len(added(gp)) == 2 and len(kept(gp)) == 4
     for step in added(gp):
@@ -310,6 +318,108 @@ def test_the_public_trace_is_in_the_units_of_the_data(waves):
     assert gp.trace_.stop_reason == gp.stop_reason_
 
 
+# -- the unexplained share, beside the gain -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("approximation", ["vfe", "fic"])
+def test_a_search_goes_on_while_much_is_unexplained_whatever_a_knot_gains(approximation, waves):
+    """The proposal brings nothing, so each knot is the row with the largest c / v, by a dense formula."""
+    X, y = waves
+    chooser = OneAtATime(X[:4], proposal=Repeats(), tolerance=0.1)
+    options = {"kernel": SquaredExponential(1.0, 0.4), "likelihood": Gaussian(0.04), "mean": 0.5, "optimizer": None}
+    gp = GPRegressor(knots=chooser, approximation=approximation, standardize=False, **options).fit(X, y)
+    forced = added(gp)
+    assert len(forced) >= 3 and all("kept, since the knots leave more than 0.18" in step.note for step in forced)
+    Z = gp.knots_[:4]
+    for before, step in itertools.pairwise(kept(gp)[: 1 + len(forced)]):
+        assert before.share > 0.18
+        shares = dense_shares(SquaredExponential(1.0, 0.4), 0.04, X, Z, fic=approximation == "fic")
+        assert_allclose(before.share, shares.mean(), rtol=1e-6)
+        open_ = np.array([x not in {tuple(z) for z in Z} for x in map(tuple, X)])
+        assert_array_equal(step.chosen, X[open_][np.argmax(shares[open_])])
+        Z = np.vstack([Z, step.chosen])
+    last = kept(gp)[len(forced)]
+    assert last.share <= 0.18
+    assert re.search(r"below the tolerance 0.1; the knots leave an unexplained share of 0\.\d+$", gp.stop_reason_)
+
+
+def dense_shares(kernel, noise, X, Z, *, fic):
+    """c / v of each row: FIC's residual variance counts as noise of its row."""
+    Q = kernel(X, Z) @ np.linalg.solve(kernel(Z, Z) + 1e-10 * np.eye(len(Z)), kernel(Z, X))
+    c = 1.0 - Q.diagonal()
+    seen = Q - Q @ np.linalg.solve(Q + np.diag(noise + c * fic), Q)
+    return c / (c + seen.diagonal())
+
+
+def test_a_limit_that_leaves_much_unexplained_is_said_and_parameters_stay_those_of_the_exact_gp(waves):
+    X, y = waves
+    gp = GPRegressor(knots=OneAtATime(max_knots=7, proposal=QUICK), random_state=0).fit(X, y)
+    share = kept(gp)[-1].share
+    assert share > 0.18 and [step.action for step in kept(gp)] == ["initial", "add", "add"]
+    assert gp.stop_reason_.startswith(
+        f"reached max_knots=7; the knots leave an unexplained share of {share:.3g}, above"
+    )
+    assert "raise `max_knots`" in gp.stop_reason_ and "an exact GP on 100 rows" in gp.stop_reason_
+    exact = GPRegressor(approximation="full", random_state=0).fit(X, y)
+    assert_allclose(gp.parameters_.values, exact.parameters_.values, rtol=0.02)
+    few = GPRegressor(knots=OneAtATime(max_knots=7, proposal=QUICK, start_rows=20), random_state=0).fit(X, y)
+    assert np.abs(np.log(few.parameters_.values / exact.parameters_.values)).max() > 0.1
+
+
+def test_parameters_are_released_when_little_is_left_and_the_stop_needs_both_rules(waves):
+    X, y = waves
+    gp = GPRegressor(knots=OneAtATime(proposal=EvidenceGain(2), tolerance=0.05), random_state=0).fit(X, y)
+    steps = kept(gp)
+    at = [step.action for step in steps].index("parameters")
+    assert steps[at - 1].share < 0.18 <= min(step.share for step in steps[: at - 1])
+    assert steps[-1].share <= 0.18 and trace_of(gp)[-1].action == "reject"
+    assert re.search(r"below the tolerance 0.05; the knots leave an unexplained share of", gp.stop_reason_)
+
+
+def test_knots_from_which_free_parameters_flee_into_noise_grow_now():
+    """Under FIC, the initial knots of this split of banana make no function more likely than any."""
+    part = split(load_banana(), seed=0, n_train=531)
+    options = {"kernel": SquaredExponential(), "inference": "laplace", "approximation": "fic", "random_state": 1}
+    chooser = OneAtATime(max_knots=9, proposal=EvidenceGain(2), **BY_GAIN)
+    gp = GPClassifier(knots=chooser, **options).fit(part.X_train, part.y_train)
+    assert gp.n_knots_ == 5 and "explain everything as noise" in gp.stop_reason_
+    gp = GPClassifier(knots=replace(chooser, hold_until=0.18, start_rows=300, unexplained=0.18), **options)
+    gp.fit(part.X_train, part.y_train)
+    assert gp.n_knots_ == 9 and gp.parameters_.values[0] > 5
+
+
+def test_a_release_into_noise_alone_is_refused():
+    X, y = simulated(0)
+    options = {"kernel": SquaredExponential(4.0, 1.0), "likelihood": Gaussian(1.0), "mean": "zero"}
+    options |= {"approximation": "vfe", "standardize": False, "random_state": 0}
+    chooser = OneAtATime(3 + 0.1 * np.arange(-2, 3)[:, None], proposal=QUICK, hold_until=0.999, max_knots=8)
+    gp = GPRegressor(knots=chooser, **options).fit(X, y)
+    refused = [step for step in kept(gp) if step.action == "parameters"]
+    assert len(refused) == 1 and "all would be noise" in refused[0].note
+    assert gp.n_knots_ == 8
+    for step in kept(gp):
+        assert_array_equal(step.theta, kept(gp)[0].theta)
+
+
+def test_noise_alone_ends_by_the_gain():
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(size=(200, 2)), rng.normal(size=200)
+    gp = GPRegressor(knots=OneAtATime(proposal=QUICK, max_knots=30), random_state=0).fit(X, y)
+    assert gp.n_knots_ < 10 and "explain everything as noise" in gp.stop_reason_
+
+
+def test_held_parameters_that_are_less_likely_than_no_inputs_are_fitted_to_the_knots():
+    """An exact GP that takes this noise for a rough function without noise, which no ten knots can follow."""
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform(size=(200, 2)), rng.normal(size=200)
+    gp = GPRegressor(knots=OneAtATime(proposal=QUICK, max_knots=10), random_state=0).fit(X, y)
+    held, fitted = kept(gp)[-2:]
+    assert fitted.action == "parameters" and "less likely than no inputs do" in gp.stop_reason_
+    flat = GPRegressor(SquaredExponential(1e-6), knots=X[:1], fixed=["variance", "lengthscale"]).fit(X, y)
+    standardised = flat.log_evidence_ + 200 * np.log(y.std())
+    assert held.evidence < standardised < fitted.evidence + 1e-3
+
+
 # -- the paper ------------------------------------------------------------------------------------------------
 
 
@@ -318,8 +428,10 @@ def test_the_papers_settings_are_those_of_the_paper():
     assert (bo.max_knots, bo.n_initial, bo.initial, bo.tolerance, bo.patience) == (50, 5, "kmeans", 1e-3, 0)
     assert bo.proposal == BayesOpt(n_random=10, n_evaluations=25, acquisition="ei", kernel=None)
     assert rs.proposal == RandomSubset(50)
-    assert bo.share is bo.residual_information is bo.hold_until is None
-    assert OneAtATime().hold_until == "auto"
+    assert bo.share is bo.residual_information is bo.hold_until is bo.unexplained is None
+    assert bo.start_rows == rs.start_rows == 150
+    ours = OneAtATime()
+    assert (ours.hold_until, ours.start_rows, ours.unexplained) == (0.18, 1000, 0.18)
     assert bo.move_new and not bo.optimize_initial
     settings = bo.optimizer.get_params()
     expected = {"epsilon": 1e-4, "value_tolerance": 1e-3, "max_iterations": 1000, "decay": 0.95, "eta": 1e3}
@@ -358,7 +470,9 @@ def test_parameters_are_held_until_the_knots_explain_enough():
     X, y = simulated(0)
     options = {"kernel": SquaredExponential(4.0, 1.0), "likelihood": Gaussian(1.0), "mean": "zero"}
     options |= {"standardize": False, "random_state": 0, "n_restarts": 1}
-    chooser = OneAtATime(3 + 0.1 * np.arange(-2, 3)[:, None], max_knots=20, proposal=QUICK, hold_until=0.5)
+    chooser = OneAtATime(
+        3 + 0.1 * np.arange(-2, 3)[:, None], max_knots=20, proposal=QUICK, hold_until=0.5, unexplained=None
+    )
     gp = GPRegressor(knots=chooser, **options).fit(X, y)
     steps = kept(gp)
     at = [step.action for step in steps].index("parameters")
@@ -422,6 +536,9 @@ def test_the_classifier_grows_knots(rng):
         lambda: OneAtATime(max_knots=0),
         lambda: OneAtATime(patience=-1),
         lambda: OneAtATime(tolerance=np.nan),
+        lambda: OneAtATime(start_rows=0),
+        lambda: OneAtATime(unexplained=1.5),
+        lambda: OneAtATime(unexplained=np.nan),
         lambda: GreedyVariance(0),
         lambda: KMeans(0),
     ],

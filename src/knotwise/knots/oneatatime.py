@@ -11,11 +11,13 @@ from knotwise.checkpoint.journal import are_alike
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Jitter
 from knotwise.knots.actions import Action
+from knotwise.knots.automatic.signal import without_inputs
 from knotwise.knots.bayesopt import BayesOpt
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import (
     GrowthState,
+    LargestShare,
     Proposal,
     Proposed,
     RandomSubset,
@@ -23,7 +25,7 @@ from knotwise.knots.proposals import (
     distinct_row_numbers,
 )
 from knotwise.knots.selection import Selection, Stage
-from knotwise.knots.start import starting_theta
+from knotwise.knots.start import SUBSET_ROWS, starting_theta
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.optimize.adadelta import Adadelta
 from knotwise.optimize.base import Optimizer, OptimizeResult
@@ -33,16 +35,23 @@ __all__ = ["OneAtATime"]
 #: prior variance of f, relative to that of an observation, below which a fit is noise alone
 SMALLEST_SIGNAL = 1e-3
 ALL_NOISE = "the parameters explain everything as noise: try `hold_until=0.5`, or more and wider initial knots"
+WORSE_THAN_FLAT = (
+    "at the parameters of an exact GP so few knots make the data less likely than no inputs do, so parameters were "
+    "fitted to the knots"
+)
 
 
 @dataclass
 class OneAtATime:
     """Add knots one by one, each optimised with the parameters, until one more brings nothing (the paper's OAT).
 
-    The parameters are optimised with a few initial knots. Then a proposal chooses a row of the data as one more
-    knot; the knot and the parameters are optimised together while older knots stay; and it is kept if the log
-    evidence gains more than the tolerance. `OneAtATime.paper()` has the paper's settings. Where the estimator has
-    `optimizer=None`, parameters stay as given and knots where they are proposed.
+    From a few initial knots on, a proposal chooses a row of the data as one more knot, the knot is optimised while
+    older knots stay, and it is kept if the log evidence gains more than the tolerance. The parameters begin as those of
+    an exact GP on some rows. They are held there while the knots leave much unexplained, since few knots explain the
+    data best as noise, or with too long a length-scale; then they are optimised together with each knot. A knot that
+    gains little ends the search only if the knots leave little unexplained. `OneAtATime.paper()` has the paper's
+    settings, in which parameters are free from the first knot on. Where the estimator has `optimizer=None`, parameters
+    stay as given and knots where they are proposed.
 
     Parameters
     ----------
@@ -69,10 +78,28 @@ class OneAtATime:
         Stop as well when the residual information, in nats per row, falls below this.
     hold_until : float, "auto" or None
         Hold the parameters at their start until the unexplained share falls below this, and optimise them from then
-        on. Under VFE a few badly placed knots are explained best by noise alone (a kernel variance of 0), from which
-        no single knot leads back. "auto" is 0.5 for powers below 1 and None (Algorithm 1 as it stands) for FIC.
+        on. Few knots are explained best by noise alone (a kernel variance of 0) or by a length-scale that is too long,
+        from which no single knot leads back. "auto" is 0.5 for powers below 1 and None for FIC; None is Algorithm 1 as
+        it stands.
     optimizer : Optimizer, optional
         Instead of the estimator's.
+    start_rows : int
+        The parameters start at those of an exact GP on so many rows at most, drawn at random. O(start_rows^3).
+    unexplained : float, optional
+        While the unexplained share is larger than this, go on: where no proposal gains more than the tolerance, the row
+        with the largest share becomes a knot. Parameters that are held when `max_knots` is reached stay as they are.
+        A fit in which nothing but noise is found goes by the gain alone, and so does every fit with None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import EvidenceGain, OneAtATime
+    >>> X = np.linspace(0, 1, 80)[:, None]
+    >>> y = np.sin(9 * X[:, 0]) + 0.1 * np.cos(211 * X[:, 0])
+    >>> gp = GPRegressor(knots=OneAtATime(proposal=EvidenceGain(), max_knots=4, n_initial=3), random_state=0).fit(X, y)
+    >>> gp.stop_reason_.split(";")[0]
+    'reached max_knots=4'
     """
 
     initial: Initial = "kmeans"
@@ -85,13 +112,18 @@ class OneAtATime:
     move_new: bool = True
     share: float | None = None
     residual_information: float | None = None
-    hold_until: float | str | None = "auto"
+    hold_until: float | str | None = 0.18
     optimizer: Optimizer | None = None
+    start_rows: int = 1000
+    unexplained: float | None = 0.18
 
     def __post_init__(self) -> None:
         check_at_least(self.n_initial, "n_initial", 1)
         check_at_least(self.max_knots, "max_knots", 1)
         check_at_least(self.patience, "patience", 0)
+        check_at_least(self.start_rows, "start_rows", 1)
+        if self.unexplained is not None and not 0 <= self.unexplained <= 1:
+            raise InvalidInputError(f"`unexplained` is {self.unexplained!r}; it must be a number from 0 to 1, or None.")
         if np.isnan(self.tolerance):
             raise InvalidInputError("`tolerance` is NaN; it must be a gain in log evidence, for example 1e-3.")
 
@@ -117,6 +149,8 @@ class OneAtATime:
             proposal=proposals[proposal],
             tolerance=tolerance,
             hold_until=None,
+            start_rows=SUBSET_ROWS,
+            unexplained=None,
             optimizer=Adadelta(epsilon=1e-4, value_tolerance=1e-3, max_iterations=1000),
         )
 
@@ -126,8 +160,7 @@ class OneAtATime:
         growth = Growth(self, problem, rng)
         while not growth.trace.stop_reason:
             growth.trace.stop_reason = growth.why_enough() or growth.add_knot()
-        if growth.held:
-            growth.release()
+        growth.finish()
         trace = growth.trace
         return problem.selection(growth.stage, trace.stop_reason, trace, failed_restarts=growth.failed_restarts)
 
@@ -145,7 +178,7 @@ class Growth:
         first = parameters_held(problem) if self.held else problem
         Z = problem.initial_knots(settings.initial, min(settings.n_initial, settings.max_knots), rng)
         move = np.ones(len(Z), bool) if settings.optimize_initial else None
-        self.stage = first.optimize(starting_theta(problem, rng), Z, rng, move=move)
+        self.stage = first.optimize(starting_theta(problem, rng, settings.start_rows), Z, rng, move=move)
         self.failed_restarts = self.stage.failed_restarts
         self.problem = replace(first, n_restarts=0)  # restarts are for the parameters, and they know their region now
         self.rows = distinct_row_numbers(problem, rng)
@@ -154,23 +187,59 @@ class Growth:
             self._strike(z)
         self._enter(Action.INITIAL)
 
-    def release(self) -> None:
-        """Optimise the parameters that were held so far, with the knots reached; from now on they are free."""
+    def release(self, *, even_if_noise: bool = False) -> None:
+        """Optimise the parameters that were held so far, with the knots reached; from now on they are free.
+
+        Parameters that would explain everything as noise stay held, if nothing else is said.
+        """
         assert self.stage.jitter is not None
         problem = replace(self.released, jitter=self.stage.jitter.relative)
         stage = problem.optimize(self.stage.theta, self.stage.Z, self.rng)
+        self.failed_restarts, self.held = stage.failed_restarts, False
+        if not even_if_noise and self._loses_signal(stage):
+            self._enter(Action.PARAMETERS, gain=0.0, note="held for good: with these knots all would be noise")
+            return
         gain = stage.value - self.stage.value
         if gain >= 0:
             self.stage = stage
-        self.failed_restarts = stage.failed_restarts
-        self.held, self.problem = False, replace(self.released, n_restarts=0)
+        self.problem = replace(self.released, n_restarts=0)
         self._enter(Action.PARAMETERS, gain=max(gain, 0.0))
+
+    def finish(self) -> None:
+        """Release parameters that are still held, unless too few knots would spoil them.
+
+        Without noise, all that too few knots leave open contradicts the data. So parameters with which the knots make
+        the data less likely than no inputs do are fitted to the knots all the same.
+        """
+        if not self.held:
+            return
+        if not self.too_few:
+            self.release()
+        elif self._are_less_likely_than_no_inputs():
+            self.release(even_if_noise=True)
+            self.trace.stop_reason += f"; {WORSE_THAN_FLAT}"
+        else:
+            rows = min(self.settings.start_rows, self.problem.summary.n_rows)
+            self.trace.stop_reason += f"; parameters stay at their start, an exact GP on {rows:,} rows"
+
+    def _are_less_likely_than_no_inputs(self) -> bool:
+        plain = replace(self.released, n_restarts=0)
+        try:
+            return without_inputs(plain, self.stage.theta, self.stage.Z[:1], self.rng).value > self.stage.value
+        except KnotwiseError:
+            return False
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the knots leave so much unexplained that there should be more, whatever they gain."""
+        limit = self.settings.unexplained
+        return limit is not None and self.scores.share > limit and not self._all_noise()
 
     def why_enough(self) -> str:
         """The reason to add no further knot, empty if there is none."""
         settings, n_knots, scores = self.settings, len(self.stage.Z), self.scores
         if n_knots >= settings.max_knots:
-            return f"reached max_knots={settings.max_knots}"
+            return f"reached max_knots={settings.max_knots}{self._what_is_left() if self.too_few else ''}"
         if settings.share is not None and scores.share < settings.share:
             return f"the knots leave an unexplained share of {scores.share:.3g}, below share={settings.share:g}"
         limit = settings.residual_information
@@ -209,14 +278,35 @@ class Growth:
             state = replace(state, rows=state.rows[(state.candidates != proposed.z).any(1)])
             if not len(state.rows):
                 break
+        if self.too_few and self._add_widest():
+            return ""
         if self.held:  # not the last word: it was said at the starting parameters
             self.release()
             return ""
         return self._why_rejected(gains)
 
+    def _add_widest(self) -> bool:
+        """Make the row with the largest unexplained share a knot, there, whatever it gains; False where that fails."""
+        state = GrowthState(self.problem, self.stage.point, self.stage.value, self.rows)
+        proposed = self._ask(state, LargestShare(), "widest row")
+        if not np.isfinite(proposed.value):
+            return False
+        here = state.with_knot(proposed.z)
+        self.stage = Stage(here, replace(self.stage.result, value=proposed.value, parameters=here.theta))
+        self._strike(proposed.z)
+        self._enter(
+            Action.ADD,
+            n_tried=len(proposed.values),
+            chosen=proposed.z,
+            gain=proposed.value - state.value,
+            tried=proposed.tried,
+            note=f"{proposed.note}: kept, since the knots leave more than {self.settings.unexplained:g}",
+        )
+        return True
+
     def _propose(self, state: GrowthState) -> tuple[GrowthState, Proposed]:
         """The proposal, and the state before it: under a larger jitter only where no proposal could be evaluated."""
-        proposed = self._ask(state)
+        proposed = self._ask(state, self.proposal)
         while not np.isfinite(proposed.value) and self.problem.jitter is None:
             jitter = Jitter(10 * state.jitter.relative, state.jitter.points)
             if jitter.relative > LARGEST_JITTER * 1.01:
@@ -224,15 +314,15 @@ class Growth:
             point = replace(state.point, jitter=jitter)
             value = self.problem.evaluate(point, gradient=False).value
             state = replace(state, point=point, value=value)
-            proposed = self._ask(state)
+            proposed = self._ask(state, self.proposal)
         return state, proposed
 
-    def _ask(self, state: GrowthState) -> Proposed:
-        inputs = ("proposal", state.point, state.value, state.rows)
+    def _ask(self, state: GrowthState, proposal: Proposal, name: str = "proposal") -> Proposed:
+        inputs = (name, state.point, state.value, state.rows)
         row = state.candidates[0]
         return self.problem.recall(
             inputs,
-            lambda: self.proposal.propose(state, self.rng),
+            lambda: proposal.propose(state, self.rng),
             (Proposed,),
             self.rng,
             fits=lambda kept: are_alike(kept.z, row) and kept.tried.shape == (*kept.values.shape, len(row)),
@@ -269,11 +359,26 @@ class Growth:
         subject = "one more knot" if len(gains) == 1 else f"the best of {len(gains)} proposals of one more knot"
         verb = "gains" if best >= 0 else "loses"
         reason = f"{subject} {verb} {abs(best):.2g} nats, below the tolerance {self.settings.tolerance:g}"
-        return f"{reason}; {ALL_NOISE}" if self._all_noise() else reason
+        if self._all_noise():
+            return f"{reason}; {ALL_NOISE}"
+        return reason if self.settings.unexplained is None else f"{reason}{self._what_is_left()}"
+
+    def _what_is_left(self) -> str:
+        """The unexplained share in words, and what to do where it is large."""
+        left = f"; the knots leave an unexplained share of {self.scores.share:.3g}"
+        if not self.too_few:
+            return left
+        return f"{left}, above unexplained={self.settings.unexplained:g}, so that more are needed: raise `max_knots`"
 
     def _all_noise(self) -> bool:
         """Whether the prior variance of f is nothing against the noise, so that no knot can matter."""
         return self.scores.signal < SMALLEST_SIGNAL
+
+    def _loses_signal(self, stage: Stage) -> bool:
+        """Whether a stage explains everything as noise, and the one reached does not."""
+        if self.settings.unexplained is None or self._all_noise():
+            return False
+        return self.problem.scores(stage.point).signal < SMALLEST_SIGNAL
 
     # -- bookkeeping ----------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from knotwise.knots.problem import Problem
 __all__ = [
     "EvidenceGain",
     "GrowthState",
+    "LargestShare",
     "Proposal",
     "Proposed",
     "RandomSubset",
@@ -143,6 +144,21 @@ class ResidualVariance:
         tried = state.candidates[best : best + 1]
         what = "W c" if self.weighted else "residual variance"
         return best_of(tried, np.array([state.evaluate(tried[0])]), f"largest {what}, {left[best]:.3g}")
+
+
+@dataclass
+class LargestShare:
+    """Propose the row of whose posterior variance the knots leave the largest share unexplained, c / v.
+
+    It costs two evaluations of the evidence. Such a knot lowers the unexplained share, whatever it gains.
+    """
+
+    def propose(self, state: GrowthState, rng: np.random.Generator) -> Proposed:
+        shares = state.problem.row_scores(state.point, state.candidate_rows).shares
+        best = int(np.argmax(shares))
+        tried = state.candidates[best : best + 1]
+        note = f"largest unexplained share, {shares[best]:.3g}"
+        return best_of(tried, np.array([state.evaluate(tried[0])]), note)
 
 
 @dataclass

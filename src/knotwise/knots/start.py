@@ -17,22 +17,22 @@ from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Stage
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["starting_theta", "subset_rows", "with_its_nugget"]
+__all__ = ["SUBSET_ROWS", "starting_theta", "subset_rows", "with_its_nugget"]
 
 SUBSET_ROWS = 150
 MIN_ROWS = 10
 LENGTHSCALE_FACTORS = (1.0, 0.25)
 
 
-def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    """Starting values for the parameters; those that the user gave or holds stay as they are."""
-    if problem.found is not None:
+def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUBSET_ROWS) -> np.ndarray:
+    """Starting values for the parameters, from `n_rows` rows; those that the user gave or holds stay as they are."""
+    if problem.found is not None and n_rows <= SUBSET_ROWS:
         return problem.found
     start = problem.table.theta
     open_ = ~problem.given & problem.free
     if problem.optimizer is None or not open_.any() or problem.summary.n_rows < MIN_ROWS:
         return start
-    chosen = problem.sample(SUBSET_ROWS, rng, by_weight=True)
+    chosen = problem.sample(n_rows, rng, by_weight=True)
     subset = replace(
         problem.on_rows(subset_rows(problem, chosen)),
         optimizer=LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2),
@@ -41,8 +41,8 @@ def starting_theta(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     )
     lengthscales = problem.table.with_role("lengthscale")
     best, best_value = start, -np.inf
-    for factor in LENGTHSCALE_FACTORS:
-        theta = start + np.log(factor) * (open_ & lengthscales)
+    starts = [start + np.log(factor) * (open_ & lengthscales) for factor in LENGTHSCALE_FACTORS]
+    for theta in starts if problem.found is None else [problem.found]:
         try:
             stage = subset.optimize(theta, np.empty((0, 1)), rng)
         except KnotwiseError:

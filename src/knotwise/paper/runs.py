@@ -135,7 +135,8 @@ def selector(task: Task, method: Method, setting: str, seed: int, optimizer: Opt
         chosen.optimizer = optimizer
         return chosen
     proposal = BayesOpt(10, method.t_max) if method.kind == "oat-bo" else RandomSubset(method.t_max)
-    return OneAtATime(proposal=proposal, **limits)
+    # as it was when the stored rows were made
+    return OneAtATime(proposal=proposal, hold_until="auto", start_rows=150, unexplained=None, **limits)
 
 
 def initial_of(task: Task, method: Method, seed: int) -> np.ndarray:
