@@ -59,7 +59,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : the labels, in sorted order
     models_ : the latent models: one for two classes (of the second class), else one for each class
-    knots_, n_knots_, parameters_, kernel_, stop_reason_, trace_, converged_, jitter_ : of the model, or a list of them
+    knots_, n_knots_, parameters_, kernel_, status_, stop_reason_, trace_, converged_, approximation_, jitter_ : of the
+        model, or a list of them
     log_evidence_, log_prior_ : of the model, or the sum over models
     coefficients_ : level or trend of the mean of f, with standard errors; of the model, or a list of them
 

@@ -40,15 +40,20 @@ class GPRegressor(RegressorMixin, JointResponse):
     Parameters
     ----------
     kernel : Kernel, optional
-        From `knotwise.kernels`; the isotropic squared exponential by default. Length-scales are in the units of the
-        inputs that the kernel sees (standardised ones by default), a period in those of its column, variances in those
-        of y. A parameter given as a value starts there; None is taken from the data.
+        From `knotwise.kernels`. By default one of squared exponential, Matern 5/2 and Matern 3/2 is chosen, with one
+        length-scale or one per column: by the evidence of exact GPs on some rows and the density of others, as
+        `trace_` shows; of fewer than 30 rows, or with `optimizer=None`, it is the squared exponential with one
+        length-scale. Length-scales are in the units of the inputs that the kernel sees (standardised ones by default),
+        a period in those of its column, variances in those of y. A parameter given as a value starts there; None is
+        taken from the data.
     likelihood : name or Likelihood
         "gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "gamma", "exponential", "weibull",
         "lognormal", "beta", "student_t", or an object from `knotwise.likelihoods`; `Gaussian(noise_variance=...)`
         starts the noise at a value.
     approximation : "vfe", "fic", "full" or a number, optional
-        A power between 0 (VFE, the default) and 1 (FIC), or the exact GP.
+        A power between 0 (VFE) and 1 (FIC), or the exact GP. By default VFE; and the exact GP where `knots="auto"`
+        would need more knots than a third of up to 3,000 rows (1,000 of data that are not Gaussian). A file of the
+        exact GP holds the training rows.
     knots : "auto", int, array [K, D] or selector
         "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots is placed by
         k-means and optimised together with the parameters; an array is held exactly as given; or a selector from
@@ -110,7 +115,13 @@ class GPRegressor(RegressorMixin, JointResponse):
         and the posterior are
     log_prior_ : log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0
     trace_ : KnotTrace, the steps of the selection
-    converged_, stop_reason_, jitter_, optimize_result_, n_failed_restarts_ : how the fit went
+    approximation_ : "vfe", "fic", a power, or "full" for the exact GP
+    status_ : how the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
+        information" (few events), or, with a warning, "limit reached" (more knots are needed than were allowed),
+        "not settled" (parameters still moved with every choice of knots) or "not converged"
+    converged_ : whether `status_` is none of the last three
+    stop_reason_ : why so many knots, in words
+    jitter_, optimize_result_, n_failed_restarts_ : how the fit went
 
     Examples
     --------

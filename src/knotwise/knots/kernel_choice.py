@@ -16,6 +16,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
+from knotwise.knots.automatic.signal import threshold, without_inputs
 from knotwise.knots.problem import Problem
 from knotwise.knots.start import starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
@@ -24,7 +25,8 @@ from knotwise.posterior import FullPosterior
 
 __all__ = ["choose_kernel", "describe_kernel"]
 
-FIT_ROWS, MORE_FIT_ROWS, HELD_OUT_ROWS = 300, 1000, 1000
+FIT_ROWS, HELD_OUT_ROWS = 300, 1000
+ROWS_PER_COLUMN, MOST_FIRST_ROWS, MOST_ROWS, MOST_ROWS_SEARCHED = 25, 800, 1000, 600  # fewer where each costs more
 FIT_SHARE = 0.7  # of the rows, where they are few
 LEAST_ROWS = 30  # below which nothing is chosen
 LEAST_HELD_OUT = 30  # rows that can tell something
@@ -74,8 +76,7 @@ class Trial:
 
     def fit(self, problem: Problem, starts: Sequence[np.ndarray]) -> Tried | None:
         """The best fit of a kernel to the rows, from several starts; None where nothing can be fitted."""
-        exact = replace(problem.on_rows(self.fitted), optimizer=SEARCH, full=True, n_restarts=0)
-        best = None
+        exact, best = self._exact(problem), None
         for start in starts:
             try:
                 stage = exact.optimize(start, np.empty((0, self.fitted.X.shape[1])), self.rng)
@@ -91,6 +92,15 @@ class Trial:
             note += f"; log density of {len(self.held_out)} others {self._mean(tried.density):.3f}"
         self.trace.add("kernel", 0, tried.evidence, n_rows=self.fitted.count, note=note)
         return tried
+
+    def has_signal(self, tried: Tried) -> bool:
+        """Whether the evidence is more above that of a model without inputs than chance would have it."""
+        exact = self._exact(tried.problem)
+        null = without_inputs(exact, tried.theta, np.empty((0, self.fitted.X.shape[1])), self.rng)
+        return tried.evidence - exact.log_evidence(null) > threshold(tried.problem)
+
+    def _exact(self, problem: Problem) -> Problem:
+        return replace(problem.on_rows(self.fitted), optimizer=SEARCH, full=True, n_restarts=0)
 
     def _mean(self, density: np.ndarray) -> float:
         return float(np.average(density, weights=self.held_out.weights))
@@ -122,18 +132,29 @@ def choose_kernel(make: Callable[[Stationary], Problem], rng: np.random.Generato
     """The problem with the kernel that suits the data, and with parameters from which to start.
 
     `make` puts the problem together for a kernel. Kernels are squared exponential, Matern 5/2 and Matern 3/2, with one
-    length-scale or one per column.
+    length-scale or one per column. Where none finds a signal on few rows, more are looked at: of many columns, those
+    that matter may be hard to see.
     """
     plain = make(SquaredExponential())
     if plain.optimizer is None or plain.summary.n_rows < LEAST_ROWS:
         return plain
-    trace = plain.new_trace()
-    trial = Trial.draw(plain, FIT_ROWS, rng, trace)
-    best = _choose(make, plain, trial)
+    trace, best = plain.new_trace(), None
+    for n_rows in _numbers_of_rows(plain):
+        trial = Trial.draw(plain, n_rows, rng, trace)
+        best = _choose(make, plain, trial)
+        if best is None or len(trial.fitted) < n_rows or trial.has_signal(best):
+            break
     if best is None:
         return plain
     trace.add("kernel", 0, best.evidence, n_rows=trial.fitted.count, note=f"{best.name} is taken")
-    return replace(best.problem, found=best.theta, earlier=tuple(trace))
+    return replace(best.problem, found=best.theta, found_rows=len(trial.fitted), earlier=tuple(trace))
+
+
+def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
+    """How many rows are fitted at first, more of them for many columns, and where these show no signal."""
+    if not problem.model.likelihood.conjugate:
+        return FIT_ROWS, MOST_ROWS_SEARCHED
+    return max(FIT_ROWS, min(ROWS_PER_COLUMN * problem.summary.n_columns, MOST_FIRST_ROWS)), MOST_ROWS
 
 
 def _choose(make: Callable[[Stationary], Problem], plain: Problem, trial: Trial) -> Tried | None:

@@ -131,7 +131,7 @@ class Auto:
         at = settled.stage.point if settled.exact else problem.point(theta, settled.Z)
         fitted: FittedAt | None = FittedAt(at, power=1.0, full=settled.exact)
         end = self._end(problem, len(kept), share, moved, settled, rule)
-        if not share < rule.share and problem.optimizer is not None:
+        if moved.ended != "enough" and problem.optimizer is not None:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
                 end, fitted = replace(end, reason=end.reason + note), None
@@ -234,20 +234,21 @@ class Auto:
     def _end(self, problem: Problem, n_knots: int, share: float, moved: Moved, settled: Settled, rule: Rule) -> End:
         """Why so many knots, in words, and how good that is."""
         reason = f"{n_knots} knots leave a share of {share:.3f} of the {rule.variance} unexplained"
+        enough = moved.ended == "enough" or share < rule.share
         if share >= rule.share:
-            reason += f", above the {rule.share:g} wanted"
-        if settled.too_few or (moved.ended == "limit" and share >= rule.share):
+            reason += ", enough for the function itself" if enough else f", above the {rule.share:g} wanted"
+        if settled.too_few or (moved.ended == "limit" and not enough):
             cap = rule.cap
             reason += f"; the limit of {cap} knots was reached and more are needed"
             advice = f"Write `knots=Auto(max_knots={2 * cap})`"
             advice += ", or `approximation='full'`." if problem.summary.n_rows <= 2500 else "."
             return End(reason, Status.LIMIT_REACHED, advice)
-        if share >= rule.share:
+        if not enough:
             reason += ENDS.get(moved.ended, "")
         if settled.moving:
             reason += "; parameters still moved with every choice of knots"
             return End(reason, Status.NOT_SETTLED, "Try `n_restarts=2`, or give a start in the kernel.")
-        if moved.ended == "rounds" and share >= rule.share:
+        if moved.ended == "rounds" and not enough:
             return End(reason, Status.LIMIT_REACHED, f"Ask for a number of knots: `knots={rule.cap}`.")
         return End(reason)
 

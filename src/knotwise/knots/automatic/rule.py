@@ -48,9 +48,14 @@ class Rule:
         return scores.share if self.target == "latent" else scores.observation_share
 
     def are_enough(self, scores: KnotScores) -> bool:
-        """Whether knots leave so little unexplained that no more are wanted."""
-        few_are_wide = self.target == "observation" or scores.wide_rows < WIDE_ROWS
-        return self.share_of(scores) < self.share and few_are_wide
+        """Whether knots leave so little unexplained that no more are wanted.
+
+        What is enough for the function is enough for observations: of few rows it is less that is asked for.
+        """
+        if self.target == "observation" and scores.observation_share < self.share:
+            return True
+        share = self.share if self.target == "latent" else SHARES["latent"]
+        return scores.share < share and scores.wide_rows < WIDE_ROWS
 
     def are_a_start(self, scores: KnotScores) -> bool:
         """Whether there are so many knots that they should rather be moved than added to."""
@@ -58,12 +63,15 @@ class Rule:
 
     def find_parameters(self, scores: KnotScores, *, last: bool) -> bool:
         """Whether knots on rows are so many that parameters are nearly the exact GP's; at last, settled ones."""
-        return self.share_of(scores) < BIG_SHARES[self.target][last]
+        return self._is_below(scores, BIG_SHARES, last)
 
     def have_settled(self, scores: KnotScores, *, sites_move: bool) -> bool:
         """Whether the parameters that these knots have found need no further ones."""
-        return self.share_of(scores) < BIG_ENOUGH[self.target][sites_move]
+        return self._is_below(scores, BIG_ENOUGH, sites_move)
 
     def are_too_few(self, scores: KnotScores) -> bool:
         """Whether parameters of so few knots are not the exact GP's."""
-        return self.share_of(scores) > TOO_FEW[self.target]
+        return scores.share > TOO_FEW["latent"] and self.share_of(scores) > TOO_FEW[self.target]
+
+    def _is_below(self, scores: KnotScores, shares: dict[str, tuple[float, float]], which: bool) -> bool:
+        return scores.share < shares["latent"][which] or self.share_of(scores) < shares[self.target][which]

@@ -14,7 +14,7 @@ from knotwise.knots.start import starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["WEAK_KNOTS", "Signal", "find_signal", "without_inputs"]
+__all__ = ["WEAK_KNOTS", "Signal", "find_signal", "threshold", "without_inputs"]
 
 REFINE_ROWS = 300
 WEAK_KNOTS = 30
@@ -36,9 +36,7 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
 
     A gain in log evidence over the model without inputs counts as signal where chance would give it once in a hundred.
     """
-    from scipy.special import chdtri
-
-    threshold = 0.5 * float(chdtri(max(int(problem.free.sum()), 1), 0.01))
+    chance = threshold(problem)
     theta = starting_theta(problem, rng)
     looks = [
         ("{} random rows", _random_rows(problem, rng), theta, 0),
@@ -52,12 +50,19 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
         except KnotwiseError:
             continue
         n_rows = problem.summary.n_rows if rows is None else len(rows)
-        note = f"{gain:.1f} nats of evidence on {name.format(n_rows)}, where chance gives {threshold:.1f}"
+        note = f"{gain:.1f} nats of evidence on {name.format(n_rows)}, where chance gives {chance:.1f}"
         trace.add("signal", n_knots, gain, theta=fitted, note=note)
-        if gain > threshold:
+        if gain > chance:
             return Signal(True, fitted, note, weak=n_knots > 0)
         best = fitted
     return Signal(False, best, note)
+
+
+def threshold(problem: Problem) -> float:
+    """Nats of evidence above a model without inputs that chance gives once in a hundred."""
+    from scipy.special import chdtri
+
+    return 0.5 * float(chdtri(max(int(problem.free.sum()), 1), 0.01))
 
 
 def _gain(
@@ -101,7 +106,7 @@ def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:
 
 
 def _random_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    return problem.sample(REFINE_ROWS, rng, by_weight=True)
+    return problem.sample(max(REFINE_ROWS, problem.found_rows), rng, by_weight=True)
 
 
 def _neighbouring_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
