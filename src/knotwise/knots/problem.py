@@ -218,7 +218,9 @@ class Problem:
         """What a selector returns when it ends at a stage: with the evidence there."""
         evidence = self.evaluate(stage.point, gradient=False)
         failed = stage.failed_restarts if failed_restarts is None else failed_restarts
-        trace = KnotTrace(steps=self.earlier) if trace is None else trace
+        if trace is None:
+            trace = KnotTrace(steps=self.earlier)
+            trace.stop_reason = reason if self.earlier else ""
         return Selection(stage.point, evidence, stage.result, reason, failed, trace, knots_as_given)
 
     # -- what is kept and told ------------------------------------------------------------------------
