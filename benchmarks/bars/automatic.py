@@ -33,7 +33,7 @@ from storing import append_row, print_claims  # noqa: E402
 
 RESULTS = FOLDER / "results" / "automatic.jsonl"
 LOST = 20.0  # nats
-STARTS = (0.02, 0.05, 0.2, 1.0)  # length-scales, in standardised columns
+STARTS = (0.03, 0.3)  # length-scales, in standardised columns
 
 
 def fit(X: np.ndarray, y: np.ndarray, seed: int, *, classes: bool = False, **options: Any) -> tuple[Any, float]:

@@ -36,6 +36,8 @@ MANY_KNOTS = 1 / 3  # of the rows: from here on the exact GP takes no longer
 EXACT_ROWS, EXACT_ROWS_MOVING = 3000, 1000  # up to which it is taken then; fewer where it has to be searched for
 ROUND = LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2)  # the next round goes on
 LAST_ROUND = LBFGS(value_tolerance=1e-7, gradient_tolerance=1e-2)  # nothing comes after it
+FIRST_EXACT_ROWS = 1000
+EXACTLY = LBFGS(value_tolerance=1e-6, gradient_tolerance=1e-2)
 ON_ALL_ROWS = LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1.0)
 
 
@@ -119,8 +121,12 @@ def _settle_exactly(
     problem: Problem, Z: np.ndarray, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace
 ) -> Settled:
     """Parameters of the exact GP, which has as many knots as there are rows."""
-    exact = _for_stage(replace(problem.anew(), full=True), LAST_ROUND)
-    stage = exact.optimize(theta, np.empty((0, problem.summary.n_columns)), rng)
+    exact = _for_stage(replace(problem.anew(), full=True), EXACTLY)
+    none = np.empty((0, problem.summary.n_columns))
+    if problem.summary.n_rows > 1.5 * FIRST_EXACT_ROWS:  # of which each evaluation costs far less
+        some = exact.take(exact.sample(FIRST_EXACT_ROWS, rng))
+        theta = exact.on_rows(some).optimize(theta, none, rng).theta
+    stage = exact.optimize(theta, none, rng)
     stage = with_its_nugget(exact, stage, rng)
     note = f"exact GP, since more than {len(Z)} knots would be needed"
     note = f"{note}; {stage.note}" if stage.note else note

@@ -7,14 +7,17 @@ there, from short length-scales.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.evidence.scores import RowScores
+from knotwise.knots.optimizing import Objective
 from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Stage
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
@@ -25,7 +28,8 @@ SURPRISING = 5.5  # standard deviations: with 5,000 rows chance gives it once in
 LEAST_ROWS = 50
 PATCH_ROWS = 300
 SHORT = (0.3, 0.05)  # length-scales to start from, relative to the spread of the patch
-GAIN = 5.0  # nats that other parameters must bring on the patch
+GAIN = 5.0  # nats that other parameters must bring
+SEARCH = LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2)
 
 
 def look_again(
@@ -33,7 +37,9 @@ def look_again(
 ) -> np.ndarray | None:
     """Other parameters for a fit whose residuals show structure; None where they do not, or nothing better is found.
 
-    Costs one look at the rows through the knots and, where there is structure, two exact GPs on 300 rows.
+    Rows around the most surprising place tell short length-scales. Whether these serve the others, too, is asked of
+    those rows together with as many random ones, from both starts. Costs one look at the rows through the knots and,
+    where there is structure, four exact GPs on 300 to 600 rows.
     """
     lengthscales = problem.table.with_role("lengthscale") & problem.free
     if len(pool) < LEAST_ROWS or not lengthscales.any():
@@ -43,32 +49,58 @@ def look_again(
     surprise, centre = _most_surprising(scores)
     if surprise < SURPRISING:
         return None
-    near = np.sort(np.argsort(((pool.X - pool.X[centre]) ** 2).sum(1), kind="stable")[:PATCH_ROWS])
-    patch = pool[near] if problem.model.likelihood.discrete else pool[near].once
-    exact = replace(
-        problem.on_rows(patch),
-        optimizer=LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2),
-        full=True,
-        n_restarts=0,
-    )
-    none, bounds = np.empty((0, pool.X.shape[1])), problem.table.theta_bounds
-    spread = float(np.sqrt(patch.X.var(0).mean())) or 1.0
-    best, value = None, exact.evaluate(exact.point(theta, none), gradient=False).value
-    before = value
-    for factor in SHORT:
-        short = np.minimum(theta, np.log(factor * spread))
-        start = np.clip(np.where(lengthscales, short, theta), bounds[:, 0], bounds[:, 1])
-        try:
-            stage = exact.optimize(start, none, rng)
-        except KnotwiseError:
-            continue
-        if stage.value > value + (GAIN if best is None else 0.0):
-            best, value = stage.theta, stage.value
+    near = np.argsort(((pool.X - pool.X[centre]) ** 2).sum(1), kind="stable")[:PATCH_ROWS]
+    patch = _Few.of(problem, pool, near, rng)
+    spread = float(np.sqrt(patch.rows.X.var(0).mean())) or 1.0
+    low, high = problem.table.theta_bounds.T
+    starts = [np.clip(np.where(lengthscales, np.minimum(theta, np.log(f * spread)), theta), low, high) for f in SHORT]
+    short = patch.fit(starts)
     what = f"residuals of neighbours agree by {surprise:.1f} standard deviations"
-    found = f"{value - before:.1f} nats more on {len(patch)} rows there, from short length-scales"
-    note = f"{what}; {'nothing better there' if best is None else found}"
-    trace.add("look again", 0, value, n_rows=patch.count, theta=best, note=note)
-    return best
+    if short is None or short.value < patch.value(theta) + GAIN:
+        trace.add("look again", 0, np.nan, n_rows=patch.rows.count, note=f"{what}; nothing better there")
+        return None
+    others = rng.permutation(np.setdiff1d(np.arange(len(pool)), near))[:PATCH_ROWS]
+    both = _Few.of(problem, pool, np.concatenate([near, others]), rng)
+    before, after = both.fit([theta]), both.fit([short.theta])
+    gain = -np.inf if after is None else np.inf if before is None else after.value - before.value
+    note = f"{what}; {gain:.1f} nats more from short length-scales, on {len(both.rows)} rows there and elsewhere"
+    trace.add("look again", 0, np.nan if after is None else after.value, n_rows=both.rows.count, note=note)
+    return after.theta if after is not None and gain > GAIN else None
+
+
+@dataclass(frozen=True)
+class _Few:
+    """An exact GP on few rows."""
+
+    problem: Problem
+    rows: Rows
+    rng: np.random.Generator
+
+    @staticmethod
+    def of(problem: Problem, pool: Rows, numbers: np.ndarray, rng: np.random.Generator) -> _Few:
+        rows = pool[np.sort(numbers)]
+        rows = rows if problem.model.likelihood.discrete else rows.once
+        return _Few(replace(problem.on_rows(rows), optimizer=SEARCH, full=True, n_restarts=0), rows, rng)
+
+    @property
+    def no_knots(self) -> np.ndarray:
+        return np.empty((0, self.rows.X.shape[1]))
+
+    def value(self, theta: np.ndarray) -> float:
+        """The objective at given parameters."""
+        at = self.problem.point(theta, self.no_knots)
+        return Objective(self.problem, at, np.zeros(0, bool)).value(at)
+
+    def fit(self, starts: Sequence[np.ndarray]) -> Stage | None:
+        """The best end of several starts; None where none can be computed."""
+        best: Stage | None = None
+        for start in starts:
+            try:
+                stage = self.problem.optimize(start, self.no_knots, self.rng)
+            except KnotwiseError:
+                continue
+            best = stage if best is None or stage.value > best.value else best
+        return best
 
 
 def _most_surprising(scores: RowScores) -> tuple[float, int]:
