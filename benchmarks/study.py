@@ -3,6 +3,7 @@
     python benchmarks/study.py                       # what is missing in benchmarks/results/study.jsonl, then the page
     python benchmarks/study.py --quick --out DIR     # two splits, the fast selectors
     python benchmarks/study.py --tables              # no run: the page docs/how-to-choose.md from the stored rows
+    python benchmarks/study.py --folder DIR --out OUT   # further sets: CSV files with x1.., y, and test0.. that mark rows
 
 A run is one fit and its scores at the test rows, one line of JSON. Tables are a pure function of these rows.
 """
@@ -17,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import numpy as np
 
 from knotwise import GPRegressor, datasets, kernels, metrics
 from knotwise.errors import KnotwiseError
-from knotwise.knots import BayesOpt, EvidenceGain, GreedyVariance, KMeans, OneAtATime, RandomSubset, Simultaneous
+from knotwise.knots import Auto, BayesOpt, EvidenceGain, GreedyVariance, KMeans, OneAtATime, RandomSubset, Simultaneous
 from knotwise.optimize.adadelta import Adadelta
 
 HERE = Path(__file__).parent
@@ -147,6 +148,31 @@ SETS: dict[str, tuple[str, Callable[[int], Task]]] = {
     "noise": ("simulated, no signal, N = 500, d = 2", noise),
     "counts": ("simulated Poisson counts, N = 600, d = 2", counts),
 }
+
+
+def sets_of_folder(folder: Path) -> dict[str, tuple[str, Callable[[int], Task]]]:
+    """Sets from CSV files, plain or packed with gzip: inputs x1.., target y, and test0.. in which 1 marks test rows."""
+    import csv
+    import gzip
+
+    def read(path: Path) -> dict[str, np.ndarray]:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as file:
+            names, *lines = list(csv.reader(file))
+        return dict(zip(names, np.array(lines, float).T, strict=True))
+
+    def task(path: Path, seed: int) -> Task:
+        table = read(path)
+        splits = [name for name in table if name.startswith("test")]
+        X, y = np.column_stack([table[name] for name in table if name.startswith("x")]), table["y"]
+        test = table[splits[seed % len(splits)]] == 1
+        y = (y - y[~test].mean()) / y[~test].std()
+        return Task(X[~test], y[~test], X[test], y[test])
+
+    return {
+        path.name.split(".")[0]: (f"from {path.name}", partial(task, path)) for path in sorted(folder.glob("*.csv*"))
+    }
+
+
 PAPER_SETS = ("boston", "banana", "hickory")
 KERNEL_SETS = ("boston", "banana", "diabetes", "cancer", "friedman")
 SAME_ROWS = ("hickory",)  # no split: seeds change the selector only, and one exact GP serves all
@@ -171,12 +197,17 @@ class Choice:
 
 
 def _auto(kernel: str) -> Callable[[], dict[str, Any]]:
-    return lambda: {"kernel": getattr(kernels, kernel)()}
+    return lambda: {"kernel": getattr(kernels, kernel)(), "knots": Auto(), "approximation": "vfe"}
 
 
 CHOICES: dict[str, Choice] = {
     "full": Choice("exact GP", lambda: {"approximation": "full"}),
-    "auto": Choice("Auto (default)", dict),
+    "auto": Choice("Auto, VFE", lambda: {"knots": Auto(), "approximation": "vfe"}),
+    "default": Choice("default", lambda: {"kernel": None}),
+    "full-ard": Choice(
+        "exact GP, a length-scale per column",
+        lambda: {"kernel": kernels.SquaredExponential(ard=True), "approximation": "full"},
+    ),
     "sim-vfe": Choice(
         "Simultaneous(50), VFE", lambda: {"knots": Simultaneous(50), "approximation": "vfe"}, elsewhere=5
     ),
@@ -266,6 +297,7 @@ def run(name: str, selector: str, seed: int) -> Row:
         "aukl": metrics.aukl_latent(p.mean, p.variance, q.mean, q.variance),
         "nlpd": _nlpd(gp, task),
         "full_nlpd": _nlpd(full, task),
+        "kernel": type(gp.kernel_).__name__ + (" per column" if np.ndim(gp.kernel_.lengthscale) else ""),
         "converged": bool(gp.converged_),
         "stop_reason": gp.stop_reason_,
     }
@@ -326,6 +358,7 @@ def read_rows(path: Path) -> list[Row]:
 
 # -- tables: pure functions of the rows -----------------------------------------------------------
 
+OTHER_KERNELS = ("default", "full-ard")  # which are not to be compared with the isotropic exact GP
 NO_LATENT = ("noise",)  # the latent variance is that of nothing: a divergence from it says nothing
 CLAIMS = (("lower AUKL", "aukl"), ("fewer knots", "n_knots"), ("shorter time", "seconds"))
 RIVALS = (
@@ -368,7 +401,7 @@ def set_table(rows: Sequence[Row], name: str) -> str:
     lines = []
     for selector, choice in CHOICES.items():
         own = chosen(rows, name, selector)
-        if not own or selector.startswith("auto-"):
+        if not own or selector.startswith("auto-") or selector in OTHER_KERNELS:
             continue
         failed = sum(key(row)[:2] == (name, selector) and "error" in row for row in rows)
         is_exact = selector == "full"
@@ -434,6 +467,49 @@ def auto_block(rows: Sequence[Row]) -> str:
         "limit reached",
     ]
     return markdown(header, lines)
+
+
+def defaults_block(rows: Sequence[Row]) -> str:
+    """What the plain default takes, beside exact GPs with one length-scale and with one per column."""
+    from collections import Counter
+
+    lines, total = [], {"default": 0.0, "full-ard": 0.0}
+    for name in SETS:
+        both = pairs(rows, name, "default", "full-ard")
+        if not both:
+            continue
+        own, ard = [one for one, _ in both], [other for _, other in both]
+        (kernel, times), *_ = Counter(row["kernel"] for row in own).most_common(1)
+        for selector, found in (("default", own), ("full-ard", ard)):
+            total[selector] += float(np.mean([row["seconds"] for row in found]))
+        lines.append(
+            [
+                name,
+                f"{kernel}, {times} of {len(own)}",
+                f"{sum(row['n_knots'] == 0 for row in own)} of {len(own)}",
+                spread([row["n_knots"] for row in own if row["n_knots"]], "g"),
+                spread([row["nlpd"] for row in own], ".3f"),
+                *(spread([row["nlpd"] - other["nlpd"] for row, other in both], "+.3f"),),
+                spread([excess(row, "nlpd") for row in own], "+.3f"),
+                spread([row["seconds"] for row in own]),
+                spread([row["seconds"] for row in ard]),
+            ]
+        )
+    header = [
+        "set",
+        "kernel",
+        "exact GP taken",
+        "knots",
+        "mean NLPD",
+        "minus exact, per column",
+        "minus exact, isotropic",
+    ]
+    table = markdown([*header, "seconds", "seconds, exact per column"], lines)
+    if not lines:
+        return table
+    ratio = total["default"] / total["full-ard"]
+    note = f"In sum over the sets the default takes {ratio:.2f} of the time of the exact GP with a length-scale per column."
+    return f"{table}\n\n{note}"
 
 
 def pairs(rows: Sequence[Row], name: str, first: str, second: str) -> list[tuple[Row, Row]]:
@@ -528,6 +604,7 @@ def limits_block(rows: Sequence[Row]) -> str:
 
 
 BLOCKS: dict[str, Callable[[Sequence[Row]], str]] = {
+    "defaults": defaults_block,
     "auto": auto_block,
     "power": power_block,
     "kernels": kernels_block,
@@ -555,7 +632,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="some data sets, such as boston,banana")
     parser.add_argument("--out", type=Path, help="folder for the rows and their tables, instead of the stored ones")
     parser.add_argument("--tables", action="store_true", help="run nothing, write the tables")
+    parser.add_argument("--folder", type=Path, help="CSV files of further sets; needs --out")
     options = parser.parse_args(arguments)
+    if options.folder is not None:
+        if options.out is None:
+            parser.error("--folder needs --out, since its rows are not to be stored with the others")
+        SETS.update(sets_of_folder(options.folder))
     only = [name for name in options.only.split(",") if name]
     if unknown := set(only) - set(SETS):
         parser.error(f"no data set {', '.join(sorted(unknown))}; there are {', '.join(SETS)}")

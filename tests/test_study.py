@@ -60,8 +60,8 @@ def test_a_set_table_has_medians_ranges_and_differences_from_the_exact_gp(study)
         {"set": "boston", "selector": "auto", "seed": 3, "error": "no luck"},
     ]
     table = study.set_table(rows, "boston")
-    assert line_of(table, "Auto (default)") == [
-        "Auto (default)",
+    assert line_of(table, "Auto, VFE") == [
+        "Auto, VFE",
         "3, 1 failed",
         "31 (20 to 40)",
         "1",
