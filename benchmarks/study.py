@@ -3,7 +3,7 @@
     python benchmarks/study.py                       # what is missing in benchmarks/results/study.jsonl, then the page
     python benchmarks/study.py --quick --out DIR     # two splits, the fast selectors
     python benchmarks/study.py --tables              # no run: the page docs/how-to-choose.md from the stored rows
-    python benchmarks/study.py --folder DIR --out OUT   # further sets: CSV files with x1.., y, and test0.. that mark rows
+    python benchmarks/study.py --folder DIR --out OUT   # further sets: CSV files with x1.., y, and test rows in test0..
 
 A run is one fit and its scores at the test rows, one line of JSON. Tables are a pure function of these rows.
 """
@@ -508,7 +508,7 @@ def defaults_block(rows: Sequence[Row]) -> str:
     if not lines:
         return table
     ratio = total["default"] / total["full-ard"]
-    note = f"In sum over the sets the default takes {ratio:.2f} of the time of the exact GP with a length-scale per column."
+    note = f"In sum over the sets the default takes {ratio:.2f} of the time of the exact GP per column."
     return f"{table}\n\n{note}"
 
 

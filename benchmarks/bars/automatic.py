@@ -1,8 +1,7 @@
 """Does the default find what an expert would have got? Data made so that an expert's answer is known.
 
-Run `python benchmarks/bars/automatic.py`; `--only sparse_columns bump` for some cases, `--folder DIR` for CSV files of
-one's own (columns x1.., y and test0..test2, of which 1 marks a test row). Each case compares plain `GPRegressor()` with
-what somebody who knows the data would have asked for:
+Run `python benchmarks/bars/automatic.py`; `--only sparse_columns bump` for some cases. Each case compares plain
+`GPRegressor()` with what somebody who knows the data would have asked for (`study.py --folder` takes real sets):
 
 * `sparse_columns`: 30 columns of which 3 matter; against the fit that is told the columns (error within 5 %).
 * `isotropic`: draws of an isotropic GP; against the isotropic kernel (log density within 0.01, mean of ten seeds).
@@ -171,42 +170,12 @@ def judge(case: str, rows: list[dict[str, Any]]) -> dict[str, bool]:
     }
 
 
-def of_folder(folder: Path) -> None:
-    """Print the scores of plain defaults on files of one's own; nothing is stored."""
-    import csv
-    import gzip
-
-    for path in sorted(folder.glob("*.csv*")):
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as file:
-            names, *lines = list(csv.reader(file))
-        table = dict(zip(names, np.array(lines, float).T, strict=True))
-        X, y = np.column_stack([table[name] for name in names if name.startswith("x")]), table["y"]
-        for split in (name for name in names if name.startswith("test")):
-            test = table[split] == 1
-            centre, scale = y[~test].mean(), y[~test].std()
-            z = (y - centre) / scale
-            gp, seconds = fit(X[~test], z[~test], 0)
-            error = np.sqrt(np.mean((gp.predict(X[test]) - z[test]) ** 2))
-            lower, upper = gp.predict_interval(X[test]).T
-            inside = np.mean((lower <= z[test]) & (z[test] <= upper))
-            row = facts(gp, seconds)
-            print(
-                f"{path.name.split('.')[0]:12}{split:7} error {error:.4f}  log density "
-                f"{density(gp, X[test], z[test]):+.3f}  coverage {inside:.3f}  {row}",
-                flush=True,
-            )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--out", type=Path, default=RESULTS, help="file to which the rows are appended")
     parser.add_argument("--only", nargs="*", default=[], help="cases whose names begin so")
     parser.add_argument("--seeds", type=int, default=None, help="number of seeds, if fewer are wanted")
-    parser.add_argument("--folder", type=Path, help="CSV files to fit instead")
     options = parser.parse_args()
-    if options.folder is not None:
-        of_folder(options.folder)
-        return
     for case, (measure, n_seeds) in CASES.items():
         if options.only and not case.startswith(tuple(options.only)):
             continue
