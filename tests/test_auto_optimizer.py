@@ -183,6 +183,8 @@ def test_without_an_optimiser_parameters_stay_and_the_fit_says_so(n, selection_r
 def test_without_an_optimiser_too_few_knots_keep_their_parameters(waves):
     X, y = waves
     options = {"kernel": SquaredExponential(1.0, 0.1), "likelihood": Gaussian(1e-6), "mean": 0.0}
-    gp = GPRegressor(knots=Auto(max_knots=10), optimizer=None, standardize=False, random_state=0, **options).fit(X, y)
+    options |= {"knots": Auto(max_knots=10), "optimizer": None, "standardize": False, "random_state": 0}
+    with pytest.warns(FitWarning, match="the limit of 10 knots was reached"):
+        gp = GPRegressor(**options).fit(X, y)
     assert_allclose(gp.parameters_.values, [1.0, 0.1, 1e-6, 0.0], rtol=1e-12)
     assert "limit of 10 knots" in gp.stop_reason_

@@ -123,7 +123,8 @@ def test_duplicate_rows_have_the_evidence_of_replicated_data(approximation):
     groups = np.r_[np.arange(10), rng.integers(10, size=990)]
     y = np.sin(3 * distinct[:, 0])[groups] + 0.3 * rng.normal(size=1000)
     X = distinct[groups]
-    gp = fit(X, y, knots=50, approximation=approximation, mean=Constant(prior_sd=None))
+    options = {"kernel": SquaredExponential(), "approximation": approximation, "mean": Constant(prior_sd=None)}
+    gp = fit(X, y, knots=50, **options)
     assert gp.n_knots_ <= 10
     s = (distinct - X.mean(0)) / X.std(0)
     variance, length, noise, mean = fitted(gp)
