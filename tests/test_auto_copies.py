@@ -10,6 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from knotwise import GPRegressor, metrics
+from knotwise.errors import FitWarning
+from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
 
 
@@ -122,7 +124,8 @@ def rough(rng, n):
 def test_a_function_that_needs_more_knots_than_allowed_is_not_less_likely_than_noise(seed):
     rng = np.random.default_rng(seed)
     X, y = rough(rng, 300)
-    gp = GPRegressor(knots=Auto(max_knots=60), random_state=seed).fit(X, y)
+    with pytest.warns(FitWarning, match="the limit of 60 knots was reached and more are needed"):
+        gp = GPRegressor(knots=Auto(max_knots=60), random_state=seed).fit(X, y)
     check_sane(gp, X, y)
     assert "the limit of 60 knots was reached and more are needed" in gp.stop_reason_
 
@@ -133,7 +136,8 @@ def test_parameters_are_fitted_to_too_few_knots_only_where_no_inputs_would_do_be
     smooth = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1])
     for noise, limit, refitted in [(0.0, 10, True), (0.0, 15, False), (0.3, 15, False)]:
         y = smooth + noise * rng.normal(size=300)
-        gp = GPRegressor(knots=Auto(max_knots=limit), random_state=0).fit(X, y)
+        with pytest.warns(FitWarning, match=f"limit of {limit} knots"):
+            gp = GPRegressor(SquaredExponential(), knots=Auto(max_knots=limit), random_state=0).fit(X, y)
         actions = [step.action for step in gp.trace_]
         assert ("refit" in actions) == refitted == (f"parameters were fitted to {limit} knots" in gp.stop_reason_)
         assert f"limit of {limit} knots" in gp.stop_reason_

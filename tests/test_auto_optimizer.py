@@ -67,7 +67,7 @@ def test_every_fit_of_the_parameters_is_the_users_optimiser(inner, waves):
 @pytest.mark.usefixtures("subsets")
 def test_the_last_fit_on_all_rows_is_the_users_optimiser(waves):
     optimizer = Recorded(LBFGS())
-    gp = GPRegressor(optimizer=optimizer, random_state=0).fit(*waves)
+    gp = GPRegressor(SquaredExponential(), optimizer=optimizer, random_state=0).fit(*waves)
     steps = fits_of_parameters(gp)
     assert steps[-1].action == "refine" and len(steps) == len(optimizer.results)
     assert_allclose(gp._fit.selection.theta, optimizer.results[-1].parameters, rtol=1e-12)
@@ -85,27 +85,36 @@ def test_few_rows_and_noise_are_fitted_by_the_users_optimiser(n, rng):
 
 def test_adadelta_ends_where_lbfgs_does(waves):
     slow = Adadelta(max_iterations=3000, value_tolerance=1e-7)
-    found, expected = (GPRegressor(optimizer=o, random_state=0).fit(*waves) for o in (slow, "lbfgs"))
+    found, expected = (
+        GPRegressor(SquaredExponential(), optimizer=o, random_state=0).fit(*waves) for o in (slow, "lbfgs")
+    )
     assert_allclose(np.log(found.parameters_.values[:3]), np.log(expected.parameters_.values[:3]), atol=0.05)
     assert abs(found.log_evidence_ - expected.log_evidence_) < 0.5
 
 
 def test_lbfgs_by_name_and_as_it_comes_is_the_same_fit(waves):
-    named, given = (GPRegressor(optimizer=o, random_state=0).fit(*waves) for o in ("lbfgs", LBFGS()))
+    named, given = (
+        GPRegressor(SquaredExponential(), optimizer=o, random_state=0).fit(*waves) for o in ("lbfgs", LBFGS())
+    )
     assert_array_equal(named.knots_, given.knots_)
     assert_array_equal(named.parameters_.values, given.parameters_.values)
 
 
 def test_restarts_begin_the_first_fit_anew_and_failed_ones_are_counted(waves):
     single, several, failing = Recorded(LBFGS()), Recorded(LBFGS()), Recorded(LBFGS(), failing=(2,))
-    alone = GPRegressor(optimizer=single, random_state=0).fit(*waves)
-    again = GPRegressor(optimizer=several, n_restarts=3, random_state=0).fit(*waves)
+    alone = GPRegressor(SquaredExponential(), optimizer=single, random_state=0).fit(*waves)
+    again = GPRegressor(SquaredExponential(), optimizer=several, n_restarts=3, random_state=0).fit(*waves)
     assert several.calls - len(fits_of_parameters(again)) == 3
     assert single.calls == len(fits_of_parameters(alone))
     values = [result.value for result in several.results[:4]]
     first = fits_of_parameters(again)[0].evidence - fits_of_parameters(alone)[0].evidence
     assert first == pytest.approx(max(values) - values[0], abs=1e-9)
-    assert GPRegressor(optimizer=failing, n_restarts=3, random_state=0).fit(*waves).n_failed_restarts_ == 1
+    assert (
+        GPRegressor(SquaredExponential(), optimizer=failing, n_restarts=3, random_state=0)
+        .fit(*waves)
+        .n_failed_restarts_
+        == 1
+    )
 
 
 # -- it is believed ---------------------------------------------------------------------------------------
@@ -183,6 +192,8 @@ def test_without_an_optimiser_parameters_stay_and_the_fit_says_so(n, selection_r
 def test_without_an_optimiser_too_few_knots_keep_their_parameters(waves):
     X, y = waves
     options = {"kernel": SquaredExponential(1.0, 0.1), "likelihood": Gaussian(1e-6), "mean": 0.0}
-    gp = GPRegressor(knots=Auto(max_knots=10), optimizer=None, standardize=False, random_state=0, **options).fit(X, y)
+    options |= {"knots": Auto(max_knots=10), "optimizer": None, "standardize": False, "random_state": 0}
+    with pytest.warns(FitWarning, match="the limit of 10 knots was reached"):
+        gp = GPRegressor(**options).fit(X, y)
     assert_allclose(gp.parameters_.values, [1.0, 0.1, 1e-6, 0.0], rtol=1e-12)
     assert "limit of 10 knots" in gp.stop_reason_

@@ -67,7 +67,7 @@ class FailsAt:
 def test_a_start_that_fails_is_skipped_and_counted_while_another_succeeds(failing, data):
     """Case 1: no finished part of the work is lost."""
     X, y, _ = data
-    gp = fit(X, y, optimizer=FailsAt(*failing), n_restarts=3)
+    gp = fit(X, y, kernel=SquaredExponential(), optimizer=FailsAt(*failing), n_restarts=3)
     assert gp.n_failed_restarts_ == len(failing)
     assert gp.log_evidence_ > noise_only_evidence(y)
 
@@ -123,7 +123,8 @@ def test_duplicate_rows_have_the_evidence_of_replicated_data(approximation):
     groups = np.r_[np.arange(10), rng.integers(10, size=990)]
     y = np.sin(3 * distinct[:, 0])[groups] + 0.3 * rng.normal(size=1000)
     X = distinct[groups]
-    gp = fit(X, y, knots=50, approximation=approximation, mean=Constant(prior_sd=None))
+    options = {"kernel": SquaredExponential(), "approximation": approximation, "mean": Constant(prior_sd=None)}
+    gp = fit(X, y, knots=50, **options)
     assert gp.n_knots_ <= 10
     s = (distinct - X.mean(0)) / X.std(0)
     variance, length, noise, mean = fitted(gp)
@@ -161,7 +162,8 @@ def test_free_knots_stay_inside_the_data_range_and_a_margin(seed, approximation)
     X = rng.uniform(size=(60, 2)) * [1e3, 1e-3] + [5e3, -1.0]
     s = (X - X.mean(0)) / X.std(0)
     y = s[:, 0] ** 2 * s[:, 1] + 0.3 * rng.normal(size=60)  # steep at the edges, which pulls knots outwards
-    gp = fit(X, y, knots=6, approximation=approximation, optimizer=LBFGS(max_iterations=3000))
+    options = {"kernel": SquaredExponential(), "optimizer": LBFGS(max_iterations=3000)}
+    gp = fit(X, y, knots=6, approximation=approximation, **options)
     margin = 0.1 * np.ptp(X, axis=0) * (1 + 1e-9)
     assert (gp.knots_ >= X.min(0) - margin).all() and (gp.knots_ <= X.max(0) + margin).all()
 

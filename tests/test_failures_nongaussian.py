@@ -47,6 +47,7 @@ def test_counts_up_to_ten_million_give_finite_fits(X, rng, likelihood, approxima
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # the optimiser may stop early; nothing else may be said
         gp = GPRegressor(
+            SquaredExponential(),
             likelihood=likelihood,
             approximation=approximation,
             knots=15,
@@ -67,7 +68,12 @@ def test_one_huge_count_among_zeros_is_finite(X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         gp = GPRegressor(
-            likelihood="poisson", knots=15, nugget="fit", optimizer=LBFGS(max_iterations=30), random_state=0
+            SquaredExponential(),
+            likelihood="poisson",
+            knots=15,
+            nugget="fit",
+            optimizer=LBFGS(max_iterations=30),
+            random_state=0,
         ).fit(X, y)
     assert np.isfinite(gp.log_evidence_)
     assert np.isfinite(gp.predict(X)).all() and np.isfinite(gp.predict_interval(X[::10])).all()
@@ -145,9 +151,9 @@ def test_no_step_of_newtons_method_goes_down(X, counts, likelihood, start, monke
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial", "bernoulli", "binomial"])
 def test_all_zeros_give_a_small_finite_rate_and_one_warning(X, likelihood, approximation):
     with pytest.warns(FitWarning, match="little information") as caught:
-        gp = GPRegressor(likelihood=likelihood, approximation=approximation, knots=10, random_state=0).fit(
-            X, np.zeros(100)
-        )
+        gp = GPRegressor(
+            SquaredExponential(), likelihood=likelihood, approximation=approximation, knots=10, random_state=0
+        ).fit(X, np.zeros(100))
     assert len(caught) == 1
     rate, latent = gp.predict(X), gp.predict_latent(X)
     assert np.isfinite(gp.log_evidence_)
@@ -159,7 +165,7 @@ def test_all_zeros_give_a_small_finite_rate_and_one_warning(X, likelihood, appro
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_all_ones_are_no_less_finite(X, likelihood):
     with pytest.warns(FitWarning, match="little information"):
-        gp = GPRegressor(likelihood=likelihood, knots=10, random_state=0).fit(X, np.ones(100))
+        gp = GPRegressor(SquaredExponential(), likelihood=likelihood, knots=10, random_state=0).fit(X, np.ones(100))
     assert np.isfinite(gp.predict(X)).all() and np.abs(gp.predict_latent(X).mean).max() < 50
 
 
@@ -171,7 +177,7 @@ def test_one_event_in_a_hundred_thousand_rows(rng, likelihood):
     y = np.zeros(100_000)
     y[5] = 1
     with pytest.warns(FitWarning, match="little information") as caught:
-        gp = GPRegressor(likelihood=likelihood, knots=10, random_state=0).fit(X, y)
+        gp = GPRegressor(SquaredExponential(), likelihood=likelihood, knots=10, random_state=0).fit(X, y)
     assert len(caught) == 1
     rate = gp.predict(X[:1000])
     assert np.isfinite(rate).all() and (rate > 0).all()
@@ -189,7 +195,7 @@ def test_widely_separated_classes_stay_inside_0_and_1(rng, approximation):
     y = np.repeat([0, 1], 40)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
-        gp = GPClassifier(knots=8, approximation=approximation, random_state=0).fit(X, y)
+        gp = GPClassifier(SquaredExponential(), knots=8, approximation=approximation, random_state=0).fit(X, y)
     proba = gp.predict_proba(X)
     assert ((proba > 0) & (proba < 1)).all()
     assert np.isfinite(gp.predict_latent(X).mean).all()
@@ -349,8 +355,12 @@ def test_data_options_of_predict_are_checked_as_those_of_fit(X, counts):
 def test_exposure_in_other_units_moves_the_mean_only(X, counts):
     """Hectares or square metres: rates and the mean change by the factor, everything else stays."""
     hectares = np.random.default_rng(1).uniform(0.5, 2, 100)
-    a = GPRegressor(likelihood="poisson", knots=9, random_state=0).fit(X, counts, exposure=hectares)
-    b = GPRegressor(likelihood="poisson", knots=9, random_state=0).fit(X, counts, exposure=hectares * 1e4)
+    a = GPRegressor(SquaredExponential(), likelihood="poisson", knots=9, random_state=0).fit(
+        X, counts, exposure=hectares
+    )
+    b = GPRegressor(SquaredExponential(), likelihood="poisson", knots=9, random_state=0).fit(
+        X, counts, exposure=hectares * 1e4
+    )
     assert_allclose(b.log_evidence_, a.log_evidence_, rtol=1e-6)
     assert_allclose(b.predict(X) * 1e4, a.predict(X), rtol=1e-3)
     assert_allclose(b.coefficients_.estimate + np.log(1e4), a.coefficients_.estimate, atol=1e-3)
@@ -365,7 +375,8 @@ def test_a_learned_nugget_finds_extra_variation_and_leaves_it_where_there_is_non
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # a nugget of nothing ends on its bound
         without, with_ = (
-            GPRegressor(likelihood="poisson", knots=15, nugget="fit", random_state=0).fit(X, y) for y in (plain, noisy)
+            GPRegressor(SquaredExponential(), likelihood="poisson", knots=15, nugget="fit", random_state=0).fit(X, y)
+            for y in (plain, noisy)
         )
     assert without.nugget_ < 0.05
     assert 0.25 < with_.nugget_ < 0.8  # 0.49 is the truth

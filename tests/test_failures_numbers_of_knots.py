@@ -5,6 +5,7 @@ import pytest
 
 from knotwise import GPClassifier, GPRegressor
 from knotwise.errors import FitWarning
+from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto, Fixed, GreedyVariance, KMeans, Simultaneous, problem
 from knotwise.knots.problem import Problem
 
@@ -23,14 +24,14 @@ def data(rng):
 def test_more_knots_than_rows_are_as_many_as_rows_with_a_warning(knots, data):
     """Case 50: more knots than rows, or absurdly many."""
     with pytest.warns(FitWarning, match="90 knots were asked for, and cut to 60: the number of different rows"):
-        gp = GPRegressor(knots=knots, random_state=0).fit(*data)
+        gp = GPRegressor(SquaredExponential(), knots=knots, random_state=0).fit(*data)
     assert gp.n_knots_ <= 60
 
 
 def test_labels_have_no_more_knots_than_rows(data):
     """Case 50: more knots than rows, or absurdly many."""
     with pytest.warns(FitWarning, match="cut to 60: the number of different rows"):
-        assert GPClassifier(knots=90, random_state=0).fit(data[0], data[1] > 0).n_knots_ <= 60
+        assert GPClassifier(SquaredExponential(), knots=90, random_state=0).fit(data[0], data[1] > 0).n_knots_ <= 60
 
 
 def test_as_many_knots_as_rows_do_not_move_and_are_the_exact_gp(data, monkeypatch):
@@ -39,9 +40,9 @@ def test_as_many_knots_as_rows_do_not_move_and_are_the_exact_gp(data, monkeypatc
     real = Problem.optimize
     monkeypatch.setattr(Problem, "optimize", lambda *a, move=None, **k: moved.append(move) or real(*a, move=move, **k))
     with pytest.warns(FitWarning, match="cut to 60: the number of different rows. They stay where they are placed"):
-        gp = GPRegressor(knots=500, random_state=0).fit(*data)
+        gp = GPRegressor(SquaredExponential(), knots=500, random_state=0).fit(*data)
     assert all(move is None for move in moved)
-    full = GPRegressor(approximation="full", random_state=0).fit(*data)
+    full = GPRegressor(SquaredExponential(), approximation="full", random_state=0).fit(*data)
     assert abs(gp.log_evidence_ - full.log_evidence_) < 0.01
 
 
@@ -51,7 +52,7 @@ def test_absurdly_many_knots_are_a_third_of_the_rows(data, monkeypatch):
     with pytest.warns(
         FitWarning, match="50 knots were asked for, and cut to 20: more would cost more than the exact GP"
     ):
-        gp = GPRegressor(knots=50, random_state=0).fit(*data)
+        gp = GPRegressor(SquaredExponential(), knots=50, random_state=0).fit(*data)
     assert gp.n_knots_ <= 20 and "50 knots were asked for" in gp.stop_reason_
 
 
@@ -59,7 +60,9 @@ def test_absurdly_many_knots_are_a_third_of_the_rows(data, monkeypatch):
 def test_few_knots_on_few_rows_are_spread_out_and_the_limit_is_said(n, rng):
     """Case 50: more knots than rows, or absurdly many."""
     X = np.sort(rng.uniform(size=(n, 1)), axis=0)
-    gp = GPRegressor(knots=Auto(max_knots=5), random_state=0).fit(X, np.sin(6 * X[:, 0]))
-    assert gp.n_knots_ == 5
+    said = f"for {n} different rows; the limit of 5 knots was reached"
+    with pytest.warns(FitWarning, match=rf"{said}. Write `knots=Auto\(max_knots={n}\)`"):
+        gp = GPRegressor(knots=Auto(max_knots=5), random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    assert gp.n_knots_ == 5 and gp.status_ == "limit reached" and not gp.converged_
     assert gp.knots_.max() > np.median(X) > gp.knots_.min()
-    assert f"for {n} different rows; the limit of 5 knots was reached: raise `max_knots`" in gp.stop_reason_
+    assert said in gp.stop_reason_

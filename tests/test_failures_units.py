@@ -20,12 +20,12 @@ def data():
 
 UNIT_MODELS = {
     "default": {},
-    "fic": {"approximation": "fic"},
-    "full": {"approximation": "full"},
+    "fic": {"kernel": SquaredExponential(), "approximation": "fic"},
+    "full": {"kernel": SquaredExponential(), "approximation": "full"},
     "ard": {"kernel": SquaredExponential(ard=True)},
-    "linear mean": {"mean": "linear"},
+    "linear mean": {"kernel": SquaredExponential(), "mean": "linear"},
     "sum": {"kernel": SquaredExponential() + Linear()},
-    "power": {"approximation": 0.5},
+    "power": {"kernel": SquaredExponential(), "approximation": 0.5},
 }
 
 
@@ -62,7 +62,7 @@ def test_columns_of_any_units_give_the_predictions_of_scaled_data(units, data):
 def test_inputs_far_from_the_origin_equal_the_centred_fit(mean, standardize, data):
     """Case 16: X in [1e8, 1e8 + 1]."""
     X, y, X_new = (np.round(A * 2**20) / 2**20 for A in data)  # so that adding 1e8 is exact
-    options = {"mean": mean, "standardize": standardize}
+    options = {"kernel": SquaredExponential(), "mean": mean, "standardize": standardize}
     expected = predictions(X, y, X_new, **options)
     assert_allclose(predictions(X + 1e8, y, X_new + 1e8, **options), expected, rtol=0, atol=1e-4 * y.std())
 

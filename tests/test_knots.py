@@ -199,7 +199,7 @@ def test_initial_knots_of_a_wrong_shape_are_refused(bad, rng):
         with pytest.raises(InvalidInputError, match=r"\[K, 2\]"):
             place(how, X, 4)
         with pytest.raises(InvalidInputError, match=r"\[K, 2\]"):
-            GPRegressor(knots=Simultaneous(4, how)).fit(X, X[:, 0])
+            GPRegressor(SquaredExponential(), knots=Simultaneous(4, how)).fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize(("given", "nearest"), [("k-means", "kmeans"), ("Grid", "grid"), ("rando", "random")])
@@ -208,7 +208,7 @@ def test_an_unknown_initial_names_the_nearest(given, nearest, rng):
     with pytest.raises(UnknownOptionError, match=f"Did you mean '{nearest}'"):
         place(given, X, 4)
     with pytest.raises(UnknownOptionError, match=f"Did you mean '{nearest}'"):
-        GPRegressor(knots=Fixed(given, 4)).fit(X, X[:, 0])
+        GPRegressor(SquaredExponential(), knots=Fixed(given, 4)).fit(X, X[:, 0])
 
 
 # -- held and moved knots in a fit ------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_an_unknown_initial_names_the_nearest(given, nearest, rng):
 def test_held_knots_are_the_users_bit_for_bit(standardize, rng):
     X = rng.uniform(size=(80, 2)) * [1e3, 1e-3] + 7
     Z = np.vstack([X[:9], X[:1] + 5 * np.ptp(X, axis=0)])  # one far outside the data
-    gp = GPRegressor(knots=Z, standardize=standardize, random_state=0).fit(X, wavy(X, rng))
+    gp = GPRegressor(SquaredExponential(), knots=Z, standardize=standardize, random_state=0).fit(X, wavy(X, rng))
     assert_array_equal(gp.knots_, Z)
     assert gp.n_knots_ == 10
 
@@ -226,7 +226,7 @@ def test_held_knots_are_the_users_bit_for_bit(standardize, rng):
 @pytest.mark.parametrize("how", ["grid", "random", "kmeans"])
 def test_fixed_holds_the_knots_that_it_placed(how, rng):
     X = rng.uniform(size=(80, 2))
-    gp = GPRegressor(knots=Fixed(how, 9), standardize=False, random_state=0).fit(X, wavy(X, rng))
+    gp = GPRegressor(SquaredExponential(), knots=Fixed(how, 9), standardize=False, random_state=0).fit(X, wavy(X, rng))
     assert_array_equal(gp.knots_, place(how, X, 9))
     assert "held" in gp.stop_reason_
 
@@ -234,10 +234,10 @@ def test_fixed_holds_the_knots_that_it_placed(how, rng):
 def test_fixed_optimises_the_parameters_as_the_array_does(rng):
     X = rng.uniform(size=(80, 2))
     y = wavy(X, rng)
-    by_array = GPRegressor(knots=X[:9], random_state=0).fit(X, y)
-    by_selector = GPRegressor(knots=Fixed(X[:9]), random_state=0).fit(X, y)
+    by_array = GPRegressor(SquaredExponential(), knots=X[:9], random_state=0).fit(X, y)
+    by_selector = GPRegressor(SquaredExponential(), knots=Fixed(X[:9]), random_state=0).fit(X, y)
     assert by_array.log_evidence_ == by_selector.log_evidence_
-    start = GPRegressor(knots=X[:9], optimizer=None).fit(X, y)
+    start = GPRegressor(SquaredExponential(), knots=X[:9], optimizer=None).fit(X, y)
     assert by_array.log_evidence_ > start.log_evidence_ + 1
 
 
@@ -246,6 +246,7 @@ def test_fixed_optimises_the_parameters_as_the_array_does(rng):
 def test_moving_the_knots_improves_the_evidence_over_holding_them(initial, approximation, rng):
     X = rng.uniform(size=(120, 2))
     options = {"approximation": approximation, "random_state": 0, "optimizer": LBFGS(max_iterations=5000)}
+    options["kernel"] = SquaredExponential()
     y = wavy(X, rng)
     held = GPRegressor(knots=Fixed(initial, 9), **options).fit(X, y)
     moved = GPRegressor(knots=Simultaneous(9, initial), **options).fit(X, y)
@@ -275,10 +276,10 @@ def test_knots_are_given_and_returned_in_the_units_of_the_inputs(selector, stand
     y = wavy((X - 7) / [1e3, 1e-3], rng)
     centre, scale = X.mean(0), X.std(0) if standardize == "columns" else np.sqrt((X.var(0)).mean())
     Z = X[::13]
-    user = GPRegressor(knots=selector(Z), standardize=standardize, random_state=0).fit(X, y)
-    engine = GPRegressor(knots=selector((Z - centre) / scale), standardize=False, random_state=0).fit(
-        (X - centre) / scale, (y - y.mean()) / y.std()
-    )
+    user = GPRegressor(SquaredExponential(), knots=selector(Z), standardize=standardize, random_state=0).fit(X, y)
+    engine = GPRegressor(
+        SquaredExponential(), knots=selector((Z - centre) / scale), standardize=False, random_state=0
+    ).fit((X - centre) / scale, (y - y.mean()) / y.std())
     assert_allclose(user.log_evidence_ + 100 * np.log(y.std()), engine.log_evidence_, rtol=1e-6)
     assert_allclose((user.knots_ - centre) / scale, engine.knots_, atol=1e-3)
 
@@ -291,7 +292,7 @@ def test_a_function_that_places_knots_sees_inputs_in_the_units_of_its_answer(rng
         seen["X"] = X
         return X[:n_knots]
 
-    gp = GPRegressor(knots=Fixed(first, 5), random_state=0).fit(X, wavy(X / 1e3, rng))
+    gp = GPRegressor(SquaredExponential(), knots=Fixed(first, 5), random_state=0).fit(X, wavy(X / 1e3, rng))
     X = np.sort(X, axis=0)  # as every fit sees its rows
     assert_allclose(gp.knots_, X[:5], rtol=1e-12)
     assert_allclose(seen["X"], (X - X.mean()) / X.std(), rtol=1e-12, atol=1e-12)

@@ -60,16 +60,16 @@ def test_a_narrow_prior_is_the_level_held():
 
 @pytest.mark.parametrize("given", ["constant", Constant(), Constant(prior_sd=4.0)])
 def test_an_integrated_constant_is_no_parameter(given):
-    gp = GPRegressor(mean=given, knots=8, random_state=0).fit(X, Y)
+    gp = GPRegressor(k.SquaredExponential(), mean=given, knots=8, random_state=0).fit(X, Y)
     assert gp.parameters_.names == ("variance", "lengthscale", "noise_variance")
     assert len(gp.evidence().gradient) == 3
     for option in ({"fixed": ["mean"]}, {"fixed": "mean"}, {"bounds": {"mean": (0.0, 1.0)}}):
         with pytest.raises(InvalidInputError, match=r"integrated out.*Constant\(prior_sd=None\)"):
-            GPRegressor(mean=given, knots=8, **option).fit(X, Y)
+            GPRegressor(k.SquaredExponential(), mean=given, knots=8, **option).fit(X, Y)
 
 
 def test_a_point_estimate_is_a_parameter_at_which_the_evidence_is_flat():
-    gp = GPRegressor(mean=Constant(prior_sd=None), knots=8, random_state=0).fit(X, Y)
+    gp = GPRegressor(k.SquaredExponential(), mean=Constant(prior_sd=None), knots=8, random_state=0).fit(X, Y)
     assert gp.parameters_.names[-1] == "mean" and not gp.parameters_.fixed[-1]
     assert gp.mean_.mean == pytest.approx(gp.parameters_["mean"])
     assert abs(gp.evidence().gradient[-1]) * Y.std() < 0.05
@@ -77,7 +77,7 @@ def test_a_point_estimate_is_a_parameter_at_which_the_evidence_is_flat():
 
 @pytest.mark.parametrize("given", [21.5, Constant(21.5), Constant(21.5, prior_sd=None)])
 def test_a_number_is_held_exactly(given):
-    gp = GPRegressor(mean=given, knots=8, random_state=0).fit(X, Y)
+    gp = GPRegressor(k.SquaredExponential(), mean=given, knots=8, random_state=0).fit(X, Y)
     assert_allclose(gp.parameters_["mean"], 21.5, rtol=1e-14)
     assert gp.parameters_.fixed[-1]
     assert_allclose(gp.predict([[1e7, 0.0]]), 21.5, rtol=1e-12)
@@ -184,12 +184,12 @@ def test_all_columns_by_name_are_all_columns():
 def test_a_column_that_cannot_have_a_slope_is_refused(columns, error, match):
     frame = pd.DataFrame(X, columns=["month", "site"])
     with pytest.raises(error, match=match):
-        GPRegressor(mean=Linear(columns=columns), knots=5).fit(frame, Y)
+        GPRegressor(k.SquaredExponential(), mean=Linear(columns=columns), knots=5).fit(frame, Y)
 
 
 def test_a_name_needs_data_with_names():
     with pytest.raises(InvalidInputError, match="no column names"):
-        GPRegressor(mean=Linear(columns=["site"]), knots=5).fit(X, Y)
+        GPRegressor(k.SquaredExponential(), mean=Linear(columns=["site"]), knots=5).fit(X, Y)
 
 
 def test_every_word_for_a_mean_is_known_and_an_object_is_taken_as_it_is():
@@ -221,9 +221,9 @@ def test_few_events_in_many_rows_are_said(likelihood, n_rows, n_events, warned):
 
 def test_a_learned_mean_is_held_where_nothing_tells_it():
     with pytest.warns(FitWarning, match="little information.*The mean is held"):
-        gp = GPRegressor(likelihood="poisson", knots=4, mean=Constant(prior_sd=None), random_state=0).fit(
-            X, np.zeros(N)
-        )
+        gp = GPRegressor(
+            k.SquaredExponential(), likelihood="poisson", knots=4, mean=Constant(prior_sd=None), random_state=0
+        ).fit(X, np.zeros(N))
     assert gp.parameters_.fixed[-1]
 
 
@@ -238,7 +238,7 @@ def test_no_event_at_all_leaves_a_finite_rate_with_a_wide_interval():
 def test_every_likelihood_has_a_level_with_its_uncertainty(likelihood):
     rng = np.random.default_rng(8)
     y = LIKELIHOODS[likelihood]().start(1.0).sample(np.full(40, 0.3), rng, 1.0)
-    gp = GPRegressor(likelihood=likelihood, knots=4, random_state=0)
+    gp = GPRegressor(k.SquaredExponential(), likelihood=likelihood, knots=4, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         gp.fit(rng.uniform(size=(40, 2)), y)
@@ -248,9 +248,9 @@ def test_every_likelihood_has_a_level_with_its_uncertainty(likelihood):
 
 def test_a_classifier_has_the_coefficients_of_its_models():
     labels = np.array(["a", "b", "c"])[np.digitize(F, np.quantile(F, [0.4, 0.7]))]
-    two = GPClassifier(knots=4, random_state=0).fit(X, labels == "a")
+    two = GPClassifier(k.SquaredExponential(), knots=4, random_state=0).fit(X, labels == "a")
     assert two.coefficients_.names == ("level",)
-    three = GPClassifier(knots=4, random_state=0).fit(X, labels)
+    three = GPClassifier(k.SquaredExponential(), knots=4, random_state=0).fit(X, labels)
     assert [len(table) for table in three.coefficients_] == [1, 1, 1]
 
 
@@ -282,7 +282,7 @@ def test_few_knots_do_not_fall_for_a_flat_function_where_there_is_one(likelihood
     x = rng.uniform(0, 4, 70)
     f = np.sin(2 * x) + 0.3 * rng.normal(size=70)
     y = rng.poisson(3 * np.exp(f)) if likelihood == "poisson" else f
-    options = {"likelihood": likelihood, "knots": 3, "random_state": 0}
+    options = {"kernel": k.SquaredExponential(), "likelihood": likelihood, "knots": 3, "random_state": 0}
     gp = GPRegressor(**options).fit(x[:, None], y)
     point = GPRegressor(**options, mean=Constant(prior_sd=None)).fit(x[:, None], y)
     assert gp.kernel_.variance > 1e-3

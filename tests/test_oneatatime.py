@@ -79,7 +79,7 @@ def targets(options, X, rng):
 @pytest.mark.filterwarnings("ignore:The optimiser stopped")
 @pytest.mark.parametrize("name", MODELS)
 def test_the_evidence_never_falls_and_every_kept_knot_gains_more_than_the_tolerance(name, rng):
-    options = MODELS[name]
+    options = {"kernel": SquaredExponential()} | MODELS[name]
     X = rng.uniform(size=(90, 2))
     gp = GPRegressor(
         knots=OneAtATime(max_knots=9, n_initial=3, proposal=BayesOpt(3, 6), **BY_GAIN), random_state=0, **options
@@ -108,7 +108,9 @@ def test_the_evidence_never_falls_and_every_kept_knot_gains_more_than_the_tolera
 def test_older_knots_stay_bit_for_bit(waves):
     X, y = waves
     Z = np.array([[0.1, 0.2], [0.8, 0.7]])
-    gp = GPRegressor(knots=OneAtATime(Z, max_knots=7, proposal=QUICK), standardize=False, random_state=0).fit(X, y)
+    gp = GPRegressor(
+        SquaredExponential(), knots=OneAtATime(Z, max_knots=7, proposal=QUICK), standardize=False, random_state=0
+    ).fit(X, y)
     assert_array_equal(gp.knots_[:2], Z)
     assert_array_equal(gp.knots_[2:], [step.chosen for step in added(gp)])
     rows = {tuple(x) for x in X}
@@ -118,7 +120,7 @@ def test_older_knots_stay_bit_for_bit(waves):
 def test_new_knots_stay_on_rows_where_they_are_not_to_move(waves):
     X, y = waves
     chooser = OneAtATime(max_knots=7, proposal=QUICK, move_new=False)
-    gp = GPRegressor(knots=chooser, standardize=False, random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=chooser, standardize=False, random_state=0).fit(X, y)
     rows = {tuple(x) for x in X}
     assert gp.n_knots_ == 7 and all(tuple(z) in rows for z in gp.knots_[5:])
     assert len(np.unique(gp.knots_, axis=0)) == 7
@@ -128,15 +130,17 @@ def test_new_knots_stay_on_rows_where_they_are_not_to_move(waves):
 def test_the_new_knot_and_the_parameters_end_where_the_evidence_is_flat(waves):
     X, y = waves
     options = {"random_state": 0, "standardize": False, "optimizer": LBFGS(value_tolerance=1e-12)}
-    gp = GPRegressor(knots=OneAtATime(max_knots=6, proposal=QUICK, **BY_GAIN | {"hold_until": None}), **options).fit(
-        X, y
-    )
+    gp = GPRegressor(
+        SquaredExponential(), knots=OneAtATime(max_knots=6, proposal=QUICK, **BY_GAIN | {"hold_until": None}), **options
+    ).fit(X, y)
     evidence = gp.evidence()
     assert np.abs(evidence.knot_gradient[-1]).max() < 1e-2
     assert np.abs(evidence.gradient).max() < 1e-2
     # parameters that were held until the end are optimised there; knots placed after their release are flat as well
     for max_knots in (6, 20):
-        gp = GPRegressor(knots=OneAtATime(max_knots=max_knots, proposal=QUICK, **BY_GAIN), **options).fit(X, y)
+        gp = GPRegressor(
+            SquaredExponential(), knots=OneAtATime(max_knots=max_knots, proposal=QUICK, **BY_GAIN), **options
+        ).fit(X, y)
         assert np.abs(gp.evidence().gradient).max() < 1e-2
         if kept(gp)[-1].action == "add":
             assert np.abs(gp.evidence().knot_gradient[-1]).max() < 1e-2
@@ -164,11 +168,13 @@ def test_without_an_optimiser_only_the_proposals_decide(waves):
 
 def test_the_first_parameters_are_those_of_fixed_knots(waves):
     X, y = waves
-    fixed = GPRegressor(knots=Fixed("kmeans", 5), random_state=0).fit(X, y)
-    gp = GPRegressor(knots=OneAtATime(max_knots=5, **BY_GAIN), random_state=0).fit(X, y)
+    fixed = GPRegressor(SquaredExponential(), knots=Fixed("kmeans", 5), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(max_knots=5, **BY_GAIN), random_state=0).fit(X, y)
     assert gp.log_evidence_ == fixed.log_evidence_
     assert_array_equal(gp.knots_, fixed.knots_)
-    moved = GPRegressor(knots=OneAtATime(max_knots=5, optimize_initial=True, **BY_GAIN), random_state=0).fit(X, y)
+    moved = GPRegressor(
+        SquaredExponential(), knots=OneAtATime(max_knots=5, optimize_initial=True, **BY_GAIN), random_state=0
+    ).fit(X, y)
     assert moved.log_evidence_ > gp.log_evidence_ + 0.1
 
 
@@ -185,7 +191,7 @@ def test_restarts_apply_to_the_first_optimisation_of_the_parameters_only(hold_un
 
     monkeypatch.setattr(Problem, "optimize", spy)
     chooser = OneAtATime(max_knots=7, proposal=QUICK, **BY_GAIN | {"hold_until": hold_until})
-    GPRegressor(knots=chooser, n_restarts=2, random_state=0).fit(X, y)
+    GPRegressor(SquaredExponential(), knots=chooser, n_restarts=2, random_state=0).fit(X, y)
     assert [n for full, n in seen if not full] == restarts
 
 
@@ -208,7 +214,7 @@ def test_a_knot_that_brings_nothing_stops_the_search_after_the_patience(patience
     X, y = waves
     options = BY_GAIN | {"hold_until": hold_until}
     chooser = OneAtATime(proposal=Repeats(), patience=patience, tolerance=0.1, move_new=False, **options)
-    gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=chooser, random_state=0).fit(X, y)
     rejected = ["reject"] * n_rejected
     # at parameters that are held, a rejection is not the last word
     expected = ["initial", *rejected] if hold_until is None else ["initial", *rejected, "parameters", *rejected]
@@ -224,7 +230,7 @@ def test_patience_tries_another_row_even_where_the_proposal_is_certain(waves):
     for hold_until, rounds in [(None, 1), ("auto", 2)]:  # a second round at the parameters that were released
         chooser = OneAtATime(proposal=ResidualVariance(), tolerance=1e6, patience=5, move_new=False, **BY_GAIN)
         chooser.hold_until = hold_until
-        gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
+        gp = GPRegressor(SquaredExponential(), knots=chooser, random_state=0).fit(X, y)
         tried = np.array([step.chosen for step in trace_of(gp) if step.action == "reject"])
         assert len(tried) == 6 * rounds
         for i in range(rounds):
@@ -233,9 +239,11 @@ def test_patience_tries_another_row_even_where_the_proposal_is_certain(waves):
 
 def test_the_stop_says_that_the_limit_was_reached(waves):
     X, y = waves
-    gp = GPRegressor(knots=OneAtATime(max_knots=6, proposal=QUICK, **BY_GAIN), random_state=0).fit(X, y)
+    gp = GPRegressor(
+        SquaredExponential(), knots=OneAtATime(max_knots=6, proposal=QUICK, **BY_GAIN), random_state=0
+    ).fit(X, y)
     assert gp.n_knots_ == 6 and gp.stop_reason_ == "reached max_knots=6"
-    gp = GPRegressor(knots=OneAtATime(max_knots=2), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(max_knots=2), random_state=0).fit(X, y)
     assert gp.n_knots_ == 2
 
 
@@ -251,11 +259,15 @@ def test_the_stop_says_that_no_rows_are_left(rng):
 def test_the_share_and_the_information_left_stop_the_search(waves):
     X, y = waves
     options = {"max_knots": 40, "proposal": EvidenceGain(2), "tolerance": -np.inf}
-    gp = GPRegressor(knots=OneAtATime(share=0.2, **options), mean=Constant(prior_sd=None), random_state=0).fit(X, y)
+    gp = GPRegressor(
+        SquaredExponential(), knots=OneAtATime(share=0.2, **options), mean=Constant(prior_sd=None), random_state=0
+    ).fit(X, y)
     shares = [step.share for step in kept(gp)]
     assert shares[-1] < 0.2 <= min(shares[:-1])
     assert "unexplained share" in gp.stop_reason_ and "below share=0.2" in gp.stop_reason_
-    gp = GPRegressor(knots=OneAtATime(residual_information=0.01, **options), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(residual_information=0.01, **options), random_state=0).fit(
+        X, y
+    )
     left = [step.residual_information for step in kept(gp)]
     assert left[-1] < 0.01 <= min(left[:-1])
     assert "nats per row, below residual_information=0.01" in gp.stop_reason_
@@ -274,21 +286,23 @@ class NeedsJitter:
 def test_jitter_grows_only_where_nothing_can_be_evaluated_and_the_gain_is_at_one_jitter(waves):
     X, y = waves
     chooser = OneAtATime(max_knots=6, proposal=NeedsJitter(), tolerance=-np.inf, **BY_GAIN | {"hold_until": None})
-    gp = GPRegressor(knots=chooser, random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=chooser, random_state=0).fit(X, y)
     assert_allclose(gp.jitter_, 1e-8)
     first, last = kept(gp)
     problem, selection = gp._fit.problem, gp._fit.selection
     before = problem.evaluate(Point(first.theta, selection.Z[:5], selection.jitter), gradient=False).value
     assert_allclose(last.evidence - before, last.gain, rtol=1e-9)
     # a jitter that the user gave is used as it is
-    gp = GPRegressor(knots=chooser, random_state=0, jitter=1e-9).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=chooser, random_state=0, jitter=1e-9).fit(X, y)
     assert gp.jitter_ == 1e-9 and gp.n_knots_ == 5
     assert "could not be computed" in gp.stop_reason_
 
 
 def test_the_trace_records_what_was_tried_chosen_and_left(waves):
     X, y = waves
-    gp = GPRegressor(knots=OneAtATime(max_knots=7, proposal=BayesOpt(3, 8), **BY_GAIN), random_state=0).fit(X, y)
+    gp = GPRegressor(
+        SquaredExponential(), knots=OneAtATime(max_knots=7, proposal=BayesOpt(3, 8), **BY_GAIN), random_state=0
+    ).fit(X, y)
     problem = gp._fit.problem
     assert len(added(gp)) == 2 and len(kept(gp)) == 4
     for step in added(gp):
@@ -304,7 +318,7 @@ def test_the_trace_records_what_was_tried_chosen_and_left(waves):
 def test_the_public_trace_is_in_the_units_of_the_data(waves):
     X, y = waves
     X, y = X * [30.0, 2e-3] + [500.0, -1.0], 1e3 * y - 7e4
-    gp = GPRegressor(knots=OneAtATime(max_knots=20, proposal=QUICK), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(max_knots=20, proposal=QUICK), random_state=0).fit(X, y)
     steps = list(gp.trace_)
     assert steps[-1].action == "add"
     assert_allclose(steps[-1].evidence, gp.log_evidence_, rtol=1e-12)
@@ -353,22 +367,26 @@ def dense_shares(kernel, noise, X, Z, *, fic):
 
 def test_a_limit_that_leaves_much_unexplained_is_said_and_parameters_stay_those_of_the_exact_gp(waves):
     X, y = waves
-    gp = GPRegressor(knots=OneAtATime(max_knots=7, proposal=QUICK), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(max_knots=7, proposal=QUICK), random_state=0).fit(X, y)
     share = kept(gp)[-1].share
     assert share > 0.18 and [step.action for step in kept(gp)] == ["initial", "add", "add"]
     assert gp.stop_reason_.startswith(
         f"reached max_knots=7; the knots leave an unexplained share of {share:.3g}, above"
     )
     assert "raise `max_knots`" in gp.stop_reason_ and "an exact GP on 100 rows" in gp.stop_reason_
-    exact = GPRegressor(approximation="full", random_state=0).fit(X, y)
+    exact = GPRegressor(SquaredExponential(), approximation="full", random_state=0).fit(X, y)
     assert_allclose(gp.parameters_.values, exact.parameters_.values, rtol=0.02)
-    few = GPRegressor(knots=OneAtATime(max_knots=7, proposal=QUICK, start_rows=20), random_state=0).fit(X, y)
+    few = GPRegressor(
+        SquaredExponential(), knots=OneAtATime(max_knots=7, proposal=QUICK, start_rows=20), random_state=0
+    ).fit(X, y)
     assert np.abs(np.log(few.parameters_.values / exact.parameters_.values)).max() > 0.1
 
 
 def test_parameters_are_released_when_little_is_left_and_the_stop_needs_both_rules(waves):
     X, y = waves
-    gp = GPRegressor(knots=OneAtATime(proposal=EvidenceGain(2), tolerance=0.05), random_state=0).fit(X, y)
+    gp = GPRegressor(
+        SquaredExponential(), knots=OneAtATime(proposal=EvidenceGain(2), tolerance=0.05), random_state=0
+    ).fit(X, y)
     steps = kept(gp)
     at = [step.action for step in steps].index("parameters")
     assert steps[at - 1].share < 0.18 <= min(step.share for step in steps[: at - 1])
@@ -404,7 +422,7 @@ def test_a_release_into_noise_alone_is_refused():
 def test_noise_alone_ends_by_the_gain():
     rng = np.random.default_rng(3)
     X, y = rng.uniform(size=(200, 2)), rng.normal(size=200)
-    gp = GPRegressor(knots=OneAtATime(proposal=QUICK, max_knots=30), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(proposal=QUICK, max_knots=30), random_state=0).fit(X, y)
     assert gp.n_knots_ < 10 and "explain everything as noise" in gp.stop_reason_
 
 
@@ -412,7 +430,7 @@ def test_held_parameters_that_are_less_likely_than_no_inputs_are_fitted_to_the_k
     """An exact GP that takes this noise for a rough function without noise, which no ten knots can follow."""
     rng = np.random.default_rng(1)
     X, y = rng.uniform(size=(200, 2)), rng.normal(size=200)
-    gp = GPRegressor(knots=OneAtATime(proposal=QUICK, max_knots=10), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(proposal=QUICK, max_knots=10), random_state=0).fit(X, y)
     held, fitted = kept(gp)[-2:]
     assert fitted.action == "parameters" and "less likely than no inputs do" in gp.stop_reason_
     flat = GPRegressor(SquaredExponential(1e-6), knots=X[:1], fixed=["variance", "lengthscale"]).fit(X, y)
@@ -513,7 +531,9 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(likelihood,
     y = targets({"likelihood": likelihood}, X, rng)
     chooser = OneAtATime(max_knots=8, proposal=proposal)
     one, two = (
-        GPRegressor(likelihood=likelihood, knots=chooser, random_state=3, n_jobs=n, block_size=40).fit(X, y)
+        GPRegressor(
+            SquaredExponential(), likelihood=likelihood, knots=chooser, random_state=3, n_jobs=n, block_size=40
+        ).fit(X, y)
         for n in (1, 2)
     )
     assert_array_equal(one.knots_, two.knots_)
@@ -525,7 +545,9 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(likelihood,
 def test_the_classifier_grows_knots(rng):
     X = rng.uniform(-1, 1, size=(120, 2))
     y = np.where((X**2).sum(1) < 0.5, "inside", "outside")
-    gp = GPClassifier(knots=OneAtATime("kmeans-per-class", 4, max_knots=12, proposal=QUICK), random_state=0).fit(X, y)
+    gp = GPClassifier(
+        SquaredExponential(), knots=OneAtATime("kmeans-per-class", 4, max_knots=12, proposal=QUICK), random_state=0
+    ).fit(X, y)
     assert gp.score(X, y) > 0.9
 
 
@@ -575,7 +597,9 @@ def test_weighted_greedy_variance_leaves_rows_that_say_nothing(rng):
 
 def test_further_rounds_choose_at_the_parameters_of_the_round_before(waves):
     X, y = waves
-    gp = GPRegressor(knots=GreedyVariance(8, rounds=3), random_state=0, standardize=False).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=GreedyVariance(8, rounds=3), random_state=0, standardize=False).fit(
+        X, y
+    )
     steps = list(trace_of(gp))
     assert len(steps) == 3
     kernel = gp._fit.problem.model.with_theta(steps[1].theta).kernel
@@ -585,7 +609,7 @@ def test_further_rounds_choose_at_the_parameters_of_the_round_before(waves):
 
 def test_kmeans_holds_the_centres(waves):
     X, y = waves
-    gp = GPRegressor(knots=KMeans(7), random_state=0).fit(X, y)
-    fixed = GPRegressor(knots=Fixed("kmeans", 7), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=KMeans(7), random_state=0).fit(X, y)
+    fixed = GPRegressor(SquaredExponential(), knots=Fixed("kmeans", 7), random_state=0).fit(X, y)
     assert_array_equal(gp.knots_, fixed.knots_)
     assert gp.log_evidence_ == fixed.log_evidence_

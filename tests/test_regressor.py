@@ -50,7 +50,8 @@ def new(data):
 
 def fit(data, *, noise_variance=None, **options):
     X, y = data
-    return GPRegressor(**{"knots": 12, "random_state": 0, **options}).fit(X, y, noise_variance=noise_variance)
+    settings = {"kernel": SquaredExponential(), "knots": 12, "random_state": 0, **options}
+    return GPRegressor(**settings).fit(X, y, noise_variance=noise_variance)
 
 
 def both(gp, X_new):
@@ -647,24 +648,26 @@ def test_fitting_does_not_change_the_options(data):
 
 
 def test_a_grid_search_over_knots_keeps_the_best(data):
-    search = GridSearchCV(GPRegressor(random_state=0), {"knots": [1, 12]}, cv=3).fit(*data)
+    search = GridSearchCV(GPRegressor(SquaredExponential(), random_state=0), {"knots": [1, 12]}, cv=3).fit(*data)
     assert search.best_params_ == {"knots": 12}
-    by_hand = cross_val_score(GPRegressor(knots=12, random_state=0), *data, cv=3)
+    by_hand = cross_val_score(GPRegressor(SquaredExponential(), knots=12, random_state=0), *data, cv=3)
     assert_allclose(search.best_score_, by_hand.mean(), rtol=1e-12)
 
 
 def test_a_pipeline_with_a_scaler_predicts_the_same(data, new):
-    piped = make_pipeline(StandardScaler(), GPRegressor(knots=12, random_state=0)).fit(*data)
+    piped = make_pipeline(StandardScaler(), GPRegressor(SquaredExponential(), knots=12, random_state=0)).fit(*data)
     mean, std = piped.predict(new, return_std=True)
     assert_allclose([mean, std], both(fit(data), new), rtol=1e-4)
 
 
 def test_fitting_twice_with_a_seed_gives_the_same_bits(data, new):
-    gp = GPRegressor(knots=12, n_restarts=1, random_state=3)
+    gp = GPRegressor(SquaredExponential(), knots=12, n_restarts=1, random_state=3)
     first = both(gp.fit(*data), new)
     assert_array_equal(both(gp.fit(*data), new), first)
-    assert_array_equal(both(GPRegressor(knots=12, n_restarts=1, random_state=3).fit(*data), new), first)
-    assert not np.array_equal(both(GPRegressor(knots=12, random_state=4).fit(*data), new), first)
+    assert_array_equal(
+        both(GPRegressor(SquaredExponential(), knots=12, n_restarts=1, random_state=3).fit(*data), new), first
+    )
+    assert not np.array_equal(both(fit(data, random_state=4), new), first)
     legacy = [both(fit(data, random_state=np.random.RandomState(3)), new) for _ in range(2)]
     assert_array_equal(*legacy)
 

@@ -8,7 +8,8 @@ import numpy as np
 
 import knotwise
 
-QUICK = ["--knots", "6", "--threads", "1"]
+FEW = ["--knots", "6", "--threads", "1"]
+QUICK = [*FEW, "--kernel", "se"]
 
 
 def make_columns(n=70, seed=1):

@@ -3,17 +3,21 @@
 import json
 
 import pytest
-from cli_tables import QUICK, inputs, write_csv
+from cli_tables import FEW, QUICK, inputs, write_csv
 from numpy.testing import assert_array_equal
 
 import knotwise
 from knotwise import GPRegressor
+from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
 
 
-def test_a_fit_is_that_of_the_python_api_to_the_bit(folder, columns):
-    gp = knotwise.load(folder / "y.knotwise")
-    same = GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"])
+@pytest.mark.parametrize("words, kernel", [(QUICK, SquaredExponential()), (FEW, None)], ids=["given", "chosen"])
+def test_a_fit_is_that_of_the_python_api_to_the_bit(words, kernel, folder, columns, here, run):
+    common = ["fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", "-o", "m.knotwise"]
+    assert run(*common, *words)[0] == 0
+    gp = knotwise.load("m.knotwise")
+    same = GPRegressor(kernel, knots=6, random_state=0).fit(inputs(columns), columns["y"])
     assert gp.parameters_.as_dict() == same.parameters_.as_dict()
     assert_array_equal(gp.knots_, same.knots_)
     assert gp.feature_names_in_.tolist() == ["a", "b"]
@@ -37,15 +41,16 @@ def test_a_fit_is_that_of_the_python_api_to_the_bit(folder, columns):
     ],
 )
 def test_options_become_the_settings_of_the_estimator(words, expected, folder, here, run):
-    code, _, _ = run("fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", *QUICK, *words, "-o", "m.knotwise")
+    words = [*(FEW if "kernel" in expected else QUICK), *words]
+    code, _, _ = run("fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", *words, "-o", "m.knotwise")
     settings = knotwise.load("m.knotwise").get_params(deep=False)
     kernel = settings.pop("kernel")
     assert code == 0 and {"kernel": type(kernel).__name__, **settings}.items() >= expected.items()
-    assert kernel is None or kernel.ard is True
+    assert kernel.ard == ("kernel" in expected)
 
 
 def test_knots_are_counted_limited_or_left_out(folder, here, run):
-    common = ["fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", "-o", "m.knotwise"]
+    common = ["fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", "--kernel", "se", "-o", "m.knotwise"]
     assert run(*common, "--max-knots", "4")[0] == 0
     gp = knotwise.load("m.knotwise")
     assert gp.knots == Auto(max_knots=4) and gp.n_knots_ <= 4
@@ -63,7 +68,8 @@ def test_a_nugget_can_be_held_or_fitted(folder, here, run):
 def test_weights_are_sample_weights(folder, columns, here, run):
     words = ["--target", "y", "--inputs", "a,b", "--weight", "w", *QUICK, "-o", "m.knotwise"]
     assert run("fit", folder / "all.csv", *words)[0] == 0
-    same = GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"], sample_weight=columns["w"])
+    gp = GPRegressor(SquaredExponential(), knots=6, random_state=0)
+    same = gp.fit(inputs(columns), columns["y"], sample_weight=columns["w"])
     assert knotwise.load("m.knotwise").log_evidence_ == same.log_evidence_
 
 
@@ -109,7 +115,7 @@ def test_the_short_summary_is_on_stdout_and_the_json_has_the_same(folder, column
     assert code == 0 and not err
     assert found["rows"] == 70 and found["inputs"] == ["a", "b"] and found["target"] == "y" and not found["dropped"]
     assert found["models"][0]["parameters"] == pytest.approx(dict(gp.parameters_.as_dict()))
-    python = GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"]).diagnose()
+    python = GPRegressor(SquaredExponential(), knots=6, random_state=0).fit(inputs(columns), columns["y"]).diagnose()
     assert found["diagnoses"][0]["unexplained_share"] == pytest.approx(python.unexplained_share)  # a file has it not
 
 

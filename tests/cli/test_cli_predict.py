@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import knotwise
 from knotwise import GPClassifier, GPRegressor
 from knotwise.cli import text as cli_text
+from knotwise.kernels import SquaredExponential
 
 
 def test_predictions_are_those_of_the_python_api_to_the_bit(folder, run):
@@ -85,7 +86,7 @@ def test_columns_of_other_names_are_named_in_the_order_of_the_model(folder, here
 
 
 def test_a_model_of_an_array_asks_for_the_names_of_its_inputs(folder, columns, here, run):
-    GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"]).save("array.knotwise")
+    GPRegressor(SquaredExponential(), knots=6, random_state=0).fit(inputs(columns), columns["y"]).save("array.knotwise")
     code, _, err = run("predict", "array.knotwise", folder / "new.csv")
     assert code == 2 and "--inputs" in err
     assert run("predict", "array.knotwise", folder / "new.csv", "--inputs", "a,b") == run(
@@ -172,7 +173,7 @@ def test_text_that_a_spreadsheet_would_run_has_a_quote_in_front_and_numbers_stay
 
 def test_labels_that_begin_like_formulas_are_text_in_csv_and_as_they_are_in_parquet(folder, columns, here, run):
     labels = np.where(columns["three"] == "a", "\t=a", np.where(columns["three"] == "b", "-x", "@x"))
-    GPClassifier(knots=3, random_state=0).fit(inputs(columns), labels).save("m.knotwise")
+    GPClassifier(SquaredExponential(), knots=3, random_state=0).fit(inputs(columns), labels).save("m.knotwise")
     gp = knotwise.load("m.knotwise")
     expected = gp.predict(inputs(make_columns(20, seed=2))).tolist()
     words = ["predict", "m.knotwise", folder / "new.csv", "--inputs", "a,b"]

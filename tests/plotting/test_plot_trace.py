@@ -36,6 +36,15 @@ def test_the_trace_of_automatic_knots_keeps_its_two_phases_apart():
     assert few.get_xydata()[-1] == pytest.approx([gp.n_knots_, gp.log_evidence_])
 
 
+def test_kernels_that_were_tried_are_no_steps_with_knots():
+    gp = GPRegressor(knots=OneAtATime(proposal=EvidenceGain(1), max_knots=6, n_initial=5), random_state=0).fit(X1, Y1)
+    assert gp.trace_[0].action == "kernel"
+    evidence, _ = plotting.plot_trace(gp)
+    assert min(line.get_xdata().min() for line in evidence.get_lines()) == 5
+    with pytest.raises(InvalidInputError, match="no trace"):
+        plotting.plot_trace(GPRegressor(knots=4, random_state=0).fit(X1, Y1))
+
+
 def test_a_rejected_knot_is_a_cross_where_it_would_have_led():
     gp = held(knots=OneAtATime(proposal=EvidenceGain(), max_knots=20, n_initial=3, tolerance=2.0)).fit(X1, Y1)
     evidence, _ = plotting.plot_trace(gp)

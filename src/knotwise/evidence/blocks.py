@@ -126,6 +126,11 @@ class RowSummary:
     def n_columns(self) -> int:
         return len(self.low)
 
+    @property
+    def varies(self) -> np.ndarray:
+        """Which columns have more than one value, [D]."""
+        return self.high > self.low
+
     @staticmethod
     def of(rows: Rows) -> RowSummary:
         weights = rows.weights

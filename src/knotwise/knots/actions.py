@@ -15,6 +15,7 @@ class Facts:
     """What plots, progress and tables must know of an action; none of it holds for a selector's own word."""
 
     compares_with_null: bool = False  # the evidence of the step is a gain over a model without inputs
+    compares_kernels: bool = False  # the evidence of the step is that of a kernel which may not be the one taken
     begins_placement: bool = False  # earlier knots served to find parameters; from here on the final ones are placed
     orders_knots: bool = False  # knots are in the order in which they were added
     rejects: bool = False  # one more knot was tried, and is not in the model
@@ -34,7 +35,7 @@ class Action(StrEnum):
         member.facts = facts
         return member
 
-    KERNEL = "kernel"  # a kernel was tried on some rows
+    KERNEL = "kernel", Facts(compares_kernels=True)  # a kernel was tried on some rows
     SIGNAL = "signal", Facts(compares_with_null=True)  # is there anything to learn?
     PARAMETERS = "parameters"  # parameters were fitted
     REFINE = "refine"  # the same on all rows, from those of a subset

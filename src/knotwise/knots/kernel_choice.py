@@ -16,7 +16,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
-from knotwise.knots.automatic.signal import threshold, without_inputs
+from knotwise.knots.automatic.signal import n_told, threshold, without_inputs
 from knotwise.knots.problem import Problem
 from knotwise.knots.start import starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
@@ -49,7 +49,7 @@ class Tried:
 
     @property
     def n_free(self) -> int:
-        return int(self.problem.free.sum())
+        return n_told(self.problem)
 
     @property
     def name(self) -> str:
@@ -160,12 +160,12 @@ def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
     """How many rows are fitted at first, more of them for many columns, and where these show no signal."""
     if not problem.model.likelihood.conjugate:
         return FIT_ROWS, MOST_ROWS_SEARCHED
-    return max(FIT_ROWS, min(ROWS_PER_COLUMN * problem.summary.n_columns, MOST_FIRST_ROWS)), MOST_ROWS
+    return max(FIT_ROWS, min(ROWS_PER_COLUMN * int(problem.summary.varies.sum()), MOST_FIRST_ROWS)), MOST_ROWS
 
 
 def _choose(make: Callable[[Stationary], Problem], plain: Problem, trial: Trial) -> Tried | None:
     one = trial.fit(plain, [starting_theta(plain.guided, trial.rng)])
-    if plain.summary.n_columns == 1 or one is None:
+    if plain.summary.varies.sum() <= 1 or one is None:  # a constant column has no length-scale
         return None if one is None else _roughen(make, one, trial)
     wide = make(SquaredExponential(ard=True))
     several = trial.fit(wide, [_spread_out(one.theta, plain, wide), wide.table.theta])

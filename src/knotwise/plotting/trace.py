@@ -36,7 +36,7 @@ def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) 
     An array of the two axes.
     """
     model = view_of(gp, label=label).model
-    steps = [step for step in model.trace_ if not step.facts.compares_with_null]
+    steps = [step for step in model.trace_ if not (step.facts.compares_with_null or step.facts.compares_kernels)]
     if not steps:
         raise InvalidInputError(
             "This fit left no trace, for its knots were not added step by step. "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import KnotwiseError
+from knotwise.kernels.stationary import Stationary
 from knotwise.knots.passes import NearnessPass
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Stage
@@ -14,7 +15,7 @@ from knotwise.knots.start import starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["WEAK_KNOTS", "Signal", "find_signal", "threshold", "without_inputs"]
+__all__ = ["WEAK_KNOTS", "Signal", "find_signal", "n_told", "threshold", "without_inputs"]
 
 REFINE_ROWS = 300
 WEAK_KNOTS = 30
@@ -62,7 +63,15 @@ def threshold(problem: Problem) -> float:
     """Nats of evidence above a model without inputs that chance gives once in a hundred."""
     from scipy.special import chdtri
 
-    return 0.5 * float(chdtri(max(int(problem.free.sum()), 1), 0.01))
+    return 0.5 * float(chdtri(max(n_told(problem), 1), 0.01))
+
+
+def n_told(problem: Problem) -> int:
+    """How many free parameters the data can tell something of: not the length-scale of a constant column."""
+    told, lengthscales = problem.free.copy(), problem.table.with_role("lengthscale")
+    if isinstance(problem.model.kernel, Stationary) and lengthscales.sum() == problem.summary.n_columns:
+        told[lengthscales] &= problem.summary.varies
+    return int(told.sum())
 
 
 def _gain(
