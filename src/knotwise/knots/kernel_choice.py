@@ -17,7 +17,7 @@ from knotwise.evidence import Rows
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
 from knotwise.knots.automatic.signal import n_told, threshold, without_inputs
-from knotwise.knots.problem import Problem
+from knotwise.knots.problem import Found, Problem
 from knotwise.knots.start import starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
@@ -33,7 +33,7 @@ LEAST_HELD_OUT = 30  # rows that can tell something
 SMOOTHER_FIRST: tuple[type[Stationary], ...] = (SquaredExponential, Matern52, Matern32)
 LONGER = 1.4  # length-scales of a rougher kernel, relative to those of the smoother one
 MARGIN = 3.0  # nats of evidence, beyond one for each further parameter
-SMOOTHNESS_MARGIN = 1.0  # nats that a rougher kernel must bring, since it needs more knots
+SMOOTHNESS_MARGIN = 3.0  # nats that a rougher kernel must bring, since it needs more knots
 CLEAR = 2.0  # standard errors by which held-out rows decide alone
 SEARCH = LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2)
 
@@ -99,11 +99,11 @@ class Trial:
         self.trace.add("kernel", 0, tried.evidence, n_rows=self.fitted.count, note=note)
         return tried
 
-    def has_signal(self, tried: Tried) -> bool:
-        """Whether the evidence is more above that of a model without inputs than chance would have it."""
+    def gain(self, tried: Tried) -> float:
+        """Nats of evidence above a model without inputs."""
         exact = self._exact(tried.problem)
         null = without_inputs(exact, tried.theta, np.empty((0, self.fitted.X.shape[1])), self.rng)
-        return tried.evidence - exact.log_evidence(null) > threshold(tried.problem)
+        return tried.evidence - exact.log_evidence(null)
 
     def _exact(self, problem: Problem) -> Problem:
         return replace(problem.on_rows(self.fitted), optimizer=SEARCH, full=True, n_restarts=0)
@@ -148,12 +148,14 @@ def choose_kernel(make: Callable[[Stationary], Problem], rng: np.random.Generato
     for n_rows in _numbers_of_rows(plain):
         trial = Trial.draw(plain, n_rows, rng, trace)
         best = _choose(make, plain, trial)
-        if best is None or len(trial.fitted) < n_rows or trial.has_signal(best):
+        if best is None:
+            return plain
+        gain = trial.gain(best)
+        if len(trial.fitted) < n_rows or gain > threshold(best.problem):
             break
-    if best is None:
-        return plain
+    assert best is not None
     trace.add("kernel", 0, best.evidence, n_rows=trial.fitted.count, note=f"{best.name} is taken")
-    return replace(best.problem, found=best.theta, found_rows=len(trial.fitted), earlier=tuple(trace))
+    return replace(best.problem, found=Found(best.theta, len(trial.fitted), gain), earlier=tuple(trace))
 
 
 def _numbers_of_rows(problem: Problem) -> tuple[int, int]:

@@ -33,7 +33,7 @@ from knotwise.numerics.linalg import pivoted_order
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import Optimizer
 
-__all__ = ["Problem", "Run"]
+__all__ = ["Found", "Problem", "Run"]
 
 BOX_MARGIN = 0.1  # knots stay inside the data's box plus this share of its range on each side
 REDUNDANT_SHARE = 1e-8  # conditional variance, relative to the prior's, below which a knot serves no function
@@ -52,14 +52,22 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Found:
+    """Parameters that a search has found on some random rows, and the evidence there above a model without inputs."""
+
+    theta: np.ndarray
+    n_rows: int
+    gain: float
+
+
+@dataclass(frozen=True)
 class Problem:
     """Model, rows, bounds and optimiser of one fit, in the units of the engine.
 
     `given` marks the parameters to which the user gave a value; the others may start elsewhere. `guide` is a quicker
     inference than the model's, with which parameters and knots are looked for first; no value of it is kept.
-    `may_be_exact` says that a selector may take the exact GP instead of knots. `found` are parameters that an earlier
-    search has found on `found_rows` rows, `earlier` the steps of that search. Rows are seen through their `summary`, a
-    sample, the best by a score, and passes; where they are is the matter of the `run`.
+    `may_be_exact` says that a selector may take the exact GP instead of knots. `found` is what an earlier search
+    has found on some rows, `earlier` the steps of that search. Rows are seen through their `summary`, a sample, the best by a score, and passes; where they are is the matter of the `run`.
     """
 
     model: Model
@@ -73,8 +81,7 @@ class Problem:
     guide: Inference | None = None
     scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
     may_be_exact: bool = False
-    found: np.ndarray | None = None
-    found_rows: int = 0
+    found: Found | None = None
     earlier: tuple[KnotStep, ...] = ()
 
     @property

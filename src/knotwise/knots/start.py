@@ -27,7 +27,7 @@ LENGTHSCALE_FACTORS = (1.0, 0.25)
 def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUBSET_ROWS) -> np.ndarray:
     """Starting values for the parameters, from `n_rows` rows; those that the user gave or holds stay as they are."""
     if problem.found is not None and n_rows <= SUBSET_ROWS:
-        return problem.found
+        return problem.found.theta
     start = problem.table.theta
     open_ = ~problem.given & problem.free
     if problem.optimizer is None or not open_.any() or problem.summary.n_rows < MIN_ROWS:
@@ -42,7 +42,7 @@ def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUB
     lengthscales = problem.table.with_role("lengthscale")
     best, best_value = start, -np.inf
     starts = [start + np.log(factor) * (open_ & lengthscales) for factor in LENGTHSCALE_FACTORS]
-    for theta in starts if problem.found is None else [problem.found]:
+    for theta in starts if problem.found is None else [problem.found.theta]:
         try:
             stage = subset.optimize(theta, np.empty((0, 1)), rng)
         except KnotwiseError:

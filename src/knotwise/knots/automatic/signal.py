@@ -37,22 +37,31 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
 
     A gain in log evidence over the model without inputs counts as signal where chance would give it once in a hundred.
     """
-    chance = threshold(problem)
+    chance, found = threshold(problem), problem.found
     theta = starting_theta(problem, rng)
-    looks = [
-        ("{} random rows", _random_rows(problem, rng), theta, 0),
+
+    def record(fitted: np.ndarray, gain: float, where: str, n_knots: int) -> str:
+        note = f"{gain:.1f} nats of evidence on {where}, where chance gives {chance:.1f}"
+        trace.add("signal", n_knots, gain, theta=fitted, note=note)
+        return note
+
+    best, note = theta, "nothing could be fitted"
+    if found is not None:  # random rows were looked at already
+        note = record(theta, found.gain, f"{found.n_rows} random rows", 0)
+        if found.gain > chance:
+            return Signal(True, theta, note)
+    looks: list[tuple[str, np.ndarray | None, np.ndarray, int]] = [
         ("{} neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0),
         ("{} rows through 30 knots", None, _weaker(problem), WEAK_KNOTS),
     ]
-    best, note = theta, "nothing could be fitted"
+    if found is None:
+        looks.insert(0, ("{} random rows", _random_rows(problem, rng), theta, 0))
     for name, rows, start, n_knots in looks:
         try:
             fitted, gain = _gain(problem, rows, start, n_knots, rng)
         except KnotwiseError:
             continue
-        n_rows = problem.summary.n_rows if rows is None else len(rows)
-        note = f"{gain:.1f} nats of evidence on {name.format(n_rows)}, where chance gives {chance:.1f}"
-        trace.add("signal", n_knots, gain, theta=fitted, note=note)
+        note = record(fitted, gain, name.format(problem.summary.n_rows if rows is None else len(rows)), n_knots)
         if gain > chance:
             return Signal(True, fitted, note, weak=n_knots > 0)
         best = fitted
@@ -115,7 +124,7 @@ def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:
 
 
 def _random_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    return problem.sample(max(REFINE_ROWS, problem.found_rows), rng, by_weight=True)
+    return problem.sample(REFINE_ROWS, rng, by_weight=True)
 
 
 def _neighbouring_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
