@@ -66,8 +66,9 @@ class Problem:
 
     `given` marks the parameters to which the user gave a value; the others may start elsewhere. `guide` is a quicker
     inference than the model's, with which parameters and knots are looked for first; no value of it is kept.
-    `may_be_exact` says that a selector may take the exact GP instead of knots. `found` is what an earlier search
-    has found on some rows, `earlier` the steps of that search. Rows are seen through their `summary`, a sample, the best by a score, and passes; where they are is the matter of the `run`.
+    `may_be_exact` says that a selector may take the exact GP instead of knots. `found` is what an earlier search has
+    found on some rows, `earlier` the steps of that search. Rows are seen through their `summary`, a sample, the best by
+    a score, and passes; where they are is the matter of the `run`.
     """
 
     model: Model
