@@ -153,7 +153,7 @@ def test_stored_fits_by_one_knot_at_a_time_are_near_the_exact_gp(case):
     claims = bar("one_at_a_time").judge(rows)
     assert all(claims.values()), claims
     for row in rows:  # a limit that leaves much unexplained is said
-        assert ("raise `max_knots`" in row["reason"]) == (row["share"] > 0.18)
+        assert ("more are needed" in row["reason"]) == (row["share"] > 0.18)
 
 
 @pytest.mark.slow

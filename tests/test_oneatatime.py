@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from knotwise import GPClassifier, GPRegressor
 from knotwise.datasets import load_banana, split
-from knotwise.errors import InvalidInputError, UnknownOptionError
+from knotwise.errors import FitWarning, InvalidInputError, UnknownOptionError
 from knotwise.evidence import Point
 from knotwise.kernels import Linear, Matern32, SquaredExponential
 from knotwise.knots import Fixed
@@ -367,13 +367,16 @@ def dense_shares(kernel, noise, X, Z, *, fic):
 
 def test_a_limit_that_leaves_much_unexplained_is_said_and_parameters_stay_those_of_the_exact_gp(waves):
     X, y = waves
-    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(max_knots=7, proposal=QUICK), random_state=0).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), knots=OneAtATime(max_knots=7, proposal=QUICK), random_state=0)
+    with pytest.warns(FitWarning, match=r"Reached max_knots=7.*Write `OneAtATime\(max_knots=14\)`"):
+        gp.fit(X, y)
+    assert gp.status_ == "limit reached" and not gp.converged_
     share = kept(gp)[-1].share
     assert share > 0.18 and [step.action for step in kept(gp)] == ["initial", "add", "add"]
     assert gp.stop_reason_.startswith(
         f"reached max_knots=7; the knots leave an unexplained share of {share:.3g}, above"
     )
-    assert "raise `max_knots`" in gp.stop_reason_ and "an exact GP on 100 rows" in gp.stop_reason_
+    assert "more are needed" in gp.stop_reason_ and "an exact GP on 100 rows" in gp.stop_reason_
     exact = GPRegressor(SquaredExponential(), approximation="full", random_state=0).fit(X, y)
     assert_allclose(gp.parameters_.values, exact.parameters_.values, rtol=0.02)
     few = GPRegressor(

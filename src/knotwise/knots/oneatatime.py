@@ -26,6 +26,7 @@ from knotwise.knots.proposals import (
 )
 from knotwise.knots.selection import Selection, Stage
 from knotwise.knots.start import SUBSET_ROWS, starting_theta
+from knotwise.knots.status import Status
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.optimize.adadelta import Adadelta
 from knotwise.optimize.base import Optimizer, OptimizeResult
@@ -160,9 +161,14 @@ class OneAtATime:
         growth = Growth(self, problem, rng)
         while not growth.trace.stop_reason:
             growth.trace.stop_reason = growth.why_enough() or growth.add_knot()
+        more_are_needed = growth.too_few
         growth.finish()
         trace = growth.trace
-        return problem.selection(growth.stage, trace.stop_reason, trace, failed_restarts=growth.failed_restarts)
+        selection = problem.selection(growth.stage, trace.stop_reason, trace, failed_restarts=growth.failed_restarts)
+        if not more_are_needed or len(selection.Z) < self.max_knots:
+            return selection
+        advice = f"Write `OneAtATime(max_knots={2 * self.max_knots})`, or let `knots='auto'` choose."
+        return replace(selection, status=Status.LIMIT_REACHED, advice=advice)
 
 
 class Growth:
@@ -364,11 +370,11 @@ class Growth:
         return reason if self.settings.unexplained is None else f"{reason}{self._what_is_left()}"
 
     def _what_is_left(self) -> str:
-        """The unexplained share in words, and what to do where it is large."""
+        """The unexplained share in words."""
         left = f"; the knots leave an unexplained share of {self.scores.share:.3g}"
         if not self.too_few:
             return left
-        return f"{left}, above unexplained={self.settings.unexplained:g}, so that more are needed: raise `max_knots`"
+        return f"{left}, above unexplained={self.settings.unexplained:g}, so that more are needed"
 
     def _all_noise(self) -> bool:
         """Whether the prior variance of f is nothing against the noise, so that no knot can matter."""
