@@ -162,7 +162,7 @@ def test_several_classes_are_one_model_each_against_the_rest(three):
 
 def test_three_classes_with_a_number_of_knots_fit(three):
     X, y = three
-    gp = GPClassifier(knots=6, random_state=0).fit(X, y)
+    gp = GPClassifier(SquaredExponential(), knots=6, random_state=0).fit(X, y)
     assert gp.score(X, y) > 0.9
     assert "class 'z'" in str(gp.summary())
 
@@ -238,7 +238,7 @@ def test_missing_inputs_are_named_by_row(two):
 def test_separable_classes_leave_probabilities_inside_0_and_1(approximation, scale, link):
     X = scale * np.linspace(-1, 1, 80)[:, None]
     y = np.where(X[:, 0] > 0, "right", "left")
-    gp = GPClassifier(approximation=approximation, link=link, knots=8, random_state=0).fit(X, y)
+    gp = GPClassifier(SquaredExponential(), link, approximation, knots=8, random_state=0).fit(X, y)
     X_new = scale * np.linspace(-3, 3, 101)[:, None]
     proba = gp.predict_proba(X_new)
     assert ((proba > 0) & (proba < 1)).all()
@@ -298,7 +298,7 @@ def test_a_rare_class_is_said_once(rng):
     y = np.zeros(60)
     y[3] = 1
     with pytest.warns(FitWarning, match="little information") as caught:
-        gp = GPClassifier(knots=5, random_state=0).fit(X, y)
+        gp = GPClassifier(SquaredExponential(), knots=5, random_state=0).fit(X, y)
     assert len(caught) == 1
     assert ((gp.predict_proba(X) > 0) & (gp.predict_proba(X) < 1)).all()
 

@@ -18,6 +18,7 @@ from knotwise import GPClassifier, GPRegressor
 from knotwise.checkpoint.journal import MAGIC, SEAL, Journal, _seal
 from knotwise.checkpoint.records import encode
 from knotwise.errors import FitWarning
+from knotwise.kernels import SquaredExponential
 from knotwise.knots import OneAtATime, RandomSubset
 from knotwise.optimize.lbfgs import LBFGS
 from test_checkpoint import Counter, Nothing, bits, states
@@ -42,7 +43,7 @@ SETTINGS = {"optimizer": QUICK, "random_state": 0, "n_jobs": 1}
 GROWN = GPRegressor(
     likelihood="poisson", knots=OneAtATime(proposal=RandomSubset(3), max_knots=3, n_initial=2), **SETTINGS
 )
-THREE = GPClassifier(knots=3, **SETTINGS)
+THREE = GPClassifier(SquaredExponential(), knots=3, **SETTINGS)
 
 
 def contents(folder):

@@ -42,7 +42,7 @@ def problem(kernel, likelihood, nugget=False, **options):
     nugget = "fit" if nugget and likelihood != "gaussian" else 0.0
     y = np.round(10 * X[:, 0]) if "poisson" in likelihood or "negative" in likelihood else Y.get(likelihood, X[:, 0])
     gp = GPRegressor(kernel, likelihood, nugget=nugget, mean=Constant(prior_sd=None), **options)
-    return assemble(gp, Observations(X, np.asarray(y, float)), None, Serial())[0]
+    return assemble(gp, Observations(X, np.asarray(y, float)), None, Serial()).problem
 
 
 def names_of(table):
@@ -112,7 +112,8 @@ def test_a_model_with_a_shared_name_is_fitted_saved_and_loaded(tmp_path):
     """Case 48: two parts with a parameter of one name."""
     import knotwise
 
-    gp = GPRegressor(likelihood="lognormal", knots=4, fixed=["likelihood__variance"], random_state=0).fit(X, X[:, 0])
+    gp = GPRegressor(k.SquaredExponential(), "lognormal", knots=4, fixed=["likelihood__variance"], random_state=0)
+    gp.fit(X, X[:, 0])
     assert gp.likelihood_.variance == 0.25 and gp.kernel_.variance != 0.25
     gp.save(tmp_path / "m.knotwise")
     loaded = knotwise.load(tmp_path / "m.knotwise")

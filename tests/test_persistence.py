@@ -47,6 +47,7 @@ COUNTS = RNG.poisson(2 * np.exp(F)).astype(float)
 EXPOSURE = RNG.uniform(0.5, 2, N)
 NEW = RNG.normal(size=(9, 2))
 LABELS = np.array(["low", "middle", "very high"])[np.digitize(F, [-0.5, 0.5])]
+SMOOTH = kernels.SquaredExponential()  # where the kernel is not the matter, so that none is chosen
 TREND = kernels.Matern52(ard=True) * kernels.Constant(0.5) + kernels.Linear().on([0])
 
 
@@ -59,26 +60,32 @@ FITS = {
     "automatic": lambda: GPRegressor(random_state=0).fit(X, Y),
     "composed": lambda: GPRegressor(TREND, knots=6, mean="linear", random_state=np.random.default_rng(3)).fit(X, Y),
     "one at a time": lambda: GPRegressor(
-        knots=knots.OneAtATime(max_knots=7, proposal=knots.RandomSubset(4)), approximation="fic", random_state=0
+        SMOOTH, knots=knots.OneAtATime(max_knots=7, proposal=knots.RandomSubset(4)), approximation="fic", random_state=0
     ).fit(X, Y),
     "given knots": lambda: GPRegressor(
-        knots=np.asfortranarray(NEW), mean=means.Constant(prior_sd=None), bounds={"mean": (0, np.inf)}
+        SMOOTH, knots=np.asfortranarray(NEW), mean=means.Constant(prior_sd=None), bounds={"mean": (0, np.inf)}
     ).fit(X, Y),
-    "a trend": lambda: GPRegressor(knots=5, mean=means.Linear(2.0, ["long"]), random_state=0).fit(framed(X), Y),
-    "known noise": lambda: GPRegressor(knots=5, random_state=0).fit(X, Y, noise_variance=np.linspace(0.1, 1, N)),
+    "a trend": lambda: GPRegressor(SMOOTH, knots=5, mean=means.Linear(2.0, ["long"]), random_state=0).fit(framed(X), Y),
+    "known noise": lambda: GPRegressor(SMOOTH, knots=5, random_state=0).fit(
+        X, Y, noise_variance=np.linspace(0.1, 1, N)
+    ),
     "parameters as given": lambda: GPRegressor(
         kernels.Periodic(1.0, 0.8, 3.0), likelihoods.Gaussian(0.3), knots=NEW, optimizer=None, standardize=False
     ).fit(X, Y),
-    "counts": lambda: GPRegressor(likelihood="poisson", nugget="fit", knots=6, random_state=0).fit(
+    "counts": lambda: GPRegressor(SMOOTH, likelihood="poisson", nugget="fit", knots=6, random_state=0).fit(
         X, COUNTS, exposure=EXPOSURE
     ),
-    "exact": lambda: GPRegressor(approximation="full", mean="linear").fit(X, Y, sample_weight=np.linspace(0.5, 2, N)),
-    "exact counts": lambda: GPRegressor(likelihood="poisson", approximation="full").fit(X, COUNTS, exposure=EXPOSURE),
-    "exact with outliers": lambda: GPRegressor(likelihood="student_t", approximation="full").fit(X, Y),
+    "exact": lambda: GPRegressor(SMOOTH, approximation="full", mean="linear").fit(
+        X, Y, sample_weight=np.linspace(0.5, 2, N)
+    ),
+    "exact counts": lambda: GPRegressor(SMOOTH, likelihood="poisson", approximation="full").fit(
+        X, COUNTS, exposure=EXPOSURE
+    ),
+    "exact with outliers": lambda: GPRegressor(SMOOTH, likelihood="student_t", approximation="full").fit(X, Y),
     "a frame": lambda: GPRegressor(kernels.SquaredExponential().on("long"), knots=5, random_state=0).fit(framed(X), Y),
-    "two classes": lambda: GPClassifier(knots=4, random_state=0).fit(X, (F > 0).astype(np.int16)),
-    "three classes": lambda: GPClassifier(knots=4, link="probit", random_state=0).fit(X, LABELS),
-    "classes as objects": lambda: GPClassifier(approximation="full").fit(framed(X), LABELS.astype(object)),
+    "two classes": lambda: GPClassifier(SMOOTH, knots=4, random_state=0).fit(X, (F > 0).astype(np.int16)),
+    "three classes": lambda: GPClassifier(SMOOTH, knots=4, link="probit", random_state=0).fit(X, LABELS),
+    "classes as objects": lambda: GPClassifier(SMOOTH, approximation="full").fit(framed(X), LABELS.astype(object)),
 }
 EXACT = ["exact", "exact counts", "exact with outliers", "classes as objects"]
 
@@ -92,7 +99,7 @@ def fitted(request):
 @pytest.fixture(scope="module")
 def small():
     """A model with a short file."""
-    return GPRegressor(knots=NEW[:3], random_state=0).fit(X, Y)
+    return GPRegressor(SMOOTH, knots=NEW[:3], random_state=0).fit(X, Y)
 
 
 @pytest.fixture
@@ -376,11 +383,11 @@ class OwnSelector(knots.KMeans):
     [
         (GPRegressor(OwnKernel(), knots=3), "OwnKernel"),
         (GPRegressor(kernels.Linear() + OwnKernel(), knots=3), "OwnKernel"),
-        (GPRegressor(likelihood=OwnLikelihood(), knots=3), "OwnLikelihood"),
-        (OwnEstimator(knots=3), "OwnEstimator"),
-        (GPRegressor(knots=OwnSelector(3)), "OwnSelector"),
-        (GPRegressor(knots=knots.Fixed(lambda X, y, n, rng: X[:n], 3)), "function"),
-        (GPRegressor(knots=3, random_state=np.random.RandomState(0)), "RandomState"),
+        (GPRegressor(SMOOTH, OwnLikelihood(), knots=3), "OwnLikelihood"),
+        (OwnEstimator(SMOOTH, knots=3), "OwnEstimator"),
+        (GPRegressor(SMOOTH, knots=OwnSelector(3)), "OwnSelector"),
+        (GPRegressor(SMOOTH, knots=knots.Fixed(lambda X, y, n, rng: X[:n], 3)), "function"),
+        (GPRegressor(SMOOTH, knots=3, random_state=np.random.RandomState(0)), "RandomState"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
@@ -394,13 +401,13 @@ def test_what_is_not_knotwises_own_is_named_and_kept_by_pickle(model, culprit, p
 
 
 def test_a_setting_of_the_fit_only_can_be_replaced_and_then_saved(path):
-    model = GPRegressor(knots=OwnSelector(3), random_state=0).fit(X, Y)
+    model = GPRegressor(SMOOTH, knots=OwnSelector(3), random_state=0).fit(X, Y)
     loaded = roundtrip(model.set_params(knots="auto"), path)
     assert_same(predictions(model), predictions(loaded))
 
 
 def test_what_belongs_to_one_run_is_left_out(tmp_path, path):
-    model = GPRegressor(knots=3, callback=lambda event: None, checkpoint=tmp_path / "my folder").fit(X, Y)
+    model = GPRegressor(SMOOTH, knots=3, callback=lambda event: None, checkpoint=tmp_path / "my folder").fit(X, Y)
     loaded = roundtrip(model, path)
     assert loaded.callback is None and loaded.checkpoint is None
     assert b"my folder" not in path.read_bytes()
@@ -481,6 +488,7 @@ def test_an_exact_gp_of_version_1_knows_from_its_rows_that_it_had_an_exposure(pa
     saved = archive.read_archive(GOLDEN / "exact-2.knotwise")
     fit = saved.manifest["model"]["fit"]
     del fit["size_given"], fit["state"]["full"]["model"]["inference"]
+    del fit["selection"]["status"], fit["selection"]["advice"]
     for step in fit["selection"]["trace"]["steps"]:
         del step["inference"]
     archive.write_archive(path, archive.Archive(saved.manifest | {"version": 1}, saved.arrays, version=1))
@@ -619,6 +627,9 @@ FORGERIES = {
         }}), "a model of 2 columns",
     ),
     "another parameter": (at("model", "fit", "selection", "theta", value=[0.0] * 3), "parameters in `table`"),
+    "a status that no fit has": (at("model", "fit", "selection", "status", value="fine"), "one of converged, as given"),
+    "a status that is true": (at("model", "fit", "selection", "status", value=True), "selection.status"),
+    "advice that is no text": (at("model", "fit", "selection", "advice", value=3), "selection.advice"),
     "a wrong number of columns": (at("model", "inputs", "n_features", value=3), "shape"),
     "a scale of 0": (at("model", "fit", "scaling", "y_scale", value=0.0), "positive"),
     "a scale beyond all numbers": (at("model", "fit", "scaling", "y_scale", value=1e200), "whose square is a number"),
@@ -771,11 +782,17 @@ LABEL_FORGERIES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """The bytes of a classifier's file."""
+    model = GPClassifier(SMOOTH, knots=2, random_state=0).fit(X, F > 0)
+    return fuzz.saved_bytes(model, tmp_path_factory.mktemp("labelled"))
+
+
 @pytest.mark.parametrize("labels", LABEL_FORGERIES, ids=lambda v: str(v)[:40])
-def test_labels_that_no_fit_has_are_refused(labels, path, loads):
-    GPClassifier(knots=2, random_state=0).fit(X, F > 0).save(path)
+def test_labels_that_no_fit_has_are_refused(labels, labelled, loads):
     with pytest.raises(ModelFileError, match="classes"):
-        loads(forged(path.read_bytes(), at("model", "classes", value=labels)))
+        loads(forged(labelled, at("model", "classes", value=labels)))
 
 
 # -- writing ----------------------------------------------------------------------------------------

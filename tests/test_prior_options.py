@@ -31,6 +31,7 @@ Y = 100 + 20 * np.sin(5 * X[:, 0]) + 0.1 * X[:, 1] + 4 * RNG.normal(size=N)
 COUNTS = RNG.poisson(np.exp(1 + np.sin(5 * X[:, 0]))).astype(float)
 LABELS = np.where(X[:, 0] + 0.01 * X[:, 1] > 0.7, "b", "a")
 ARD = k.Matern32(ard=True)
+SMOOTH = k.SquaredExponential()  # where the kernel is not the matter, so that none is chosen
 EXACT = {"approximation": "full", "random_state": 0}
 
 
@@ -46,8 +47,8 @@ class Own:
 
 def table_of(X=X, y=Y, **options):
     """The table of parameters with which a fit begins, in the engine's units, and the scaling."""
-    problem, scaling, _ = assemble(GPRegressor(**options), Observations(X, y), None, Serial())
-    return problem.table, scaling
+    found = assemble(GPRegressor(**options), Observations(X, y), None, Serial())
+    return found.problem.table, found.scaling
 
 
 def priors_of(**options):
@@ -60,7 +61,7 @@ def priors_of(**options):
 
 def test_without_the_option_no_parameter_has_a_prior():
     assert set(priors_of().values()) == {None}
-    gp = GPRegressor(knots=5, random_state=0).fit(X, Y)
+    gp = GPRegressor(SMOOTH, knots=5, random_state=0).fit(X, Y)
     assert gp.log_prior_ == 0 and "priors" not in gp.summary()
 
 
@@ -132,7 +133,7 @@ def test_every_role_can_be_given():
     ],
 )
 def test_what_cannot_be_a_prior_is_refused_in_words(given, error, match):
-    gp = GPRegressor(priors=given, **EXACT)
+    gp = GPRegressor(SMOOTH, priors=given, **EXACT)
     with pytest.raises(error, match=match):
         gp.fit(X, Y)
 
@@ -259,7 +260,7 @@ def test_a_fit_is_the_maximum_of_evidence_and_prior_by_brute_force():
         options={"xatol": 1e-7, "fatol": 1e-10, "maxiter": 4000},
     )
     priors = {"noise": InverseGamma(3.0, 120.0), "lengthscale": LogNormal(0.15, 0.3), "amplitude": PCSd(15.0, 0.05)}
-    gp = GPRegressor(priors=priors, mean=100.0, **EXACT).fit(x, y)
+    gp = GPRegressor(SMOOTH, priors=priors, mean=100.0, **EXACT).fit(x, y)
     found = gp.parameters_.to_frame().set_index("parameter")["data_value"]
     assert_allclose(found[["variance", "lengthscale", "noise_variance"]], np.exp(best.x), rtol=1e-3)
     assert_allclose(gp.log_evidence_ + gp.log_prior_, -best.fun, rtol=1e-8)
@@ -267,9 +268,9 @@ def test_a_fit_is_the_maximum_of_evidence_and_prior_by_brute_force():
 
 def test_a_strong_prior_holds_the_noise_of_counts_and_values():
     priors = {"nugget": LogNormal(0.2, 1e-3)}
-    gp = GPRegressor(likelihood="poisson", nugget="fit", priors=priors, knots=6, random_state=0).fit(X, COUNTS)
+    gp = GPRegressor(SMOOTH, "poisson", nugget="fit", priors=priors, knots=6, random_state=0).fit(X, COUNTS)
     assert_allclose(gp.nugget_, 0.2, rtol=1e-2)
-    gp = GPRegressor(priors={"noise": LogNormal(50.0, 1e-3)}, random_state=0).fit(X, Y)
+    gp = GPRegressor(SMOOTH, priors={"noise": LogNormal(50.0, 1e-3)}, random_state=0).fit(X, Y)
     assert_allclose(gp.likelihood_.noise_variance, 50.0, rtol=1e-2)
 
 
@@ -287,7 +288,8 @@ def test_traces_and_evidence_do_not_know_the_prior(knots):
             return self.shift - 0.05 * theta**2, -0.1 * theta
 
     fits = [
-        GPRegressor(priors={"variance": Shifted(shift)}, knots=knots, random_state=0).fit(X, Y) for shift in (0.0, 64.0)
+        GPRegressor(SMOOTH, priors={"variance": Shifted(shift)}, knots=knots, random_state=0).fit(X, Y)
+        for shift in (0.0, 64.0)
     ]
     for gp in fits:
         assert_allclose(gp.log_evidence_, gp.evidence(gradient=False).value, rtol=1e-9)
@@ -301,7 +303,7 @@ def test_traces_and_evidence_do_not_know_the_prior(knots):
 
 
 def test_the_gradient_at_the_end_of_an_automatic_fit_is_that_of_the_objective():
-    gp = GPRegressor(priors={"noise": LogNormal(60.0, 0.05)}, random_state=0).fit(X, Y)
+    gp = GPRegressor(SMOOTH, priors={"noise": LogNormal(60.0, 0.05)}, random_state=0).fit(X, Y)
     evidence = gp.evidence()
     noise = list(gp.parameters_.names).index("noise_variance")
     assert abs(evidence.gradient[noise]) > 5  # the prior holds against the data
@@ -315,12 +317,12 @@ def test_an_own_prior_is_on_the_scale_of_standardised_data():
 
 
 def test_classes_have_the_same_priors_each():
-    gp = GPClassifier(knots=5, priors="weak", random_state=0).fit(X, LABELS)
+    gp = GPClassifier(SMOOTH, knots=5, priors="weak", random_state=0).fit(X, LABELS)
     (model,) = gp.models_
     assert_allclose(gp.log_prior_, np.log(0.05) / 30 * np.sqrt(model.kernel_.variance), rtol=1e-10)
-    plain = GPClassifier(knots=5, random_state=0).fit(X, LABELS)
+    plain = GPClassifier(SMOOTH, knots=5, random_state=0).fit(X, LABELS)
     assert model.kernel_.variance < plain.kernel_.variance  # classes that can be separated
-    three = GPClassifier(knots=4, priors={"amplitude": PCSd(5.0)}, random_state=0)
+    three = GPClassifier(SMOOTH, knots=4, priors={"amplitude": PCSd(5.0)}, random_state=0)
     three.fit(X, np.digitize(X[:, 0], [0.3, 0.6]))
     assert_allclose(three.log_prior_, sum(model.log_prior_ for model in three.models_), rtol=1e-12)
     assert len(three.models_) == 3 and three.summary().count("P(standard deviation > 5) = 0.05") == 3
@@ -355,13 +357,13 @@ def test_estimators_keep_the_option_as_it_was_given():
     for estimator in (GPRegressor(priors=given), GPClassifier(priors=given)):
         assert estimator.get_params()["priors"] is given
         assert clone(estimator).priors == given
-    gp = GPRegressor(priors=given, **EXACT).fit(X, Y)
+    gp = GPRegressor(SMOOTH, priors=given, **EXACT).fit(X, Y)
     assert gp.priors is given and given == {"noise": LogNormal(1.0, 1.0)}
 
 
 def test_a_search_compares_priors():
     options = [None, "weak", {"noise": LogNormal(1e4, 0.01)}]
-    search = GridSearchCV(GPRegressor(knots=5, random_state=0), {"priors": options}, cv=2).fit(X, Y)
+    search = GridSearchCV(GPRegressor(SMOOTH, knots=5, random_state=0), {"priors": options}, cv=2).fit(X, Y)
     scores = search.cv_results_["mean_test_score"]
     assert search.best_params_["priors"] != options[2] and scores[2] < scores[0] - 0.01
 
@@ -384,30 +386,31 @@ FILES = {
 
 @pytest.mark.parametrize("options", FILES.values(), ids=FILES)
 def test_priors_survive_a_file(options, tmp_path):
-    gp = GPRegressor(**{"knots": 5, "random_state": 0} | options).fit(X, Y)
+    gp = GPRegressor(**{"kernel": SMOOTH, "knots": 5, "random_state": 0} | options).fit(X, Y)
     gp.save(tmp_path / "model.knotwise")
     same = knotwise.load(tmp_path / "model.knotwise")
-    assert same.log_prior_ == gp.log_prior_ != 0 and str(same.summary()) == str(gp.summary())
+    assert same.log_prior_ == gp.log_prior_ != 0
+    assert str(same.summary(standard_errors=False)) == str(gp.summary(standard_errors=False))  # those need the data
     assert same.priors == gp.priors and same.parameters_.priors == gp.parameters_.priors
     same.save(tmp_path / "again.knotwise")
     assert (tmp_path / "again.knotwise").read_bytes() == (tmp_path / "model.knotwise").read_bytes()
 
 
 def test_a_classifier_with_priors_survives_a_file(tmp_path):
-    gp = GPClassifier(knots=4, priors={"amplitude": PCSd(5.0)}, random_state=0).fit(X, LABELS)
+    gp = GPClassifier(SMOOTH, knots=4, priors={"amplitude": PCSd(5.0)}, random_state=0).fit(X, LABELS)
     gp.save(tmp_path / "model.knotwise")
     same = knotwise.load(tmp_path / "model.knotwise")
     assert same.log_prior_ == gp.log_prior_ != 0 and (same.predict_proba(X) == gp.predict_proba(X)).all()
 
 
 def test_a_file_holds_the_priors_of_the_fit_whatever_the_settings_say_now(tmp_path):
-    gp = GPRegressor(knots=5, priors={"noise": LogNormal(16, 1)}, random_state=0).fit(X, Y)
+    gp = GPRegressor(SMOOTH, knots=5, priors={"noise": LogNormal(16, 1)}, random_state=0).fit(X, Y)
     gp.set_params(priors=None).save(tmp_path / "model.knotwise")
     assert knotwise.load(tmp_path / "model.knotwise").log_prior_ == gp.log_prior_ != 0
 
 
 def test_a_prior_of_ones_own_cannot_be_saved(tmp_path):
-    gp = GPRegressor(knots=5, priors={"noise": Own()}, random_state=0).fit(X, Y)
+    gp = GPRegressor(SMOOTH, knots=5, priors={"noise": Own()}, random_state=0).fit(X, Y)
     with pytest.raises(InvalidInputError, match="Own, which a model file cannot hold"):
         gp.save(tmp_path / "model.knotwise")
     with pytest.raises(InvalidInputError, match=r"The prior .*Own.* is not one of knotwise's own"):
@@ -460,7 +463,7 @@ def test_a_fit_with_priors_goes_on_from_its_checkpoint(tmp_path):
         if event.action == "move":
             raise Interrupted
 
-    options = {"priors": {"noise": LogNormal(30.0, 0.2)}, "random_state": 0}
+    options = {"kernel": SMOOTH, "priors": {"noise": LogNormal(30.0, 0.2)}, "random_state": 0}
     whole = GPRegressor(**options).fit(X, Y)
     with pytest.raises(Interrupted):
         GPRegressor(**options, checkpoint=tmp_path / "state", callback=interrupt).fit(X, Y)

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -65,7 +66,7 @@ settings_of_fits = st.fixed_dictionaries(
 
 
 def quick(**options):
-    return {"optimizer": LBFGS(max_iterations=15), "random_state": 0, **options}
+    return {"kernel": SquaredExponential(), "optimizer": LBFGS(max_iterations=15), "random_state": 0, **options}
 
 
 def fit(X, y, likelihood="gaussian", **options):
@@ -138,14 +139,15 @@ def test_probabilities_lie_between_0_and_1_and_sum_to_1(data, n_classes, options
 # -- invariances ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kernel", [SquaredExponential(), pytest.param(None, marks=pytest.mark.slow)], ids=str)
 @bounded
 @given(data=regressions(least=2), powers=st.lists(st.integers(-60, 60), min_size=4, max_size=4))
-def test_powers_of_two_change_no_bit(data, powers):
+def test_powers_of_two_change_no_bit(kernel, data, powers):
     X, y = data
     # a constant has no scale
     units = np.where(np.ptp(X, axis=0) > 0, 2.0 ** np.array(powers[: X.shape[1]]), 1.0)
     unit = 2.0 ** powers[3] if np.ptp(y) > 0 else 1.0
-    a, b = fit(X, y), fit(X * units, y * unit)
+    a, b = fit(X, y, kernel=kernel), fit(X * units, y * unit, kernel=kernel)
     assert_array_equal(
         np.array(b.predict(around(X) * units, return_std=True)), unit * np.array(a.predict(around(X), return_std=True))
     )

@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 
 from knotwise import GPRegressor
+from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
 from knotwise.knots.automatic import auto
+from knotwise.knots.automatic.place import Moved
 from knotwise.knots.automatic.prune import prune
+from knotwise.knots.automatic.rule import Rule
+from knotwise.knots.automatic.settle import Settled
 from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Stage
 from knotwise.knots.trace import KnotTrace
 
 TOLERANCE = 0.01
+ANY = Rule.of("observation", 1.0, 300)  # forbids nothing
 
 
 def crowded(likelihood, n_knots, rng):
@@ -23,7 +29,7 @@ def crowded(likelihood, n_knots, rng):
     X = rng.uniform(size=(400, 2))
     f = np.sin(3 * X[:, 0]) + X[:, 1]
     y = rng.poisson(np.exp(f)) if likelihood == "poisson" else f + 0.3 * rng.normal(size=400)
-    gp = GPRegressor(likelihood=likelihood, knots=8, random_state=0, n_jobs=1).fit(X, y)
+    gp = GPRegressor(SquaredExponential(), likelihood, knots=8, random_state=0, n_jobs=1).fit(X, y)
     problem, theta = gp._fit.problem, gp._fit.selection.theta
     rows = problem.rows.X[rng.choice(400, n_knots, replace=False)]
     return replace(problem.anew(), model=problem.model.with_power(0.0)), theta, rows
@@ -36,7 +42,7 @@ def value(problem, theta, Z):
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_dropped_knots_cost_little_and_kept_ones_do_not(likelihood, rng, monkeypatch):
     problem, theta, Z = crowded(likelihood, 80, rng)
-    passes = {"evaluate": 0, "knot_sums": 0}
+    passes = {"evaluate": 0, "knot_sums": 0, "scores": 0}
 
     def counted(name, real):
         def call(*args, **kwargs):
@@ -47,11 +53,13 @@ def test_dropped_knots_cost_little_and_kept_ones_do_not(likelihood, rng, monkeyp
 
     for name in passes:
         monkeypatch.setattr(Problem, name, counted(name, getattr(Problem, name)))
-    kept = prune(problem, theta, Z, TOLERANCE, KnotTrace())
+    kept = prune(problem, theta, Z, TOLERANCE, KnotTrace(), ANY)
     used = sum(passes.values())
     dropped = len(Z) - len(kept)
     assert dropped > 40
-    assert used <= (3 if likelihood == "gaussian" else 20)  # one at a time, each knot would take five and more
+    assert used <= (
+        5 if likelihood == "gaussian" else 22
+    )  # two of them for the rule. One at a time, each knot would take five and more
     assert value(problem, theta, kept) > value(problem, theta, Z) - TOLERANCE * dropped
     whole = value(problem, theta, kept)
     without = [value(problem, theta, np.delete(kept, k, axis=0)) for k in range(len(kept))]
@@ -60,12 +68,35 @@ def test_dropped_knots_cost_little_and_kept_ones_do_not(likelihood, rng, monkeyp
 
 def test_of_two_knots_that_stand_for_each_other_one_is_kept(rng):
     problem, theta, Z = crowded("gaussian", 12, rng)
-    Z = prune(problem, theta, Z, TOLERANCE, KnotTrace())
+    Z = prune(problem, theta, Z, TOLERANCE, KnotTrace(), ANY)
     twice = np.vstack([Z, Z + 1e-3])
-    kept = prune(problem, theta, twice, TOLERANCE, KnotTrace())
+    kept = prune(problem, theta, twice, TOLERANCE, KnotTrace(), ANY)
     dropped = len(twice) - len(kept)
     assert dropped >= len(Z) // 2
     assert value(problem, theta, kept) > value(problem, theta, twice) - TOLERANCE * dropped
+
+
+@pytest.mark.parametrize(("tolerance", "share"), [(TOLERANCE, 0.18), (3.0, 0.18), (3.0, 0.05)])
+def test_knots_are_dropped_only_as_long_as_the_others_are_enough(tolerance, share, rng):
+    problem, theta, Z = crowded("gaussian", 80, rng)
+    rule = Rule.of("latent", share, 300)
+
+    def is_enough(knots):
+        return rule.are_enough(problem.scores(problem.point(theta, knots)))
+
+    kept, without_rule = (prune(problem, theta, Z, tolerance, KnotTrace(), each) for each in (rule, ANY))
+    assert is_enough(Z) and is_enough(kept) and len(kept) < len(Z)
+    if tolerance > 1:  # the cheapest knots that the tolerance alone would drop are needed
+        assert not is_enough(without_rule) and len(kept) > len(without_rule)
+        assert {tuple(z) for z in without_rule} < {tuple(z) for z in kept}
+
+
+def test_where_all_knots_are_too_few_the_tolerance_alone_drops_some(rng):
+    problem, theta, Z = crowded("gaussian", 80, rng)
+    rule = Rule.of("latent", 0.0, 300)
+    assert not rule.are_enough(problem.scores(problem.point(theta, Z)))
+    kept, without_rule = (prune(problem, theta, Z, TOLERANCE, KnotTrace(), each) for each in (rule, ANY))
+    assert len(kept) < len(Z) and kept.tolist() == without_rule.tolist()
 
 
 def test_knots_are_judged_on_all_rows_and_not_on_the_subset_that_found_them(rng, monkeypatch):
@@ -75,24 +106,51 @@ def test_knots_are_judged_on_all_rows_and_not_on_the_subset_that_found_them(rng,
         auto, "prune", lambda problem, *args: seen.append(problem.summary.count) or prune(problem, *args)
     )
     X = rng.uniform(size=(900, 1))
-    GPRegressor(random_state=0).fit(X, np.sin(9 * X[:, 0]) + 0.1 * rng.normal(size=900))
+    GPRegressor(SquaredExponential(), random_state=0).fit(X, np.sin(9 * X[:, 0]) + 0.1 * rng.normal(size=900))
     assert seen == [900]
 
 
-def test_a_share_above_the_wanted_one_is_explained_truly(rng):
-    choose = Auto()
+def test_how_it_ended_is_explained_truly_with_status_and_advice(rng):
     X = rng.uniform(size=(500, 1))
-    problem = GPRegressor(random_state=0).fit(X, np.sin(9 * X[:, 0]) + 0.1 * rng.normal(size=500))._fit.problem
+    gp = GPRegressor(SquaredExponential(), knots=5, optimizer=None, random_state=0).fit(X, np.sin(9 * X[:, 0]))
+    problem, choose = gp._fit.problem, Auto()
+    nowhere, latent = np.empty((0, 1)), choose._rule(problem)
+    stage = Stage(gp._fit.selection.point, gp._fit.selection.result)
+    assert (latent.target, latent.share, latent.cap) == ("latent", 0.18, 166)
 
-    def said(share, ended, n_knots=50, too_few=False):
-        return choose._reason(problem, n_knots, share, ended, too_few=too_few)
+    def end(share, ended, n_knots=50, rule=latent, **settled):
+        return choose._end(
+            problem, n_knots, share, Moved(nowhere, share, ended), Settled(stage, nowhere, **settled), rule
+        )
 
-    assert "wanted" not in said(0.1, "enough") and "limit" not in said(0.1, "limit")
-    assert "the limit of 166 knots was reached" in said(0.3, "limit", n_knots=166)
-    assert "the limit of 166 knots was reached" in said(0.1, "enough", too_few=True)
-    assert "no row brings more than rounding" in said(0.3, "rounding")
-    assert "rounding" not in said(0.3, "rounds") and "ask for `knots=166`" in said(0.3, "rounds")
-    assert "were dropped" in said(0.3, "enough") and "rounding" not in said(0.3, "enough")
+    for fine in (end(0.1, "enough"), end(0.1, "limit")):
+        assert fine.reason == "50 knots leave a share of 0.100 of the posterior variance unexplained"
+        assert fine.status is None and fine.advice == ""
+    for limited in (end(0.3, "limit", n_knots=166), end(0.1, "enough", too_few=True)):
+        assert "the limit of 166 knots was reached and more are needed" in limited.reason
+        assert limited.status == "limit reached"
+        assert limited.advice == "Write `knots=Auto(max_knots=332)`, or `approximation='full'`."
+    assert (
+        "above the 0.18 wanted" in end(0.3, "limit").reason and "wanted" not in end(0.1, "enough", too_few=True).reason
+    )
+    rounding = end(0.3, "rounding")
+    assert "above the 0.18 wanted, but no row brings more than rounding" in rounding.reason and rounding.status is None
+    rounds = end(0.3, "rounds")
+    assert "rounding" not in rounds.reason and "further ones would lower it" in rounds.reason
+    assert rounds.status == "limit reached" and "`knots=166`" in rounds.advice and "knots=" not in rounds.reason
+    moving = end(0.1, "enough", moving=True)
+    assert "parameters still moved" in moving.reason and moving.status == "not settled" and moving.advice
+
+
+def test_what_is_enough_for_the_function_is_enough_for_observations(rng):
+    """Only there can a share be above the wanted one and be enough."""
+    X = rng.uniform(size=(500, 1))
+    problem = GPRegressor(SquaredExponential(), knots=5, optimizer=None).fit(X, np.sin(9 * X[:, 0]))._fit.problem
+    rule, nowhere = Rule.of("observation", None, 166), np.empty((0, 1))
+    stage = problem.optimize(problem.table.theta, problem.rows.X[:5], rng)
+    end = Auto()._end(problem, 50, 0.02, Moved(nowhere, 0.02, "enough"), Settled(stage, nowhere), rule)
+    assert end.status is None and end.advice == ""
+    assert end.reason.endswith("0.020 of the variance of an observation unexplained, enough for the function itself")
 
 
 STORED = Path(__file__).parents[1] / "benchmarks" / "results" / "pruning.jsonl"

@@ -62,7 +62,7 @@ class Variogram(Kernel):
 
 def problem(kernel, **options):
     options = {"mean": Constant(prior_sd=None)} | options
-    return assemble(GPRegressor(kernel, **options), Observations(X, Y), None, Serial())[0]
+    return assemble(GPRegressor(kernel, **options), Observations(X, Y), None, Serial()).problem
 
 
 # -- what the shipped parts say ---------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_advice_about_a_bound_goes_by_the_role(own, usual, word, end):
 )
 def test_advice_about_noise_knows_in_which_direction_there_is_less_of_it(likelihood, name, quiet):
     gp = GPRegressor(likelihood=likelihood)
-    table = assemble(gp, Observations(X, 1 / (1 + np.exp(-np.sin(X[:, 0])))), None, Serial())[0].table
+    table = assemble(gp, Observations(X, 1 / (1 + np.exp(-np.sin(X[:, 0])))), None, Serial()).problem.table
     assert "Vanishing noise" in advice_at(table, name, quiet)
     assert "noise" not in advice_at(table, name, 1 - quiet)
 

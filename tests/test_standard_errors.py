@@ -145,9 +145,20 @@ def test_errors_are_the_inverse_of_the_dense_hessian(approximation, mean):
 
 @pytest.mark.parametrize("approximation", ["vfe", "fic"])
 def test_with_automatic_knots_the_objective_is_that_of_the_many_knots_under_fic(approximation):
-    gp = fit(Matern52(), knots="auto", jitter=1e-6, approximation=approximation)
+    x = np.random.default_rng(4).uniform(0, 8, (130, 1))
+    y = np.sin(x[:, 0]) + 0.3 * np.random.default_rng(5).normal(size=130)
+    gp = fit(Matern52(), x=x, y=y, knots="auto", jitter=1e-6, approximation=approximation)
     fitted = gp._fit.selection.fitted
     assert fitted.power == 1.0 and len(fitted.Z) > gp.n_knots_ and not fitted.full
+    assert_array_equal(fitted.theta, gp._fit.selection.theta)
+    assert_errors_are_those_of(dense_value(gp), gp)
+
+
+@pytest.mark.parametrize("approximation", ["vfe", "fic"])
+def test_where_the_many_knots_would_be_most_rows_the_objective_is_that_of_the_exact_gp(approximation):
+    gp = fit(Matern52(), knots="auto", jitter=1e-6, approximation=approximation)
+    fitted = gp._fit.selection.fitted
+    assert fitted.full and len(fitted.Z) == 0 and gp.n_knots_ > 0
     assert_array_equal(fitted.theta, gp._fit.selection.theta)
     assert_errors_are_those_of(dense_value(gp), gp)
 
@@ -156,7 +167,8 @@ def test_parameters_that_were_fitted_to_few_automatic_knots_have_the_errors_ther
     """Where the knots are too few for the parameters of many."""
     x = np.linspace(0, 60, 150)[:, None]
     y = np.sin(x[:, 0]) + 1e-3 * np.random.default_rng(0).normal(size=150)
-    gp = fit(x=x, y=y, knots=knotwise.knots.Auto(max_knots=10), jitter=1e-6)
+    with pytest.warns(FitWarning, match="the limit of 10 knots was reached"):
+        gp = fit(x=x, y=y, knots=knotwise.knots.Auto(max_knots=10), jitter=1e-6)
     assert "parameters were fitted to 10 knots" in gp.stop_reason_ and gp._fit.selection.fitted is None
     assert_errors_are_those_of(dense_value(gp), gp)
 

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 import knotwise
 from knotwise import GPRegressor
 from knotwise.errors import InvalidInputError, ModelFileError
+from knotwise.kernels import SquaredExponential
 from knotwise.knots import Action, Fixed, KnotTrace
 from knotwise.knots.actions import NEUTRAL
 from knotwise.persistence.records import TRACE
@@ -36,7 +37,8 @@ class Telling(Fixed):
 @pytest.fixture(scope="module")
 def told():
     events = []
-    gp = GPRegressor(knots=Telling("kmeans", n_knots=6), callback=events.append, random_state=0).fit(X, Y)
+    knots = Telling("kmeans", n_knots=6)
+    gp = GPRegressor(SquaredExponential(), knots=knots, callback=events.append, random_state=0).fit(X, Y)
     return gp, events
 
 
