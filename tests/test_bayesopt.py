@@ -173,6 +173,7 @@ def test_no_row_is_tried_twice_and_t_max_is_the_total(acquisition, rng):
         assert proposed.value == proposed.values.max()
 
 
+@pytest.mark.slow
 def test_more_evaluations_find_better_knots_than_random_rows_on_average(rng):
     state = state_with(rng, n=200)
     by_search = [BayesOpt(8, 20).propose(state, np.random.default_rng(s)).value for s in range(12)]

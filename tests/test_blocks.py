@@ -185,6 +185,7 @@ def test_blas_has_what_it_had_when_overlapping_users_have_left_in_any_order():
             assert blas_threads() == before
 
 
+@pytest.mark.slow
 @pytest.mark.failure(46)
 def test_fits_and_predictions_in_threads_give_the_same_bits_and_leave_blas_as_it_was():
     """Case 46: fits and predictions in threads."""

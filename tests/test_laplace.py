@@ -380,6 +380,7 @@ def test_a_warm_start_equals_a_cold_start(likelihood, power):
     assert_allclose(full_warm.gradient, full_cold.gradient, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [50.0, 1e6, 1e100, np.nan])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
 def test_a_nonsense_start_gives_the_same_answer(likelihood, size):

@@ -147,6 +147,7 @@ def test_the_new_knot_and_the_parameters_end_where_the_evidence_is_flat(waves):
     assert kept(gp)[-1].action == "add"
 
 
+@pytest.mark.slow
 def test_without_an_optimiser_only_the_proposals_decide(waves):
     X, y = waves
     parts = {"kernel": SquaredExponential(1.0, 0.4), "likelihood": Gaussian(0.04), "mean": 0.5, "standardize": False}
@@ -545,6 +546,7 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(likelihood,
     assert_array_equal(again.knots_, two.knots_)
 
 
+@pytest.mark.slow
 def test_the_classifier_grows_knots(rng):
     X = rng.uniform(-1, 1, size=(120, 2))
     y = np.where((X**2).sum(1) < 0.5, "inside", "outside")

@@ -69,6 +69,7 @@ def test_rows_in_another_order_give_the_same_fit_for_ten_data_sets(likelihood, s
     check_same_fit_in_any_order(likelihood, seed, None)
 
 
+@pytest.mark.slow
 def test_labels_in_another_order_give_the_same_probabilities(rng):
     X = rng.uniform(size=(90, 2))
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.1 * rng.normal(size=90), [0.4, 0.7])]

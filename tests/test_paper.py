@@ -578,6 +578,7 @@ def test_reproduce_runs_what_is_missing_and_ends_with_the_tables_and_where_the_r
     assert len(no_work[2][0]) == 14
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_what_runs_and_a_pipe_a_few_lines(no_work, tmp_path):
     file, console = printed(force_terminal=True, force_interactive=True)
     whole.reproduce(["motivation"], out=tmp_path / "a", console=console)

@@ -524,11 +524,13 @@ def test_every_changed_byte_and_every_cut_is_refused(data, loads):
     assert all(refuses(loads, data[:i]) for i in range(0, len(data), 3))
 
 
+@pytest.mark.slow
 def test_every_changed_byte_is_refused_also_when_the_seal_is_forged(data, loads):
     changed = [data[:i] + bytes([data[i] ^ (1 << i % 8)]) + data[i + 1 :] for i in range(0, len(data) - 64, 3)]
     assert all(refuses(loads, fuzz.resealed(file)) for file in changed)
 
 
+@pytest.mark.slow
 def test_a_thousand_damaged_and_forged_files_do_no_harm():
     tallies = fuzz.run(1000, seed=11)
     outcomes = sum((tally.outcomes for tally in tallies.values()), start=fuzz.collections.Counter())

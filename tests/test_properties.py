@@ -96,6 +96,7 @@ def test_every_prediction_is_finite_and_every_variance_positive(data, options):
     assert np.isfinite(gp.log_predictive_density(X, y)).all()
 
 
+@pytest.mark.slow
 @bounded
 @given(
     data=inputs(least=2),
@@ -122,6 +123,7 @@ def test_every_prediction_of_other_data_is_finite(data, likelihood, options, lev
     assert (gp.predict_latent(around(X)).variance >= 0).all()
 
 
+@pytest.mark.slow
 @fewer
 @given(data=inputs(least=4), n_classes=st.integers(2, 4), options=settings_of_fits)
 def test_probabilities_lie_between_0_and_1_and_sum_to_1(data, n_classes, options):

@@ -337,6 +337,7 @@ def test_predictions_have_the_same_bits_for_any_number_of_threads(likelihood, rn
             assert_array_equal(one, several)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", ["predict", "predict_interval"])
 def test_blocks_of_a_prediction_run_on_the_threads_that_were_asked_for(ask, rng):
     gp = fitted(Recorded(2.0), n_jobs=2)

@@ -66,6 +66,7 @@ def test_the_advice_at_a_limit_is_a_line_that_works(wave):
     assert better.n_knots_ > gp.n_knots_ and better.log_evidence_ > gp.log_evidence_
 
 
+@pytest.mark.slow
 def test_a_classifier_has_the_status_of_its_models(rng):
     X = rng.normal(size=(90, 2))
     gp = GPClassifier(SquaredExponential(), random_state=0).fit(X, X[:, 0] > 0)

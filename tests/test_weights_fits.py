@@ -73,6 +73,7 @@ def test_a_fit_with_whole_weights_is_the_fit_with_repeated_rows(options, data, r
     assert_same_fit(one, fit(X[repeated], y[repeated], **options), X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "size"), [("poisson", "exposure"), ("binomial", "trials"), ("student_t", None), ("gamma", None)]
 )
@@ -330,6 +331,7 @@ def test_weights_that_cannot_be_are_refused_with_their_rows(estimator, weights, 
         estimator().fit(X, y if estimator is GPRegressor else y > 0, sample_weight=weights)
 
 
+@pytest.mark.slow
 def test_classes_without_weight_are_no_classes(data):
     X, y, _ = data
     labels = np.where(y > 0.5, "high", np.where(y > -0.5, "middle", "low"))

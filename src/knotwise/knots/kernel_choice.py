@@ -34,6 +34,7 @@ SMOOTHER_FIRST: tuple[type[Stationary], ...] = (SquaredExponential, Matern52, Ma
 LONGER = 1.4  # length-scales of a rougher kernel, relative to those of the smoother one
 MARGIN = 3.0  # nats of evidence, beyond one for each further parameter
 SMOOTHNESS_MARGIN = 3.0  # nats that a rougher kernel must bring, since it needs more knots
+FEW_ROWS_PER_PARAMETER = 0.2  # further parameters for each row from which on the evidence must be confirmed
 CLEAR = 2.0  # standard errors by which held-out rows decide alone
 SEARCH = LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2)
 
@@ -131,7 +132,8 @@ class Trial:
         mean, error = self.compare(larger, smaller)
         if np.isnan(mean):  # nothing confirms the evidence
             return gain > 2 * price
-        return (gain > price and mean > -error) or mean > CLEAR * error
+        least = error if price > FEW_ROWS_PER_PARAMETER * len(self.fitted) else -error
+        return (gain > price and mean > least) or mean > CLEAR * error
 
 
 def choose_kernel(make: Callable[[Stationary], Problem], rng: np.random.Generator) -> Problem:

@@ -50,12 +50,11 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
         note = record(theta, found.gain, f"{found.n_rows} random rows", 0)
         if found.gain > chance:
             return Signal(True, theta, note)
-    looks: list[tuple[str, np.ndarray | None, np.ndarray, int]] = [
-        ("{} neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0),
-        ("{} rows through 30 knots", None, _weaker(problem), WEAK_KNOTS),
-    ]
+    looks: list[tuple[str, np.ndarray | None, np.ndarray, int]] = []
     if found is None:
-        looks.insert(0, ("{} random rows", _random_rows(problem, rng), theta, 0))
+        looks.append(("{} random rows", _random_rows(problem, rng), theta, 0))
+    looks.append(("{} neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0))
+    looks.append(("{} rows through 30 knots", None, _weaker(problem), WEAK_KNOTS))
     for name, rows, start, n_knots in looks:
         try:
             fitted, gain = _gain(problem, rows, start, n_knots, rng)

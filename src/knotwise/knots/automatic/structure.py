@@ -28,7 +28,8 @@ SURPRISING = 5.5  # standard deviations: with 5,000 rows chance gives it once in
 LEAST_ROWS = 50
 PATCH_ROWS = 300
 SHORT = (0.3, 0.05)  # length-scales to start from, relative to the spread of the patch
-GAIN = 5.0  # nats that other parameters must bring
+GAIN = 5.0  # nats that other parameters must bring there
+SHORTER = 2.0  # times as short as before: a fit that starts there may end elsewhere
 SEARCH = LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2)
 
 
@@ -37,8 +38,8 @@ def look_again(
 ) -> np.ndarray | None:
     """Other parameters for a fit whose residuals show structure; None where they do not, or nothing better is found.
 
-    Rows around the most surprising place tell short length-scales. Whether these serve the others, too, is asked of
-    those rows together with as many random ones, from both starts. Costs one look at the rows through the knots and,
+    Rows around the most surprising place tell short length-scales. Whether shorter ones serve the others, too, is asked
+    of those rows together with as many random ones, from both starts. Costs one look at the rows through the knots and,
     where there is structure, four exact GPs on 300 to 600 rows.
     """
     lengthscales = problem.table.with_role("lengthscale") & problem.free
@@ -61,11 +62,11 @@ def look_again(
         return None
     others = rng.permutation(np.setdiff1d(np.arange(len(pool)), near))[:PATCH_ROWS]
     both = _Few.of(problem, pool, np.concatenate([near, others]), rng)
-    before, after = both.fit([theta]), both.fit([short.theta])
-    gain = -np.inf if after is None else np.inf if before is None else after.value - before.value
-    note = f"{what}; {gain:.1f} nats more from short length-scales, on {len(both.rows)} rows there and elsewhere"
-    trace.add("look again", 0, np.nan if after is None else after.value, n_rows=both.rows.count, note=note)
-    return after.theta if after is not None and gain > GAIN else None
+    best = both.fit([theta, short.theta])
+    shorter = 1.0 if best is None else float(np.exp(np.max((theta - best.theta)[lengthscales])))
+    note = f"{what}; length-scales {shorter:.1f} times as short serve {len(both.rows)} rows there and elsewhere better"
+    trace.add("look again", 0, np.nan if best is None else best.value, n_rows=both.rows.count, note=note)
+    return best.theta if best is not None and shorter > SHORTER else None
 
 
 @dataclass(frozen=True)
