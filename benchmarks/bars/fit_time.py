@@ -43,6 +43,7 @@ def cases() -> dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any]]]:
 def measure(name: str, repeats: int) -> dict[str, Any]:
     """Processor seconds of fits that take turns, and the median of their ratios."""
     from knotwise import GPRegressor
+    from knotwise.kernels import SquaredExponential
     from knotwise.numerics.blocks import single_threaded_blas
 
     X, y, options, with_rows = cases()[name]
