@@ -124,7 +124,8 @@ class Auto:
             return self._exact(problem, settled, trace)
         if is_subset:
             moved = place(all_rows, pool, replace(settled, Z=moved.Z), rule, trace, first=moved.Z, iterations=8)
-        kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace, rule), moved.share
+        must_hold = rule if moved.ended == "enough" else None
+        kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace, must_hold), moved.share
         if len(kept) < len(moved.Z):
             share = rule.share_of(all_rows.scores(all_rows.point(theta, kept)))
         stage = Stage(problem.point(theta, kept), settled.stage.result, settled.failed_restarts)

@@ -17,10 +17,10 @@ SINGLES = 4  # cheapest knots that are tried so
 
 
 def prune(
-    problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace, rule: Rule
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace, rule: Rule | None
 ) -> np.ndarray:
-    """Drop knots whose removal costs less log evidence than the tolerance, at fixed parameters under VFE; where all of
-    them are enough by the rule that added them, as long as the others are.
+    """Drop knots whose removal costs less log evidence than the tolerance, at fixed parameters under VFE, as long as
+    the others are enough by a rule; None where not even all of them are.
 
     One pass over all rows gives the sums from which the evidence of every subset follows, so that the choice costs
     O(K^3) for some groups of knots and no further pass; an evaluation confirms it, or it is taken back by halves.
@@ -58,20 +58,15 @@ def prune(
 
 
 def _as_the_rule_allows(
-    problem: Problem, theta: np.ndarray, Z: np.ndarray, order: np.ndarray, rule: Rule
+    problem: Problem, theta: np.ndarray, Z: np.ndarray, order: np.ndarray, rule: Rule | None
 ) -> np.ndarray:
-    """As many of the knots to drop, the first ones first, as leave the others enough; all where they were not."""
-    if not len(order) or not rule.are_enough(problem.scores(problem.point(theta, Z))):
+    """All knots to drop, or half of them, or a quarter, the first ones first, if the others are enough; else none."""
+    if rule is None or not len(order):
         return order
-    fewest, most = 0, len(order)  # that may go, and that may not
-    if rule.are_enough(problem.scores(problem.point(theta, np.delete(Z, order, axis=0)))):
-        return order
-    while most - fewest > max(1, len(order) // 10):
-        middle = (fewest + most) // 2
-        left = np.delete(Z, order[:middle], axis=0)
-        enough = rule.are_enough(problem.scores(problem.point(theta, left)))
-        fewest, most = (middle, most) if enough else (fewest, middle)
-    return order[:fewest]
+    for n_dropped in dict.fromkeys((len(order), len(order) // 2, len(order) // 4)):
+        if rule.are_enough(problem.scores(problem.point(theta, np.delete(Z, order[:n_dropped], axis=0)))):
+            return order[:n_dropped]
+    return order[:0]
 
 
 def _cheap_knots(sums: KnotSums, tolerance: float) -> np.ndarray:
