@@ -1,7 +1,7 @@
 """Share of a fit with automatic knots that is spent on dropping knots.
 
 Run `python benchmarks/bars/pruning.py`. The claim: less than a tenth of the processor time, also where many knots could
-be dropped (a tolerance of one nat asks for it) and where there are more rows than those on which knots are found. Rows are
+be dropped (a tolerance of one nat asks for it) and where there are more rows than those that find the knots. Rows are
 appended to `benchmarks/results/pruning.jsonl`, and a test checks what is stored.
 """
 
