@@ -143,6 +143,39 @@ def test_a_density_with_weak_priors_is_the_stored_one(words):
     assert_allclose(again["nlpd"], expected["nlpd"], atol=0.005)
 
 
+# -- what the default decides -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "case", ["sparse_columns 300", "isotropic 2 500", "isotropic 8 500", "isotropic 20 500", "quiet"]
+)
+def test_stored_fits_of_plain_defaults_are_what_an_expert_would_have_got(case):
+    rows = [row for row in stored("automatic", "case", "seed").values() if row["case"] == case]
+    assert len(rows) == bar("automatic").CASES[case][1]
+    claims = bar("automatic").judge(case, rows)
+    assert all(claims.values()), claims
+
+
+@pytest.mark.parametrize("kind", ["bump", "sine", "peak", "twonorm"])
+def test_stored_fits_of_sharp_features_and_of_many_rows_miss_nothing(kind):
+    """Not every seed of these is stored: they take long."""
+    script, found = bar("automatic"), stored("automatic", "case", "seed").values()
+    cases = {row["case"] for row in found if row["case"].split()[0] == kind}
+    assert cases
+    for case in cases:
+        claims = script.judge(case, [row for row in found if row["case"] == case])
+        assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["sparse_columns 300", "isotropic 8 500", "quiet"])
+def test_a_fit_of_plain_defaults_is_the_stored_one(case):
+    again, expected = bar("automatic").CASES[case][0](1), stored("automatic", "case", "seed")[case, 1]
+    assert again["kernel"] == expected["kernel"]
+    (score,) = {"ratio", "gain"} & set(again)
+    assert_allclose(again[score], expected[score], atol=0.01)
+
+
 # -- one knot at a time -----------------------------------------------------------------------------
 
 
