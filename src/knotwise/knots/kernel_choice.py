@@ -101,9 +101,12 @@ class Trial:
         return tried
 
     def gain(self, tried: Tried) -> float:
-        """Nats of evidence above a model without inputs."""
+        """Nats of evidence above a model without inputs; none where that cannot be fitted."""
         exact = self._exact(tried.problem)
-        null = without_inputs(exact, tried.theta, np.empty((0, self.fitted.X.shape[1])), self.rng)
+        try:
+            null = without_inputs(exact, tried.theta, np.empty((0, self.fitted.X.shape[1])), self.rng)
+        except KnotwiseError:
+            return 0.0
         return tried.evidence - exact.log_evidence(null)
 
     def _exact(self, problem: Problem) -> Problem:
