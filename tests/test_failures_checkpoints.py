@@ -347,7 +347,7 @@ CHILD = """
 import sys, warnings
 import test_failures_checkpoints as t
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The optimiser stopped")
+warnings.filterwarnings("ignore", "(The optimiser stopped|Reached max_knots)")
 folder, *seeds = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()

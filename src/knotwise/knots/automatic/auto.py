@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
+from knotwise.evidence import Rows
 from knotwise.knots.automatic.place import ENDS, Moved, are_needed_at_most, place
 from knotwise.knots.automatic.prune import prune
 from knotwise.knots.automatic.rule import TARGETS, Rule
@@ -107,10 +108,7 @@ class Auto:
         rule, cap = self._rule(problem), self._cap(small, big=True)
         settled = settle(small, pool, theta, rng, trace, cap=cap, rule=rule)
         if problem.optimizer is not None:
-            again = look_again(small, pool, settled.theta, settled.Z, rng, trace)
-            if again is not None:
-                other = settle(small, pool, again, rng, trace, cap=cap, rule=rule)
-                settled = max(settled, other, key=lambda end: _value(end.stage))
+            settled = self._look_again(small, pool, settled, rng, trace, rule)
         if self._wants_exact(problem, settled, rule):
             return self._exact(problem, settled, trace)
         is_subset = small.summary.n_rows < problem.summary.n_rows
@@ -151,6 +149,19 @@ class Auto:
         """When knots are enough, for these rows."""
         target = self.target or ("latent" if problem.summary.n_rows <= SELECTION_ROWS else "observation")
         return Rule.of(target, self.share, self._cap(problem))
+
+    def _look_again(
+        self, problem: Problem, pool: Rows, settled: Settled, rng: np.random.Generator, trace: KnotTrace, rule: Rule
+    ) -> Settled:
+        """The better of two fits of the parameters, where residuals ask for a second one that can be computed."""
+        try:
+            again = look_again(problem, pool, settled.theta, settled.Z, rng, trace)
+            if again is None:
+                return settled
+            other = settle(problem, pool, again, rng, trace, cap=self._cap(problem, big=True), rule=rule)
+        except KnotwiseError:
+            return settled
+        return max(settled, other, key=lambda end: _value(end.stage))
 
     # -- the exact GP where it is better ------------------------------------------------------------
 

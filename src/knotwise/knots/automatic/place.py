@@ -138,10 +138,14 @@ def _more_knots(problem: Problem, theta: np.ndarray, Z: np.ndarray, scores: Knot
 
 
 def are_needed_at_most(problem: Problem, settled: Settled, rule: Rule, n_knots: int) -> bool:
-    """Whether so many knots would be enough, if they were moved, as far as knots on rows tell."""
+    """Whether so many knots would be enough, if they were moved, as far as knots on rows tell; not if nothing can be computed."""
     if n_knots < 1:
         return False
     theta, rows = settled.theta, problem.rows
     W = first_precisions(problem, theta, rows)
     Z = rows.X[Pivots(problem.model.with_theta(theta).kernel, rows.X, W).extend(n_knots)]
-    return rule.share_of(problem.guided.scores(problem.point(theta, Z))) < MOVING_SAVES * rule.share
+    try:
+        scores = problem.guided.scores(problem.point(theta, Z))
+    except KnotwiseError:
+        return False
+    return rule.share_of(scores) < MOVING_SAVES * rule.share

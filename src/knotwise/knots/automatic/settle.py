@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.evidence.inference import inference_of
 from knotwise.evidence.scores import KnotScores
@@ -92,7 +93,9 @@ def settle(
         enough = partial(rule.find_parameters, last=round_ > 0)
         Z, scores, capped = grow(fic, pool, theta, W, enough, cap, first=first, quick=True)
         if problem.optimizer is not None and exact_is_cheaper(problem, len(Z)):
-            return _settle_exactly(problem, Z, theta, rng, trace)
+            exactly = _settle_exactly(problem, Z, theta, rng, trace)
+            if exactly is not None:
+                return exactly
         stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
         failed += stage.failed_restarts
         if round_ == 0:
@@ -119,15 +122,18 @@ def settle(
 
 def _settle_exactly(
     problem: Problem, Z: np.ndarray, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace
-) -> Settled:
-    """Parameters of the exact GP, which has as many knots as there are rows."""
+) -> Settled | None:
+    """Parameters of the exact GP, which has as many knots as there are rows; None where it cannot be computed."""
     exact = _for_stage(replace(problem.anew(), full=True), EXACTLY)
     none = np.empty((0, problem.summary.n_columns))
-    if problem.summary.n_rows > 1.5 * FIRST_EXACT_ROWS:  # of which each evaluation costs far less
-        some = exact.take(exact.sample(FIRST_EXACT_ROWS, rng))
-        theta = exact.on_rows(some).optimize(theta, none, rng).theta
-    stage = exact.optimize(theta, none, rng)
-    stage = with_its_nugget(exact, stage, rng)
+    try:
+        if problem.summary.n_rows > 1.5 * FIRST_EXACT_ROWS:  # of which each evaluation costs far less
+            some = exact.take(exact.sample(FIRST_EXACT_ROWS, rng))
+            theta = exact.on_rows(some).optimize(theta, none, rng).theta
+        stage = exact.optimize(theta, none, rng)
+        stage = with_its_nugget(exact, stage, rng)
+    except KnotwiseError:
+        return None
     note = f"exact GP, since more than {len(Z)} knots would be needed"
     note = f"{note}; {stage.note}" if stage.note else note
     word = problem.inference.word
