@@ -138,7 +138,10 @@ def _more_knots(problem: Problem, theta: np.ndarray, Z: np.ndarray, scores: Knot
 
 
 def are_needed_at_most(problem: Problem, settled: Settled, rule: Rule, n_knots: int) -> bool:
-    """Whether so many knots would be enough, if they were moved, as far as knots on rows tell; not if nothing can be computed."""
+    """Whether so many knots would be enough, if they were moved, as far as knots on rows tell.
+
+    Not where nothing can be computed through them.
+    """
     if n_knots < 1:
         return False
     theta, rows = settled.theta, problem.rows
