@@ -158,7 +158,8 @@ class Auto:
             again = look_again(problem, pool, settled.theta, settled.Z, rng, trace)
             if again is None:
                 return settled
-            other = settle(problem, pool, again, rng, trace, cap=self._cap(problem, big=True), rule=rule)
+            cap = self._cap(problem, big=True)
+            other = settle(problem, pool, again, rng, trace, cap=cap, rule=rule, some_first=False)
         except KnotwiseError:
             return settled
         return max(settled, other, key=lambda end: _value(end.stage))

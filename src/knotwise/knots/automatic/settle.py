@@ -77,10 +77,12 @@ def settle(
     *,
     cap: int,
     rule: Rule,
+    some_first: bool = True,
 ) -> Settled:
     """Fit parameters under FIC with at most `cap` knots on rows of the pool; repeat while they ask for other knots.
 
-    Where these would be so many that the exact GP is cheaper, the parameters are fitted to that.
+    Where these would be so many that the exact GP is cheaper, the parameters are fitted to that, of many rows to some
+    first, if these can see what the parameters are for.
     """
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
     quick = _for_stage(fic, ROUND)
@@ -93,7 +95,7 @@ def settle(
         enough = partial(rule.find_parameters, last=round_ > 0)
         Z, scores, capped = grow(fic, pool, theta, W, enough, cap, first=first, quick=True)
         if problem.optimizer is not None and exact_is_cheaper(problem, len(Z)):
-            exactly = _settle_exactly(problem, Z, theta, rng, trace)
+            exactly = _settle_exactly(problem, Z, theta, rng, trace, some_first=some_first)
             if exactly is not None:
                 return exactly
         stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
@@ -121,13 +123,19 @@ def settle(
 
 
 def _settle_exactly(
-    problem: Problem, Z: np.ndarray, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace
+    problem: Problem,
+    Z: np.ndarray,
+    theta: np.ndarray,
+    rng: np.random.Generator,
+    trace: KnotTrace,
+    *,
+    some_first: bool,
 ) -> Settled | None:
     """Parameters of the exact GP, which has as many knots as there are rows; None where it cannot be computed."""
     exact = _for_stage(replace(problem.anew(), full=True), EXACTLY)
     none = np.empty((0, problem.summary.n_columns))
     try:
-        if problem.summary.n_rows > 1.5 * FIRST_EXACT_ROWS:  # of which each evaluation costs far less
+        if some_first and problem.summary.n_rows > 1.5 * FIRST_EXACT_ROWS:  # of which each evaluation costs far less
             some = exact.take(exact.sample(FIRST_EXACT_ROWS, rng))
             theta = exact.on_rows(some).optimize(theta, none, rng).theta
         stage = exact.optimize(theta, none, rng)
