@@ -156,7 +156,7 @@ def test_stored_fits_of_plain_defaults_are_what_an_expert_would_have_got(case):
     assert all(claims.values()), claims
 
 
-@pytest.mark.parametrize("kind", ["bump", "sine", "twonorm"])
+@pytest.mark.parametrize("kind", ["bump", "sine", "peak", "twonorm"])
 def test_stored_fits_of_sharp_features_and_of_many_rows_miss_nothing(kind):
     """Not every seed of these is stored: they take long."""
     script, found = bar("automatic"), stored("automatic", "case", "seed").values()
