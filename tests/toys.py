@@ -122,6 +122,12 @@ class Chain:
     diagonal = False
     halo = RowBefore()
 
+    def block_width(self, n_columns):
+        return n_columns
+
+    def kept_numbers(self, n_columns):
+        return 0
+
     def see(self, model, block, seen, W, r):
         link = Link.of(model, block, seen, W)
         i, p = link.i, link.p

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +26,15 @@ def next_serial() -> int:
 
 @dataclass(frozen=True)
 class Projection:
-    """One block seen through the knots: V [n, K + p], residual variance c [n], the kernel's pullback."""
+    """One block seen through the knots: V [n, K + p], residual variance c [n], the kernel's pullback.
+
+    `kept` is what the residual has found and needs again, by name.
+    """
 
     V: np.ndarray
     c: np.ndarray
     pullback: Pullback
+    kept: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,15 +100,16 @@ class Evaluation:
     def of(model: Model, blocks: Blocks, Z: np.ndarray, jitter: Jitter, *, keep: bool = True) -> Evaluation:
         """Factorise Kuu; raises `NotPositiveDefiniteError` where Kuu + jitter has no Cholesky factor.
 
-        Projections are kept if the caller wants it, and while V and the kernel's arrays fit in `keep_bytes`.
+        Projections are kept if the caller wants it, and while V, the kernel's arrays and the residual's fit in `keep_bytes`.
         """
         value, pull_uu = model.kernel.value_and_pullback(Z, Z)
         Kuu = value.copy()
         Kuu.flat[:: len(Z) + 1] += jitter.relative * jitter.scale(model.kernel)
         L_inverse = invert_lower(cholesky(Kuu))  # (S1)
         n_basis = model.mean.basis(Z[:1]).shape[1]
-        arrays = 1 + 2 * model.kernel.n_leaves
-        fits = 8 * blocks.summary.n_rows * (len(Z) + n_basis) * arrays <= blocks.keep_bytes
+        width = len(Z) + n_basis
+        numbers = width * (1 + 2 * model.kernel.n_leaves) + residual_of(model).kept_numbers(width)
+        fits = 8 * blocks.summary.n_rows * numbers <= blocks.keep_bytes
         projector = Projector(model, Z, L_inverse, n_basis, keep and fits, next_serial())
         return Evaluation(blocks, projector, jitter, pull_uu)
 
@@ -116,7 +122,7 @@ class ProjectedPass:
 
     @property
     def width(self) -> int:
-        return self.projector.width
+        return residual_of(self.projector.model).block_width(self.projector.width)
 
     @property
     def halo(self) -> Halo | None:

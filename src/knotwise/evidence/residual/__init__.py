@@ -2,5 +2,6 @@
 
 from knotwise.evidence.residual.base import Pulled, Residual, RowAdjoints, Sites, Summed
 from knotwise.evidence.residual.independent import Independent, residual_of
+from knotwise.evidence.residual.neighbours import Neighbours
 
-__all__ = ["Independent", "Pulled", "Residual", "RowAdjoints", "Sites", "Summed", "residual_of"]
+__all__ = ["Independent", "Neighbours", "Pulled", "Residual", "RowAdjoints", "Sites", "Summed", "residual_of"]

@@ -109,6 +109,14 @@ class Residual(Protocol):
         """Which rows of other blocks a block needs; None for none."""
         ...
 
+    def block_width(self, n_columns: int) -> int:
+        """The width of a pass (see `Pass`) where V has so many columns."""
+        ...
+
+    def kept_numbers(self, n_columns: int) -> int:
+        """How many numbers per row it keeps with a projection whose V has so many columns."""
+        ...
+
     def see(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, r: np.ndarray) -> Summed:
         """Turn (v, c, r) of a block into what is summed."""
         ...

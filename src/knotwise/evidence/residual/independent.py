@@ -25,6 +25,12 @@ class Independent:
     diagonal = True
     halo = None
 
+    def block_width(self, n_columns: int) -> int:
+        return n_columns
+
+    def kept_numbers(self, n_columns: int) -> int:
+        return 0
+
     def see(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, r: np.ndarray) -> Summed:
         return Summed(seen.V, r, W * damping(W, self.own_variance(model, seen.c)), block.own.weights)
 
