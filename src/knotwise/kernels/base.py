@@ -114,6 +114,19 @@ class Kernel(Part):
         values = [self.value_and_pullback(X[chunk], Z[chunk])[0].diagonal() for chunk in chunks]
         return np.concatenate([np.empty(0), *values]), pullback
 
+    def coordinates(self, X: np.ndarray) -> np.ndarray:
+        """The rows as points [N, q] such that rows whose points are near each other are strongly correlated.
+
+        Inputs in length-scale units, for most kernels: columns that hardly matter hardly move the points.
+        """
+        X = np.asarray(X, float)
+        points = self.own_coordinates(X)
+        return points if points.shape[1] else X
+
+    def own_coordinates(self, X: np.ndarray) -> np.ndarray:
+        """What a kernel gives to `coordinates`: columns [N, q], none where nearness says nothing."""
+        return X
+
     # -- life in a model -------------------------------------------------------------------
 
     def bind(self: K, columns: Sequence[str] | None, n_columns: int) -> K:

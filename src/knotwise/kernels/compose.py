@@ -37,6 +37,9 @@ class Pair(Kernel):
     def bounds(self, scale):
         return np.vstack([self.k1.bounds(scale), self.k2.bounds(scale)])
 
+    def own_coordinates(self, X):
+        return np.hstack([self.k1.own_coordinates(X), self.k2.own_coordinates(X)])
+
 
 @made_by("+")
 class Sum(Pair):
@@ -156,6 +159,9 @@ class OnColumns(Kernel):
     def pairs(self, X, Z):
         columns = self.indices()
         return self.kernel.pairs(X[:, columns], Z[:, columns])
+
+    def own_coordinates(self, X):
+        return self.kernel.own_coordinates(X[:, self.indices()])
 
     def diag(self, X):
         return self.kernel.diag(X[:, self.indices()])

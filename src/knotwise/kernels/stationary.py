@@ -132,6 +132,9 @@ class Stationary(ConstantDiagonal):
 
         return k, pullback
 
+    def own_coordinates(self, X):
+        return X / self.value("lengthscale")
+
     def _values(self, F: np.ndarray, Zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances and values of the kernel, from the features of rows and the scaled knots."""
         r2 = self._squared_distances(F, Zs)

@@ -1,0 +1,202 @@
+"""Gaussian values of rows given those of their neighbours: joint covariances, factors, weights and what is left.
+
+Used by the evidence and by predictions. Everything is batched over rows; equations (N..) are those of
+docs/derivations/neighbours.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from knotwise.errors import NotPositiveDefiniteError
+from knotwise.kernels.base import Kernel
+from knotwise.numerics.nearest import MISSING
+
+__all__ = ["NOISE_FLOOR", "Conditionals", "Joint", "Members", "noise_of_rows", "with_zeros"]
+
+#: the noise of a row counts as at least this share of the prior variance: without noise, equal rows have no factor
+NOISE_FLOOR = 1e-10
+#: rows whose neighbours are gathered together, so that they stay in cache
+CHUNK = 64
+
+
+def noise_of_rows(kernel: Kernel, X: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The noise of each row, [n], at least its floor, and where the floor was higher."""
+    floor = NOISE_FLOOR * kernel.diag(X)
+    return np.maximum(noise, floor), noise < floor
+
+
+def with_zeros(V: np.ndarray, r: np.ndarray | None = None) -> np.ndarray:
+    """The columns of V, and r behind them if it is given, with a row of zeros for missing neighbours; row-major."""
+    n, K = V.shape
+    out = np.empty((n + 1, K + (r is not None)))
+    out[:n, :K] = V
+    if r is not None:
+        out[:n, K] = r
+    out[n] = 0.0
+    return out
+
+
+@dataclass(frozen=True)
+class Members:
+    """Rows of a block with their neighbours, as numbers in the block and its halo: `local` [n, m + 1] has the
+    neighbours and then the row itself. Missing neighbours have the number behind the last; `halo` are the rows outside.
+    """
+
+    local: np.ndarray
+    halo: np.ndarray
+
+    @staticmethod
+    def of(graph: np.ndarray, start: int, n: int) -> Members:
+        numbers = graph[start : start + n]
+        own = (numbers >= start) & (numbers < start + n)
+        missing = numbers == MISSING
+        halo, place = np.unique(numbers[~(own | missing)], return_inverse=True)
+        local = np.empty((n, graph.shape[1] + 1), np.int32)
+        near = local[:, :-1]
+        near[own] = numbers[own] - start
+        near[missing] = n + len(halo)
+        near[~(own | missing)] = n + place
+        local[:, -1] = np.arange(n)
+        return Members(local, halo)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Covariances of what the knots leave of some rows, with their noise: k(x, x') - v'v'.
+
+    V [n + 1, K] and X [n, D] are those of the rows, V with zeros behind; c [n] and `noise` [n] their variances.
+    """
+
+    kernel: Kernel
+    X: np.ndarray
+    V: np.ndarray
+    c: np.ndarray
+    noise: np.ndarray
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """Those of the rows, [n + 1]; a missing neighbour has a variance of its own."""
+        return np.append(self.c + self.noise, 1.0)
+
+    def of(self, members: np.ndarray) -> np.ndarray:
+        """The lower triangles of [n, M, M] covariances; a missing neighbour is independent of all others."""
+        V = self.V.take(members, axis=0)  # [n, M, K]
+        S = np.matmul(V, V.transpose(0, 2, 1))
+        np.negative(S, out=S)
+        first, second, k = self.pairs(members)
+        S[:, first, second] += k
+        each = np.arange(members.shape[1])
+        S[:, each, each] = self.variance[members]
+        return S
+
+    def pairs(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """k(x, x') of all pairs of members, [n, M (M - 1)/2], and which they are."""
+        first, second = np.tril_indices(members.shape[1], -1)
+        X = _take(self.X, members)
+        k = self.kernel.pairs(*_all_pairs(X, first, second))[0].reshape(len(members), len(first))
+        missing = members == len(self.X)
+        if missing.any():
+            k[missing[:, first] | missing[:, second]] = 0.0
+        return first, second, k
+
+
+def _take(X: np.ndarray, members: np.ndarray) -> np.ndarray:
+    return X.take(members, axis=0, mode="clip")  # whatever stands for a missing neighbour
+
+
+def _all_pairs(X: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    D = X.shape[2]
+    return X[:, first].reshape(-1, D), X[:, second].reshape(-1, D)
+
+
+@dataclass(frozen=True)
+class Conditionals:
+    """What the knots leave of n rows, given their neighbours (N1).
+
+    `members` [n, m + 1] are the neighbours and then the row, L [n, m + 1, m + 1] the factors of their covariances; so
+    A [n, m] are the weights of the neighbours and D [n] the variance that is left.
+    """
+
+    members: np.ndarray
+    L: np.ndarray
+    A: np.ndarray
+    D: np.ndarray
+
+    @staticmethod
+    def of(joint: Joint, members: np.ndarray) -> Conditionals:
+        n, M = members.shape
+        L = np.empty((n, M, M))
+        try:
+            for some in _chunks(n):
+                L[some] = np.linalg.cholesky(joint.of(members[some]))
+        except np.linalg.LinAlgError:
+            raise NotPositiveDefiniteError(
+                f"The residual covariance of some rows and their {M - 1} neighbours is not positive definite. "
+                "Knots nearly coincide, or a parameter is extreme; allow a larger `jitter`, or more noise."
+            ) from None
+        # the last row of the factor is L^-1 c, so that one triangular solve gives A = S^-1 c
+        return Conditionals(members, L, _solve_transposed(L, L[:, -1, :-1]), L[:, -1, -1] ** 2)
+
+    @property
+    def a(self) -> np.ndarray:
+        """The weights of the neighbours, and -1 for the row itself, [n, m + 1]."""
+        return np.column_stack([self.A, np.full(len(self.A), -1.0)])
+
+    def sparse(self, values: np.ndarray, n_rows: int) -> csr_array:
+        """Values [n, m + 1] for the members as a sparse matrix [n, n_rows], the last column for missing ones."""
+        n, M = self.members.shape
+        starts = np.arange(0, n * M + 1, M, dtype=np.int32)
+        return csr_array((values.ravel(), self.members.ravel(), starts), shape=(n, n_rows))
+
+    def residuals(self, V: np.ndarray) -> np.ndarray:
+        """The rows of V [N + 1, ...] without what their neighbours say: v - A V_n, [n, ...]."""
+        return self.sparse(-self.a, len(V)) @ V
+
+    def products(self, V: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """The products of the neighbours' rows of V [N + 1, K] with a row u of U [n, K] each, [n, m]."""
+        out = np.empty(self.A.shape)
+        for some in _chunks(len(U)):
+            near = V.take(self.members[some, :-1], axis=0)
+            out[some] = np.matmul(near, U[some, :, None])[:, :, 0]
+        return out
+
+    def solve(self, b: np.ndarray) -> np.ndarray:
+        """S^-1 b for each row, [n, m]."""
+        return _solve_transposed(self.L, _solve(self.L, b))
+
+    def pull_pairs(self, kernel: Kernel, X: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """The gradient in the kernel's theta of values between members, whose adjoint is -(a t' + t a')/2."""
+        first, second = np.tril_indices(self.members.shape[1], -1)
+        a, theta_bar = self.a, np.zeros(kernel.size)
+        for some in _chunks(len(a)):
+            pull = kernel.pairs(*_all_pairs(_take(X, self.members[some]), first, second))[1]
+            a_some, t_some = a[some], t[some]
+            k_bar = a_some[:, first] * t_some[:, second]
+            k_bar += t_some[:, first] * a_some[:, second]
+            theta_bar -= pull(k_bar.ravel())
+        return theta_bar
+
+
+def _chunks(n: int) -> list[slice]:
+    return [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
+
+
+def _solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """L^-1 b for each of n lower triangles, by substitution in all of them at once; of L the first rows are used."""
+    x = np.empty(b.shape)
+    for j in range(b.shape[1]):
+        x[:, j] = (b[:, j] - np.einsum("nk,nk->n", L[:, j, :j], x[:, :j])) / L[:, j, j]
+    return x
+
+
+def _solve_transposed(L: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """L^-T b for each of n lower triangles."""
+    x, m = np.empty(b.shape), b.shape[1]
+    for j in reversed(range(m)):
+        x[:, j] = (b[:, j] - np.einsum("nk,nk->n", L[:, j + 1 : m, j], x[:, j + 1 :])) / L[:, j, j]
+    return x

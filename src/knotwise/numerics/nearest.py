@@ -1,0 +1,209 @@
+"""Which rows are near which: nearest earlier rows of an order, nearest of all rows, orders, and a spatial sort.
+
+Rows are points [N, q] in which distances mean something, such as inputs in length-scale units. The same points give the
+same answer, also where distances are equal; of equally near neighbours the one that comes first in the order is named
+first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+__all__ = [
+    "MISSING",
+    "Nearest",
+    "coordinate_order",
+    "maxmin_order",
+    "nearest_earlier",
+    "random_order",
+    "spatial_sort",
+]
+
+#: what stands where a row has fewer earlier rows than neighbours were asked for
+MISSING = -1
+#: from so many directions on, a tree looks at nearly all points, and products of matrices are faster
+MANY_DIRECTIONS = 14.0
+#: distances computed at once
+BATCH_NUMBERS = 4_000_000
+#: so many first rows of an order have all their distances computed
+FIRST_ROWS = 1024
+#: so many rows of an order are chosen for their distance from those before them
+MAXMIN_ROWS = 4000
+#: of each part of the sorted rows; parts are no longer split
+LEAF_ROWS = 32
+
+
+def nearest_earlier(points: np.ndarray, order: np.ndarray, n_neighbors: int) -> np.ndarray:
+    """The nearest rows among those that come earlier in an order, the nearest first.
+
+    Takes O(N log N) with a tree where the points vary in few directions, and O(N^2) products where they vary in many.
+
+    Parameters
+    ----------
+    points : array of shape [N, q]
+    order : array of shape [N]
+        The rows in their order: the numbers 0 to N - 1, each once.
+    n_neighbors : int
+        How many neighbours a row has, where so many rows come earlier.
+
+    Returns
+    -------
+    array of int32 of shape [N, n_neighbors]
+        Numbers of the neighbours of each row; `MISSING` where fewer rows come earlier.
+    """
+    N, m = len(points), n_neighbors
+    ordered = np.ascontiguousarray(points[order])
+    found = np.full((N, m), MISSING, np.int32)  # places in the order
+    start = 0
+    while start < N and m:
+        stop = min(max(2 * start, FIRST_ROWS), N)
+        if start == 0 or _directions(ordered[:stop]) > MANY_DIRECTIONS:
+            _search_all(ordered, start, stop, found)
+        else:
+            _search_tree(ordered, start, stop, found)
+        start = stop
+    graph = np.full((N, m), MISSING, np.int32)
+    graph[order] = np.where(found == MISSING, MISSING, order[found])
+    return graph
+
+
+def _search_tree(ordered: np.ndarray, start: int, stop: int, found: np.ndarray) -> None:
+    """Ask a tree of the rows before `stop` for more neighbours than are needed, until enough of them are earlier."""
+    m = found.shape[1]
+    tree = cKDTree(ordered[:stop])
+    places, k = np.arange(start, stop), 3 * m + 1  # at least half of the rows are earlier; one is the row itself
+    while len(places):
+        k = min(k, stop)
+        distances, near = tree.query(ordered[places], k)
+        earlier = near < places[:, None]
+        enough = (earlier.sum(1) >= m) | (k == stop)
+        distances = np.where(earlier, distances, np.inf)[enough]
+        near = np.where(earlier, near, MISSING)[enough]
+        found[places[enough]] = _nearest_of(distances, near, m)
+        places, k = places[~enough], 2 * k
+
+
+def _search_all(ordered: np.ndarray, start: int, stop: int, found: np.ndarray) -> None:
+    """Compute the distances from all earlier rows, some rows at a time."""
+    m, step = found.shape[1], max(1, BATCH_NUMBERS // stop)
+    for first in range(start, stop, step):
+        last = min(first + step, stop)
+        distances = squared_distances(ordered[first:last], ordered[:last])
+        distances[np.arange(last) >= np.arange(first, last)[:, None]] = np.inf
+        k = min(m, last)
+        near = np.argpartition(distances, k - 1, axis=1)[:, :k]
+        distances = np.take_along_axis(distances, near, 1)
+        near = np.where(np.isfinite(distances), near, MISSING)
+        found[first:last, :k] = _nearest_of(distances, near, k)
+
+
+def _nearest_of(distances: np.ndarray, near: np.ndarray, m: int) -> np.ndarray:
+    """The m nearest of each row's candidates, [n, m], the nearest first and of equally near ones the first."""
+    by_place = np.argsort(near, axis=1, kind="stable")
+    distances, near = np.take_along_axis(distances, by_place, 1), np.take_along_axis(near, by_place, 1)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :m]
+    return np.take_along_axis(near, nearest, 1)
+
+
+def squared_distances(points: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Squared distances [n, N] by one product; the centre is taken off, or they would cancel far from the origin."""
+    centre = others.mean(0)
+    points, others = points - centre, others - centre
+    D = points @ (-2.0 * others.T)
+    D += np.einsum("nq,nq->n", points, points)[:, None]
+    D += np.einsum("nq,nq->n", others, others)
+    return D
+
+
+def _directions(points: np.ndarray) -> float:
+    """In how many directions points vary, (sum of variances)^2 / (sum of their squares): q if in all alike."""
+    variances = points.var(0)
+    total = float(variances.sum())
+    return total**2 / float((variances**2).sum()) if total > 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """Finds the nearest of all points [N, q], for rows that need not be among them; pickled without its tree."""
+
+    points: np.ndarray
+
+    def __getstate__(self) -> dict[str, np.ndarray]:
+        return {"points": self.points}
+
+    @cached_property
+    def _tree(self) -> cKDTree | None:
+        return None if _directions(self.points) > MANY_DIRECTIONS else cKDTree(self.points)
+
+    def __call__(self, places: np.ndarray, n_neighbors: int) -> np.ndarray:
+        """Numbers of the points nearest to each place, [n, min(n_neighbors, N)], the nearest first."""
+        k = min(n_neighbors, len(self.points))
+        if k == 0:
+            return np.empty((len(places), 0), np.int32)
+        if self._tree is not None:
+            distances, near = self._tree.query(places, np.arange(1, k + 1))
+            return _nearest_of(distances, near, k).astype(np.int32)
+        found = np.empty((len(places), k), np.int32)
+        step = max(1, BATCH_NUMBERS // len(self.points))
+        for start in range(0, len(places), step):
+            some = slice(start, start + step)
+            distances = squared_distances(places[some], self.points)
+            near = np.argpartition(distances, k - 1, axis=1)[:, :k]
+            found[some] = _nearest_of(np.take_along_axis(distances, near, 1), near, k)
+        return found
+
+
+# -- orders ---------------------------------------------------------------------------------------------------
+
+
+def random_order(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows in a random order, [N]: early rows lie everywhere, so that late ones have near and far neighbours."""
+    return rng.permutation(len(points))
+
+
+def coordinate_order(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows by the coordinate that varies most, [N]; of equal rows the first."""
+    return np.argsort(points[:, np.argmax(points.var(0))], kind="stable")
+
+
+def maxmin_order(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows so that each is the farthest from those before it, [N]; the first and all after `MAXMIN_ROWS` at random.
+
+    Takes O(N) for each of the rows that are chosen by their distance.
+    """
+    shuffled = rng.permutation(len(points))
+    here = points[shuffled]
+    far = np.full(len(points), np.inf)  # squared distance from those that are chosen
+    chosen: list[int] = []
+    place = 0
+    while len(chosen) < min(MAXMIN_ROWS, len(points)):
+        chosen.append(place)
+        np.minimum(far, ((here - here[place]) ** 2).sum(1), out=far)
+        far[place] = -1.0
+        place = int(np.argmax(far))
+    rest = np.ones(len(points), bool)
+    rest[chosen] = False
+    return shuffled[np.concatenate([np.array(chosen, int), np.flatnonzero(rest)])]
+
+
+def spatial_sort(points: np.ndarray) -> np.ndarray:
+    """The rows, [N], so that rows near each other in space are near each other in the order.
+
+    Halves at the median of the coordinate with the widest range, again and again, down to `LEAF_ROWS` rows. A run of
+    rows then has few neighbours outside.
+    """
+    waiting, leaves = [np.arange(len(points))], []
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) <= LEAF_ROWS:
+            leaves.append(rows)
+            continue
+        here = points[rows]
+        column, half = np.argmax(np.ptp(here, axis=0)), len(rows) // 2
+        rows = rows[np.argsort(here[:, column], kind="stable")]
+        waiting += [rows[half:], rows[:half]]
+    return np.concatenate(leaves) if leaves else np.arange(0)
