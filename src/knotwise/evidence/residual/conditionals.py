@@ -7,7 +7,7 @@ docs/derivations/neighbours.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -69,7 +69,7 @@ class Members:
 class Joint:
     """Covariances of what the knots leave of some rows, with their noise: k(x, x') - v'v'.
 
-    V [n + 1, K] and X [n, D] are those of the rows, V with zeros behind; c [n] and `noise` [n] their variances.
+    V [n + 1, K], row-major, and X [n, D] are those of the rows, V with zeros behind; c [n] and `noise` [n] their variances.
     """
 
     kernel: Kernel
@@ -88,30 +88,34 @@ class Joint:
         V = self.V.take(members, axis=0)  # [n, M, K]
         S = np.matmul(V, V.transpose(0, 2, 1))
         np.negative(S, out=S)
-        first, second, k = self.pairs(members)
-        S[:, first, second] += k
+        k = self.pairs(members)
+        for j in range(1, members.shape[1]):
+            S[:, j, :j] += k[:, j * (j - 1) // 2 : j * (j + 1) // 2]
         each = np.arange(members.shape[1])
         S[:, each, each] = self.variance[members]
         return S
 
-    def pairs(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """k(x, x') of all pairs of members, [n, M (M - 1)/2], and which they are."""
-        first, second = np.tril_indices(members.shape[1], -1)
-        X = _take(self.X, members)
-        k = self.kernel.pairs(*_all_pairs(X, first, second))[0].reshape(len(members), len(first))
+    def pairs(self, members: np.ndarray) -> np.ndarray:
+        """k(x, x') of all pairs of members, [n, M (M - 1)/2]: those of the second, then of the third with those before."""
+        first, second = _below(members.shape[1])
+        k = self.kernel.pairs(*_all_pairs(self.X, members))[0].reshape(len(members), len(first))
         missing = members == len(self.X)
         if missing.any():
             k[missing[:, first] | missing[:, second]] = 0.0
-        return first, second, k
+        return k
 
 
-def _take(X: np.ndarray, members: np.ndarray) -> np.ndarray:
-    return X.take(members, axis=0, mode="clip")  # whatever stands for a missing neighbour
+def _all_pairs(X: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of all pairs of members, below the diagonal row by row; any row stands for a missing one."""
+    first, second = _below(members.shape[1])
+    rows = (X.take(members[:, one], axis=0, mode="clip") for one in (first, second))
+    one, other = (some.reshape(-1, X.shape[1]) for some in rows)
+    return one, other
 
 
-def _all_pairs(X: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    D = X.shape[2]
-    return X[:, first].reshape(-1, D), X[:, second].reshape(-1, D)
+@cache
+def _below(M: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.tril_indices(M, -1)
 
 
 @dataclass(frozen=True)
@@ -171,10 +175,10 @@ class Conditionals:
 
     def pull_pairs(self, kernel: Kernel, X: np.ndarray, t: np.ndarray) -> np.ndarray:
         """The gradient in the kernel's theta of values between members, whose adjoint is -(a t' + t a')/2."""
-        first, second = np.tril_indices(self.members.shape[1], -1)
+        first, second = _below(self.members.shape[1])
         a, theta_bar = self.a, np.zeros(kernel.size)
         for some in _chunks(len(a)):
-            pull = kernel.pairs(*_all_pairs(_take(X, self.members[some]), first, second))[1]
+            pull = kernel.pairs(*_all_pairs(X, self.members[some]))[1]
             a_some, t_some = a[some], t[some]
             k_bar = a_some[:, first] * t_some[:, second]
             k_bar += t_some[:, first] * a_some[:, second]

@@ -68,11 +68,16 @@ class Neighbours:
         return n_columns + M * (M + 2)  # V~, the factor, and A with the neighbours' numbers
 
     def see(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, r: np.ndarray) -> Summed:
-        found = seen.kept.get("conditionals")
-        if found is None:
-            found = seen.kept["conditionals"] = self._condition(model, block, seen, W)
-        mixed = found.residuals(with_zeros(seen.V, r))  # [n, K + p + 1]
-        return Summed(np.asfortranarray(mixed[:, :-1]), mixed[:, -1].copy(), 1.0 / found.D)
+        summed = seen.kept.get("summed")
+        if summed is None:
+            V, K = with_zeros(seen.V, r), seen.V.shape[1] - block.rows.basis.shape[1]
+            noise, _ = self._noise(model, block, W)
+            joint = Joint(model.kernel, block.rows.X, np.ascontiguousarray(V[:, :K]), seen.c, noise)
+            found = Conditionals.of(joint, self._members(block.start, block.n).local)
+            mixed = found.residuals(V)  # [n, K + p + 1]                                                (N1)
+            summed = Summed(np.asfortranarray(mixed[:, :-1]), mixed[:, -1].copy(), 1.0 / found.D)
+            seen.kept.update(summed=summed, conditionals=found)
+        return summed
 
     def log_weight(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, summed: Summed) -> float:
         copies = block.own.weights
@@ -109,20 +114,16 @@ class Neighbours:
     def knots_bar(self, gram: np.ndarray, total: np.ndarray | float) -> np.ndarray | float:
         return total
 
-    def _condition(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float) -> Conditionals:
-        rows, K = block.rows, seen.V.shape[1] - block.rows.basis.shape[1]
-        members = self._members(block.start, block.n).local
-        noise, _ = noise_of_rows(model.kernel, rows.X, rows.per_copy(1.0 / np.broadcast_to(W, len(rows))))
-        joint = Joint(model.kernel, rows.X, with_zeros(seen.V[:, :K]), seen.c, noise)
-        return Conditionals.of(joint, members)
+    def _noise(self, model: Model, block: Block, W: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        rows = block.rows
+        return noise_of_rows(model.kernel, rows.X, rows.per_copy(1.0 / np.broadcast_to(W, len(rows))))
 
     def _noise_bar(
         self, model: Model, block: Block, W: np.ndarray | float, S_bar: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The adjoints of one copy's noise and of the kernel's diagonal, from that of the covariances' diagonal."""
         rows, copies = block.rows, block.rows.weights
-        noise = rows.per_copy(1.0 / np.broadcast_to(W, len(rows)))
-        _, floored = noise_of_rows(model.kernel, rows.X, noise)
+        _, floored = self._noise(model, block, W)
         noise_bar = rows.per_copy(np.where(floored, 0.0, S_bar))
         if copies is not None:
             noise_bar[: block.n] -= 0.5 * (copies[: block.n] - 1.0) * _own(W, block)
