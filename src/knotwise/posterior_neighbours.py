@@ -136,7 +136,7 @@ class NeighbourPosterior(RowwisePosterior):
     def _see(self, X: np.ndarray) -> Sight:
         """Krige what the knots leave of new rows; see `Sight`."""
         state, knots = self.state, self.state.knots
-        kernel, K = knots.model.kernel, len(knots.Z)
+        kernel = knots.model.kernel
         near = self.nearest(kernel.coordinates(X), state.n_neighbors)  # [n, m]
         used, place = np.unique(near, return_inverse=True)
         members = np.column_stack([place.reshape(near.shape), len(used) + np.arange(len(X))]).astype(np.int32)

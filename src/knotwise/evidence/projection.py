@@ -100,7 +100,8 @@ class Evaluation:
     def of(model: Model, blocks: Blocks, Z: np.ndarray, jitter: Jitter, *, keep: bool = True) -> Evaluation:
         """Factorise Kuu; raises `NotPositiveDefiniteError` where Kuu + jitter has no Cholesky factor.
 
-        Projections are kept if the caller wants it, and while V, the kernel's arrays and the residual's fit in `keep_bytes`.
+        Projections are kept if the caller wants it, and while V and the arrays of kernel and residual fit in
+        `keep_bytes`.
         """
         value, pull_uu = model.kernel.value_and_pullback(Z, Z)
         Kuu = value.copy()

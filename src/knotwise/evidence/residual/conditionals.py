@@ -69,7 +69,8 @@ class Members:
 class Joint:
     """Covariances of what the knots leave of some rows, with their noise: k(x, x') - v'v'.
 
-    V [n + 1, K], row-major, and X [n, D] are those of the rows, V with zeros behind; c [n] and `noise` [n] their variances.
+    V [n + 1, K], row-major, and X [n, D] are those of the rows, V with zeros behind; c [n] and `noise` [n] are their
+    variances.
     """
 
     kernel: Kernel
@@ -96,7 +97,7 @@ class Joint:
         return S
 
     def pairs(self, members: np.ndarray) -> np.ndarray:
-        """k(x, x') of all pairs of members, [n, M (M - 1)/2]: those of the second, then of the third with those before."""
+        """k(x, x') of all pairs of members, [n, M (M - 1)/2]: of the second with the first, of the third ..."""
         first, second = _below(members.shape[1])
         k = self.kernel.pairs(*_all_pairs(self.X, members))[0].reshape(len(members), len(first))
         missing = members == len(self.X)
