@@ -115,8 +115,9 @@ class Neighbours:
         return total
 
     def _noise(self, model: Model, block: Block, W: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        """The noise of each row's mean of copies, and where its floor is higher."""
         rows = block.rows
-        return noise_of_rows(model.kernel, rows.X, rows.per_copy(1.0 / np.broadcast_to(W, len(rows))))
+        return noise_of_rows(model.kernel, rows.X, np.asarray(rows.per_copy(1.0 / np.broadcast_to(W, len(rows)))))
 
     def _noise_bar(
         self, model: Model, block: Block, W: np.ndarray | float, S_bar: np.ndarray
@@ -124,7 +125,7 @@ class Neighbours:
         """The adjoints of one copy's noise and of the kernel's diagonal, from that of the covariances' diagonal."""
         rows, copies = block.rows, block.rows.weights
         _, floored = self._noise(model, block, W)
-        noise_bar = rows.per_copy(np.where(floored, 0.0, S_bar))
+        noise_bar = np.asarray(rows.per_copy(np.where(floored, 0.0, S_bar)))
         if copies is not None:
             noise_bar[: block.n] -= 0.5 * (copies[: block.n] - 1.0) * _own(W, block)
         return noise_bar, np.where(floored, (1.0 + NOISE_FLOOR) * S_bar, S_bar)
