@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from bars.storing import append_row
 
+from bars.storing import append_row
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.residual import Neighbours
 from knotwise.evidence.residual.arrange import arrange

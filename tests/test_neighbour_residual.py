@@ -302,7 +302,7 @@ def test_predictions_from_all_rows_are_those_of_the_exact_gp(options):
 def test_predictions_without_neighbours_are_those_of_the_knots():
     model, rows, Z, jitter = data()
     found, *_ = posterior(model, rows, Z, jitter, 4, n_neighbors=0)
-    knots = SparsePosterior(found.state.knots)
+    knots = SparsePosterior(found.state)
     X = new_rows(rows, Z)
     assert_allclose(found.latent(X).mean, knots.latent(X).mean, rtol=1e-12)
     assert_allclose(found.latent(X).variance, knots.latent(X).variance, rtol=1e-8)

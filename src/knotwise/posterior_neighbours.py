@@ -13,7 +13,7 @@ from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.blocks import block_slices, rows_per_block
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import Nearest
-from knotwise.posterior import KnotView, RowwisePosterior
+from knotwise.posterior import KnotView, SparsePosterior
 
 __all__ = ["NeighbourPosterior", "NeighbourState"]
 
@@ -22,29 +22,37 @@ ROWS_TOGETHER = 1024
 
 
 @dataclass(frozen=True)
-class NeighbourState:
+class NeighbourState(SparseState):
     """All that prediction needs: the state through the knots, and the training rows.
 
     X [N, D], r = y - m [N] and the noise variance [N] (of a row that counts k times, noise / k) are those of the rows,
-    in any order. The graph of the fit is not needed: `knots.model` has no residual.
+    in any order. The graph of the fit is not needed: the model has no residual.
     """
 
-    knots: SparseState
     X: np.ndarray
     r: np.ndarray
     noise: np.ndarray
     n_neighbors: int
 
     @staticmethod
-    def of(state: SparseState, rows: Rows, n_neighbors: int | None = None) -> NeighbourState:
-        """From the state of an evidence with neighbours, and its rows; as many neighbours as there by default."""
+    def of(state: SparseState, rows: Rows) -> NeighbourState:
+        """From the state of an evidence with neighbours, and its rows."""
         model, residual = state.model, state.model.residual
         assert isinstance(residual, Neighbours)
-        n_neighbors = residual.n_neighbors if n_neighbors is None else n_neighbors
         given = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
         noise = rows.per_copy(np.broadcast_to(given, len(rows)))
-        knots = replace(state, model=replace(model, residual=None))
-        return NeighbourState(knots, rows.X, rows.y - model.mean.offset, np.array(noise), n_neighbors)
+        return NeighbourState(
+            replace(model, residual=None),
+            state.Z,
+            state.jitter,
+            state.L_inverse,
+            state.T,
+            state.gamma,
+            rows.X,
+            rows.y - model.mean.offset,
+            np.array(noise),
+            residual.n_neighbors,
+        )
 
 
 @dataclass(frozen=True)
@@ -63,22 +71,24 @@ class Sight:
     conditionals: Conditionals
 
 
-class NeighbourPosterior(RowwisePosterior):
+class NeighbourPosterior(SparsePosterior):
     """Posterior through knots and neighbours, which are the nearest of all training rows. Holds the data.
 
     A new row costs O(m (K^2 + m K + m^2)) and a search in a tree. A training row has itself for a neighbour: its own y
     is used.
     """
 
+    state: NeighbourState
+
     def __init__(self, state: NeighbourState) -> None:
         self.state = state
-        self.width = len(state.knots.gamma)
-        self.nearest = Nearest(state.knots.model.kernel.coordinates(state.X))
+        self.width = len(state.gamma)
+        self.nearest = Nearest(state.model.kernel.coordinates(state.X))
 
     @property
     def start(self) -> np.ndarray:
         """Where another inference through the same knots may begin."""
-        return self.state.knots.gamma
+        return self.state.gamma
 
     def through_knots(self, X: np.ndarray) -> KnotView:
         """What knots and neighbours say of f at the rows of X, in O(K) numbers for each row.
@@ -86,12 +96,12 @@ class NeighbourPosterior(RowwisePosterior):
         Rows depend on each other through `spread`, and through what is left of near rows, whose variances are
         `residual`.
         """
-        knots = self.state.knots
+        state = self.state
         views = []
         for rows in block_slices(len(X), ROWS_TOGETHER):
             seen = self._see(X[rows])
-            mean = knots.model.mean.offset + seen.V @ knots.gamma + seen.near
-            views.append((mean, times_lower_transposed(seen.V, knots.T), seen.residual))
+            mean = state.model.mean.offset + seen.V @ state.gamma + seen.near
+            views.append((mean, times_lower_transposed(seen.V, state.T), seen.residual))
         if not views:
             return KnotView(np.empty(0), np.empty((0, self.width)), np.empty(0))
         mean, spread, residual = (np.concatenate(parts) for parts in zip(*views, strict=True))
@@ -117,11 +127,11 @@ class NeighbourPosterior(RowwisePosterior):
 
     def _joint(self, X):
         seen = self._see(X)
-        g = times_lower_transposed(seen.V, self.state.knots.T)
+        g = times_lower_transposed(seen.V, self.state.T)
         return self._left_open(seen) + g @ g.T
 
     def _left_open(self, seen: Sight) -> np.ndarray:
-        kernel, X, K = self.state.knots.model.kernel, seen.X, len(self.state.knots.Z)
+        kernel, X, K = self.state.model.kernel, seen.X, len(self.state.Z)
         found, n, N = seen.conditionals, len(seen.V), len(seen.X)
         E = found.sparse(-found.a, N + 1)[:, :N].tocsc()  # [n, u + n]: each row minus its neighbours' weights
         by_row = E.tocsr()
@@ -135,19 +145,19 @@ class NeighbourPosterior(RowwisePosterior):
 
     def _see(self, X: np.ndarray) -> Sight:
         """Krige what the knots leave of new rows; see `Sight`."""
-        state, knots = self.state, self.state.knots
-        kernel = knots.model.kernel
+        state = self.state
+        kernel = state.model.kernel
         near = self.nearest(kernel.coordinates(X), state.n_neighbors)  # [n, m]
         used, place = np.unique(near, return_inverse=True)
         members = np.column_stack([place.reshape(near.shape), len(used) + np.arange(len(X))]).astype(np.int32)
         points = np.vstack([state.X[used], X])
-        v = times_lower_transposed(kernel(points, knots.Z), knots.L_inverse)
+        v = times_lower_transposed(kernel(points, state.Z), state.L_inverse)
         c = np.maximum(kernel.diag(points) - np.einsum("nk,nk->n", v, v), 0.0)
         # a latent value has no noise; its floor is taken off again
         noise, _ = noise_of_rows(kernel, points, np.append(state.noise[used], np.zeros(len(X))))
         found = Conditionals.of(Joint(kernel, points, with_zeros(v), c, noise), members)
         floor = NOISE_FLOOR * kernel.diag(X)
-        mixed = found.residuals(with_zeros(np.hstack([v, knots.model.mean.basis(points)])))
+        mixed = found.residuals(with_zeros(np.hstack([v, state.model.mean.basis(points)])))
         r = state.r[used][place.reshape(near.shape)]
         left = np.maximum(found.D - floor, 0.0)
         return Sight(mixed, np.einsum("nm,nm->n", found.A, r), left, points, noise[: len(used)], found)

@@ -51,11 +51,13 @@ def word_or_number(*words: str) -> Callable[[str], str | float]:
     return convert
 
 
-def word_or_count(*words: str) -> Callable[[str], str | int]:
-    """One of some words, or a whole number of at least 1."""
+def word_or_count(*words: str, least: int = 1) -> Callable[[str], str | int]:
+    """One of some words, or a whole number of at least `least`."""
 
     def convert(text: str) -> str | int:
-        return int(text) if is_whole(text) and int(text) >= 1 else _word(text, words, "a whole number of at least 1")
+        if is_whole(text) and int(text) >= least:
+            return int(text)
+        return _word(text, words, f"a whole number of at least {least}")
 
     return convert
 

@@ -121,7 +121,7 @@ def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.nda
         settings["knots"] = Auto(max_knots=arguments.max_knots)
     elif arguments.knots is not None:
         settings["knots"] = arguments.knots
-    for name in ("approximation", "inference", "nugget", "mean", "likelihood", "priors"):
+    for name in ("approximation", "n_neighbors", "inference", "nugget", "mean", "likelihood", "priors"):
         if getattr(arguments, name) is not None:
             settings[name] = getattr(arguments, name)
     automatic = not arguments.likelihood and are_labels(rows.target, arguments.decimal)

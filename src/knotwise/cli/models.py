@@ -37,6 +37,10 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
         "full (the exact GP), or a power from 0 to 1"
     )  # fmt: skip
     group.add_argument("--knots", type=words.word_or_count("auto"), metavar="N", help="auto (default) or their number")
+    group.add_argument(
+        "--neighbors", type=words.word_or_count("auto", least=0), metavar="N", dest="n_neighbors",
+        help="near rows that predict what the knots leave: auto (default), their number, or 0"
+    )  # fmt: skip
     group.add_argument("--max-knots", type=count, metavar="N", help="limit of the automatic choice")
     group.add_argument(
         "--inference",

@@ -15,6 +15,7 @@ from knotwise.estimators.options import (
     inference_from,
     kernel_from,
     likelihood_from,
+    neighbors_from,
     nugget_from,
     parameter_table,
     power_from,
@@ -117,6 +118,7 @@ def assemble(options: Any, data: Observations, feature_names: list[str] | None, 
         "full": full,
         "guide": guide,
         "may_be_exact": options.approximation is None and options.inference != "ep",
+        "n_neighbors": neighbors_from(options.n_neighbors, options, likelihood),
         "scale_inputs": scaling.inputs,
     }
 

@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
-from knotwise.estimators.fitted import Fit
+from knotwise.estimators.fitted import Fit, posterior_of
 from knotwise.estimators.observations import Observations
-from knotwise.estimators.options import approximation_word, selector_from
+from knotwise.estimators.options import selector_from
 from knotwise.estimators.outcome import outcome_of
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.standard_errors import FitErrors
@@ -26,11 +26,12 @@ from knotwise.estimators.summary import Summary, summarize
 from knotwise.estimators.validation import check_count, check_inputs, check_jobs, generator_from
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
+from knotwise.knots.automatic.nearby import add_neighbours
 from knotwise.knots.fixed import select_exact
 from knotwise.knots.kernel_choice import choose_kernel
 from knotwise.knots.status import Status
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
-from knotwise.posterior import MAX_JOINT_ROWS, FullPosterior, Latent, SparsePosterior, sample_latent
+from knotwise.posterior import MAX_JOINT_ROWS, Latent, SparsePosterior, sample_latent
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate
@@ -67,22 +68,27 @@ class LatentGP(BaseEstimator):
             if self.kernel is None:
                 problem = choose_kernel(lambda kernel: replace(made.with_kernel(kernel), run=problem.run), rng)
             selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
+            if problem.n_neighbors and selection.problem is None:
+                selection = add_neighbours(problem, selection, rng)
             selection.trace.listener = None
             if made.little_information and (selection.status is None or selection.status is Status.NO_SIGNAL):
                 selection = replace(selection, status=Status.LITTLE_INFORMATION)
         final, has_knots = selection.evidence, selection.jitter is not None
+        problem = selection.problem or problem
         self._fit = Fit(
             replace(
                 selection,
                 evidence=Evidence(final.value, None, None, None, final.converged, final.why),
                 result=replace(selection.result, steps=None, turns=None),  # which were for stages to come
+                problem=None,
+                order=None,
             ),
             scaling,
-            SparsePosterior(final.state) if has_knots else FullPosterior(final.state),
+            posterior_of(final.state, problem.rows),
             problem.table,
             problem.summary.count,
             replace(problem.computed_by(Serial()), full=not has_knots),
-            made.row_numbers,
+            _row_numbers(made.row_numbers, selection.order),
             data.size is not None,
         )
         self._publish()
@@ -110,7 +116,8 @@ class LatentGP(BaseEstimator):
         self.status_ = self._outcome.status
         self.converged_ = self.status_.is_good
         self.stop_reason_ = selection.reason
-        self.approximation_ = approximation_word(fit.model.power) if self.n_knots_ else "full"
+        self.n_neighbors_ = fit.n_neighbors
+        self.approximation_ = fit.approximation
         per_row = -float(np.log(scaling.y_scale))
         self.trace_ = selection.trace.in_units(fit.n_rows, per_row, scaling.inputs_back)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
@@ -283,6 +290,11 @@ class LatentGP(BaseEstimator):
     def _engine_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         return self._fit.scaling.inputs(check_inputs(self, X))
+
+
+def _row_numbers(numbers: np.ndarray | None, order: np.ndarray | None) -> np.ndarray | None:
+    """Which rows of the user's data the rows of a problem are, whose rows lie in another order."""
+    return numbers if order is None else order if numbers is None else numbers[order]
 
 
 def _warn_of_independent_residuals(posterior: SparsePosterior, X: np.ndarray) -> None:

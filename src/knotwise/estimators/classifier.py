@@ -59,8 +59,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : the labels, in sorted order
     models_ : the latent models: one for two classes (of the second class), else one for each class
-    knots_, n_knots_, parameters_, kernel_, status_, stop_reason_, trace_, converged_, approximation_, jitter_ : of the
-        model, or a list of them
+    knots_, n_knots_, n_neighbors_, parameters_, kernel_, status_, stop_reason_, trace_, converged_, approximation_,
+    jitter_ : of the model, or a list of them
     log_evidence_, log_prior_ : of the model, or the sum over models
     coefficients_ : level or trend of the mean of f, with standard errors; of the model, or a list of them
 
@@ -80,6 +80,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         link: str = "logit",
         approximation: str | float | None = None,
         knots: str | int | np.ndarray | Selector = "auto",
+        n_neighbors: str | int = "auto",
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
         inference: str | Inference = "auto",
@@ -101,6 +102,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.link = link
         self.approximation = approximation
         self.knots = knots
+        self.n_neighbors = n_neighbors
         self.mean = mean
         self.nugget = nugget
         self.inference = inference
@@ -169,6 +171,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         for name in (
             "knots_",
             "n_knots_",
+            "n_neighbors_",
             "parameters_",
             "kernel_",
             "stop_reason_",

@@ -7,14 +7,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.errors import NoTrainingDataError
+from knotwise.estimators.options import approximation_word
 from knotwise.estimators.scaling import Scaling
-from knotwise.evidence import Evidence, Model
+from knotwise.evidence import Evidence, Model, Rows
+from knotwise.evidence.full_sites import FullState
+from knotwise.evidence.residual import Neighbours
+from knotwise.evidence.sparse import SparseState
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Selection
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
 
-__all__ = ["Fit"]
+__all__ = ["Fit", "posterior_of"]
+
+
+def posterior_of(state: SparseState | FullState, rows: Rows) -> SparsePosterior | FullPosterior:
+    """The posterior of an evidence's state; with neighbours it keeps the rows."""
+    if isinstance(state, FullState):
+        return FullPosterior(state)
+    if isinstance(state.model.residual, Neighbours):
+        return NeighbourPosterior(NeighbourState.of(state, rows))
+    return SparsePosterior(state)
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,18 @@ class Fit:
     def model(self) -> Model:
         """The model at the fitted parameters."""
         return self.posterior.state.model
+
+    @property
+    def n_neighbors(self) -> int:
+        """How many near rows predict what the knots leave."""
+        return self.posterior.state.n_neighbors if isinstance(self.posterior, NeighbourPosterior) else 0
+
+    @property
+    def approximation(self) -> str | float:
+        """What stands between the fit and the exact GP, in a word."""
+        if not isinstance(self.posterior, SparsePosterior):
+            return "full"
+        return "neighbors" if self.n_neighbors else approximation_word(self.model.power)
 
     @property
     def problem(self) -> Problem:

@@ -32,6 +32,7 @@ __all__ = [
     "kernel_from",
     "likelihood_from",
     "lowest_target",
+    "neighbors_from",
     "nugget_from",
     "parameter_table",
     "power_from",
@@ -63,6 +64,28 @@ def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
 def approximation_word(power: float) -> str | float:
     """What an approximation of this power is called, or the power itself."""
     return next((word for word, known in POWERS.items() if known == power), power)
+
+
+def neighbors_from(given: Any, options: Any, likelihood: Likelihood) -> int | None:
+    """How many neighbours predict what the knots leave; None where that may be decided."""
+    if isinstance(given, str):
+        if given != "auto":
+            raise unknown_option("`n_neighbors`", given, ["auto"])
+        plain = options.approximation is None and options.inference in ("auto", "variational")
+        return None if plain and likelihood.conjugate else 0
+    n_neighbors = check_count(given, "n_neighbors", least=0)
+    if not n_neighbors:
+        return 0
+    if options.approximation is not None:
+        raise InvalidInputError(
+            f"`n_neighbors={n_neighbors}` and `approximation={options.approximation!r}` contradict each other: with "
+            "neighbours nothing is left to approximate by a power, and the exact GP needs none. Leave one of them out."
+        )
+    if not likelihood.conjugate:
+        raise InvalidInputError(
+            f"`n_neighbors={n_neighbors}` is for Gaussian data, and the likelihood is {likelihood!r}. Leave it out."
+        )
+    return n_neighbors
 
 
 def likelihood_from(given: Any) -> Likelihood:

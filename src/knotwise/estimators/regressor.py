@@ -58,6 +58,11 @@ class GPRegressor(RegressorMixin, JointResponse):
         "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots is placed by
         k-means and optimised together with the parameters; an array is held exactly as given; or a selector from
         `knotwise.knots`, such as `OneAtATime()`.
+    n_neighbors : "auto" or int
+        What the knots leave of each row can be predicted from the rows nearest to it: so many of them, or 0 for none.
+        "auto" does so where `knots="auto"` would need more knots than its limit, or misses what near rows share, and
+        rows that were held out are predicted better with neighbours; `n_neighbors_` and `stop_reason_` say so. Then
+        `approximation` means nothing and must be left open, and the model and its file hold the training rows.
     mean : "constant", "zero", "linear", a number or Mean
         Prior mean. A constant and a linear trend are integrated out, so that their uncertainty is part of every
         prediction, and `coefficients_` shows them; a number is held. `knotwise.means` has `Constant(prior_sd=...)`, in
@@ -110,12 +115,13 @@ class GPRegressor(RegressorMixin, JointResponse):
     parameters_ : ParameterTable of names, values and bounds; `to_frame()` has them in the units of the data, too, with
         standard errors, and `estimates()` has standard deviations for variances
     knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP)
+    n_neighbors_ : how many of the nearest rows predict what the knots leave; 0 where the knots are enough
     log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference
     inference_ : "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()`
         and the posterior are
     log_prior_ : log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0
     trace_ : KnotTrace, the steps of the selection
-    approximation_ : "vfe", "fic", a power, or "full" for the exact GP
+    approximation_ : "vfe", "fic", a power, "full" for the exact GP, or "neighbors"
     status_ : how the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
         information" (few events), or, with a warning, "limit reached" (more knots are needed than were allowed),
         "not settled" (parameters still moved with every choice of knots) or "not converged"
@@ -139,6 +145,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         likelihood: str | Likelihood = "gaussian",
         approximation: str | float | None = None,
         knots: str | int | np.ndarray | Selector = "auto",
+        n_neighbors: str | int = "auto",
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
         inference: str | Inference = "auto",
@@ -160,6 +167,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         self.likelihood = likelihood
         self.approximation = approximation
         self.knots = knots
+        self.n_neighbors = n_neighbors
         self.mean = mean
         self.nugget = nugget
         self.inference = inference

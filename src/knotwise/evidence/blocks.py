@@ -202,19 +202,26 @@ class Blocks(Protocol):
 class InMemory:
     """Rows in the memory of this process; blocks run on the executor's threads.
 
-    Blocks depend on the data and on the width of the pass, never on the number of threads.
+    Blocks depend on the data and on the width of the pass, never on the number of threads. Of `n_own` rows, if given,
+    blocks are made, the first ones; the others are there for halos only.
     """
 
     rows: Rows
     executor: Executor = field(default_factory=Serial)
     block_size: int | None = None
     keep_bytes: int = KEEP_BYTES
+    n_own: int | None = None
     _size: int = field(default=0, init=False, repr=False)
     _blocks: list[tuple[Block, Beside]] = field(default_factory=list, init=False, repr=False)
 
     @cached_property
     def summary(self) -> RowSummary:
-        return RowSummary.of(self.rows)
+        return RowSummary.of(self.own)
+
+    @property
+    def own(self) -> Rows:
+        """The rows of which blocks are made."""
+        return self.rows if self.n_own is None else self.rows[: self.n_own]
 
     def sum(self, work: Pass) -> Any:
         parts = self._map(work)
@@ -237,7 +244,7 @@ class InMemory:
         return InMemory(rows, self.executor, self.block_size, self.keep_bytes)
 
     def anew(self) -> InMemory:
-        new = self.at_driver(self.rows)
+        new = InMemory(self.rows, self.executor, self.block_size, self.keep_bytes, self.n_own)
         new.__dict__["summary"] = self.summary  # of the same rows
         return new
 
@@ -249,10 +256,11 @@ class InMemory:
                 beside[LAST] = last
 
     def sample(self, n_rows: int, rng: np.random.Generator, *, by_weight: bool = False) -> np.ndarray:
-        weights = self.rows.weights if by_weight else None
+        weights = self.own.weights if by_weight else None
         shares = None if weights is None else weights / weights.sum()
-        possible = len(self.rows) if shares is None else np.count_nonzero(shares)  # a tiny share can underflow
-        return np.sort(rng.choice(len(self.rows), min(n_rows, possible), replace=False, p=shares))
+        n = self.summary.n_rows
+        possible = n if shares is None else np.count_nonzero(shares)  # a tiny share can underflow
+        return np.sort(rng.choice(n, min(n_rows, possible), replace=False, p=shares))
 
     def last(self) -> np.ndarray | None:
         kept = [beside[LAST] for _, beside in self._blocks if beside.get(LAST) is not None]
@@ -260,14 +268,14 @@ class InMemory:
 
     def restore(self, last: np.ndarray | None) -> None:
         if not self._blocks:
-            self._cut(self.block_size or len(self.rows))
+            self._cut(self.block_size or self.summary.n_rows)
         for block, beside in self._blocks:
             beside.clear()
             if last is not None:
                 beside[LAST] = last[block.start : block.start + block.n]
 
     def _map(self, work: Pass) -> Iterator[Any]:
-        size = self.block_size or rows_per_block(work.width, len(self.rows))
+        size = self.block_size or rows_per_block(work.width, self.summary.n_rows)
         if size != self._size:
             last = self.last()
             self._cut(size)
@@ -281,8 +289,8 @@ class InMemory:
         return self.executor.map(run, self._blocks)
 
     def _cut(self, size: int) -> None:
-        slices = block_slices(len(self.rows), size)
-        whole = len(slices) == 1
+        slices = block_slices(self.summary.n_rows, size)
+        whole = len(slices) == 1 and self.n_own is None
         self._size = size
         self._blocks = [(Block(self.rows if whole else self.rows[s], s.start, s.stop - s.start), {}) for s in slices]
 

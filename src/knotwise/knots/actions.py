@@ -40,6 +40,7 @@ class Action(StrEnum):
     PARAMETERS = "parameters"  # parameters were fitted
     REFINE = "refine"  # the same on all rows, from those of a subset
     LOOK_AGAIN = "look again"  # residuals of neighbours agree: parameters were looked for on the rows there
+    NEIGHBORS = "neighbors", Facts(compares_kernels=True)  # knots and neighbours were tried on some rows
     REFIT = "refit"  # parameters were fitted to knots that are too few
     START = "start", Facts(begins_placement=True)  # the first of the final knots
     INITIAL = "initial"  # the knots from which others are added one at a time

@@ -39,6 +39,7 @@ def parameter_errors(problem: Problem, selection: Selection) -> ParameterErrors:
     too, and those that the data do not determine. It takes two evaluations with gradient for each free parameter.
     """
     at = _fitted_at(problem, selection)
+    problem = at.problem or problem
     table = problem.table.with_theta(at.point.theta)
     notes = _notes_of_held(problem, table)
     free = np.array([not note for note in notes], bool)
@@ -75,6 +76,7 @@ def parameter_errors(problem: Problem, selection: Selection) -> ParameterErrors:
 def n_products(problem: Problem, selection: Selection) -> float:
     """About how many products of numbers `parameter_errors` takes, in units of one pass over the rows: N K^2."""
     at = _fitted_at(problem, selection)
+    problem = at.problem or problem
     width = problem.summary.n_rows if at.full else len(at.point.Z)
     passes = SEVERAL_PASSES if inference_of(problem.model.with_power(at.power)).several_passes else 1
     return 2.0 * int(problem.free.sum()) * passes * problem.summary.n_rows * width**2

@@ -14,16 +14,17 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
-from knotwise.kernels.base import Kernel
+from knotwise.kernels.describe import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
 from knotwise.knots.automatic.signal import n_told, threshold, without_inputs
+from knotwise.knots.held_out import held_out_density, mean_gain
 from knotwise.knots.problem import Found, Problem
-from knotwise.knots.start import starting_theta, subset_rows
+from knotwise.knots.start import spread_out, starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 from knotwise.posterior import FullPosterior
 
-__all__ = ["choose_kernel", "describe_kernel"]
+__all__ = ["choose_kernel"]
 
 FIT_ROWS, HELD_OUT_ROWS = 300, 1000
 ROWS_PER_COLUMN, MOST_FIRST_ROWS, MOST_ROWS, MOST_ROWS_SEARCHED = 25, 800, 1000, 600  # fewer where each costs more
@@ -93,7 +94,9 @@ class Trial:
                 best, evidence = stage, own
         if best is None or evidence is None:
             return None
-        tried = Tried(problem, best.theta, evidence.value, _density(FullPosterior(evidence.state), self.held_out))
+        tried = Tried(
+            problem, best.theta, evidence.value, held_out_density(FullPosterior(evidence.state), self.held_out)
+        )
         note = f"{tried.name}, {len(self.fitted)} rows"
         if len(tried.density):
             note += f"; log density of {len(self.held_out)} others {self._mean(tried.density):.3f}"
@@ -117,11 +120,7 @@ class Trial:
 
     def compare(self, one: Tried, other: Tried) -> tuple[float, float]:
         """Mean gain in held-out log density of one kernel over another, and its standard error; NaN without rows."""
-        if not len(one.density):
-            return np.nan, np.nan
-        gains = one.density - other.density
-        mean = self._mean(gains)
-        return mean, float(np.sqrt(self._mean((gains - mean) ** 2) / max(len(gains) - 1, 1)))
+        return mean_gain(one.density, other.density, self.held_out.weights)
 
     def total_gain(self, one: Tried, other: Tried) -> float:
         """Nats by which one kernel is better than another of as many parameters, by evidence and rows held out."""
@@ -160,7 +159,8 @@ def choose_kernel(make: Callable[[Stationary], Problem], rng: np.random.Generato
             break
     assert best is not None
     trace.add("kernel", 0, best.evidence, n_rows=trial.fitted.count, note=f"{best.name} is taken")
-    return replace(best.problem, found=Found(best.theta, len(trial.fitted), gain), earlier=tuple(trace))
+    found = Found(best.theta, len(trial.fitted), gain)
+    return replace(best.problem, found=found, earlier=tuple(trace), with_kernel=make)
 
 
 def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
@@ -175,7 +175,7 @@ def _choose(make: Callable[[Stationary], Problem], plain: Problem, trial: Trial)
     if plain.summary.varies.sum() <= 1 or one is None:  # a constant column has no length-scale
         return None if one is None else _roughen(make, one, trial)
     wide = make(SquaredExponential(ard=True))
-    several = trial.fit(wide, [_spread_out(one.theta, plain, wide), wide.table.theta])
+    several = trial.fit(wide, [spread_out(one.theta, plain, wide), wide.table.theta])
     if several is None:
         return _roughen(make, one, trial)
     mean, error = trial.compare(several, one)
@@ -199,30 +199,3 @@ def _roughen(make: Callable[[Stationary], Problem], best: Tried, trial: Trial) -
             break
         best = tried
     return best
-
-
-def _spread_out(theta: np.ndarray, plain: Problem, wide: Problem) -> np.ndarray:
-    """Parameters of one length-scale as those of one for each column."""
-    p, q = plain.model.sizes[0], wide.model.sizes[0]
-    start = wide.table.theta.copy()
-    start[q:] = theta[p:]
-    for role in ("amplitude", "lengthscale"):
-        start[:q][wide.table.with_role(role)[:q]] = theta[:p][plain.table.with_role(role)[:p]]
-    low, high = wide.table.theta_bounds.T
-    return np.clip(start, low, high)
-
-
-def _density(posterior: FullPosterior, rows: Rows) -> np.ndarray:
-    """Log predictive density of rows that were not fitted, [n]."""
-    if not len(rows):
-        return np.empty(0)
-    model, latent = posterior.state.model, posterior.latent(rows.X)
-    variance = latent.variance + model.nugget.variance
-    if rows.noise_variance is not None:
-        variance = variance + rows.noise_variance - model.likelihood.value("noise_variance")
-    return model.likelihood.log_predictive_density(rows.y, latent.mean, variance, rows.sizes)
-
-
-def describe_kernel(kernel: Kernel) -> str:
-    """A kernel's name and whether it has a length-scale per column."""
-    return f"{type(kernel).__name__}({'ard=True' if np.ndim(kernel.value('lengthscale')) else ''})"

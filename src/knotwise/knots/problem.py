@@ -66,8 +66,10 @@ class Problem:
 
     `given` marks the parameters to which the user gave a value; the others may start elsewhere. `guide` is a quicker
     inference than the model's, with which parameters and knots are looked for first; no value of it is kept.
-    `may_be_exact` says that a selector may take the exact GP instead of knots. `found` is what an earlier search has
-    found on some rows, `earlier` the steps of that search. Rows are seen through their `summary`, a sample, the best by
+    `may_be_exact` says that a selector may take the exact GP instead of knots. `n_neighbors` is how many neighbours
+    predict what the knots leave, None where a selector may decide. `found` is what an earlier search has found on some
+    rows, `earlier` the steps of that search, and `with_kernel` makes the problem for another kernel, where it is to be
+    chosen. Rows are seen through their `summary`, a sample, the best by
     a score, and passes; where they are is the matter of the `run`.
     """
 
@@ -82,8 +84,10 @@ class Problem:
     guide: Inference | None = None
     scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
     may_be_exact: bool = False
+    n_neighbors: int | None = 0
     found: Found | None = None
     earlier: tuple[KnotStep, ...] = ()
+    with_kernel: Callable[[Any], Problem] | None = field(default=None, repr=False)
 
     @property
     def free(self) -> np.ndarray:
@@ -261,6 +265,7 @@ class Problem:
             self.full,
             self.optimizer,
             self.jitter,
+            getattr(self.model.residual, "graph", None),
             *inferences,
         )
         return journal.recall(

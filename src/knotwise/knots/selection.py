@@ -55,12 +55,14 @@ class Stage(AtPoint):
 class FittedAt(AtPoint):
     """Where parameters were fitted, if not at the selection's own end: point, power, and whether by the exact GP.
 
-    The rows are all of the problem's, and the inference is the model's. Standard errors are those of this objective.
+    The rows are all of the problem's, or those of a `problem` of its own, and the inference is the model's. Standard
+    errors are those of this objective.
     """
 
     point: Point
     power: float
     full: bool = False
+    problem: Problem | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ class Selection(AtPoint):
     """What a selector decided: parameters, knots and jitter, the evidence there, and the reason in words.
 
     `Problem.selection` makes one from the last stage. `fitted` says where the parameters were fitted; None means here,
-    by the problem's own model.
+    by the problem's own model. `problem` is the one that was solved, where a selector has taken another model or other
+    rows than those of the problem that it was given, and `order` says which of these its rows are; None means that one,
+    and its rows as they are.
     """
 
     point: Point
@@ -81,6 +85,8 @@ class Selection(AtPoint):
     status: Status | None = None  # None: what the optimiser says
     advice: str = ""  # what to write where something is to be done
     fitted: FittedAt | None = None
+    problem: Problem | None = field(default=None, repr=False)
+    order: np.ndarray | None = field(default=None, repr=False)
 
 
 class Watch(Protocol):

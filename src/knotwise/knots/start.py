@@ -17,7 +17,7 @@ from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Stage
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["SUBSET_ROWS", "starting_theta", "subset_rows", "with_its_nugget"]
+__all__ = ["SUBSET_ROWS", "spread_out", "starting_theta", "subset_rows", "with_its_nugget"]
 
 SUBSET_ROWS = 150
 MIN_ROWS = 10
@@ -65,3 +65,14 @@ def subset_rows(problem: Problem, chosen: np.ndarray) -> Rows:
     """Some rows, as an exact GP on them should see them."""
     rows = problem.take(chosen)
     return rows if problem.model.likelihood.discrete else rows.once
+
+
+def spread_out(theta: np.ndarray, plain: Problem, wide: Problem) -> np.ndarray:
+    """Parameters of one kernel as those of another, where it has a length-scale for each column."""
+    p, q = plain.model.sizes[0], wide.model.sizes[0]
+    start = wide.table.theta.copy()
+    start[q:] = theta[p:]
+    for role in ("amplitude", "lengthscale"):
+        start[:q][wide.table.with_role(role)[:q]] = theta[:p][plain.table.with_role(role)[:p]]
+    low, high = wide.table.theta_bounds.T
+    return np.clip(start, low, high)

@@ -14,10 +14,19 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Rows
+from knotwise.knots.automatic.nearby import Nearby
 from knotwise.knots.automatic.place import ENDS, Moved, are_needed_at_most, place
 from knotwise.knots.automatic.prune import prune
 from knotwise.knots.automatic.rule import TARGETS, Rule
-from knotwise.knots.automatic.settle import MANY_KNOTS, Settled, exact_is_cheaper, refine, settle
+from knotwise.knots.automatic.settle import (
+    EXACT_ROWS,
+    MANY_KNOTS,
+    Settled,
+    exact_is_cheaper,
+    many_knots,
+    refine,
+    settle,
+)
 from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
 from knotwise.knots.automatic.structure import look_again
 from knotwise.knots.copies import describe_copies
@@ -94,18 +103,24 @@ class Auto:
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
         trace = problem.new_trace()
-        if problem.summary.n_rows <= FEW_ROWS:
+        if problem.summary.n_rows <= FEW_ROWS and not problem.n_neighbors:
             return self._every_row(problem, rng, trace)
         small, theta = problem, problem.table.theta
         if problem.optimizer is not None:
             signal = find_signal(problem, rng, trace)
             theta = signal.theta
-            if not signal.found:
+            if not signal.found and not problem.n_neighbors:
                 return self._without_signal(problem, theta, rng, trace, signal.note)
         if problem.optimizer is None or not signal.weak:  # a weak signal needs all rows, and few knots
             small = _subset(problem, SELECTION_ROWS, rng)
         pool = small.take(small.sample(SELECTION_ROWS, rng))
         rule, cap = self._rule(problem), self._cap(small, big=True)
+        near = Nearby(problem, rng, trace) if self._may_have_neighbours(problem) else None
+        if near is not None:
+            Z, too_few = many_knots(small, pool, theta, rule, cap)
+            selection = near.select(theta, Z, too_few=too_few)
+            if selection is not None:
+                return selection
         settled = settle(small, pool, theta, rng, trace, cap=cap, rule=rule)
         if problem.optimizer is not None:
             settled = self._look_again(small, pool, settled, rng, trace, rule)
@@ -135,6 +150,10 @@ class Auto:
             if note:
                 end, fitted = replace(end, reason=end.reason + note), None
                 share = rule.share_of(all_rows.scores(all_rows.point(stage.theta, stage.Z)))
+        if near is not None:
+            selection = near.select(stage.theta, stage.Z, too_few=end.status is Status.LIMIT_REACHED)
+            if selection is not None:
+                return selection
         return replace(self._finish(problem, stage, trace, end, share), fitted=fitted)
 
     def _cap(self, problem: Problem, *, big: bool = False) -> int:
@@ -163,6 +182,12 @@ class Auto:
         except KnotwiseError:
             return settled
         return max(settled, other, key=lambda end: _value(end.stage))
+
+    def _may_have_neighbours(self, problem: Problem) -> bool:
+        """Whether near rows may predict what knots leave: if asked for, or of more rows than the exact GP serves."""
+        if problem.n_neighbors is None:
+            return problem.summary.n_rows > EXACT_ROWS and self.max_knots is None
+        return problem.n_neighbors > 0
 
     # -- the exact GP where it is better ------------------------------------------------------------
 

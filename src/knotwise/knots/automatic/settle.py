@@ -21,11 +21,14 @@ from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
 __all__ = [
+    "EXACT_ROWS",
     "MANY_KNOTS",
     "Settled",
     "exact_is_cheaper",
     "first_precisions",
+    "for_stage",
     "grow",
+    "many_knots",
     "refine",
     "settle",
 ]
@@ -85,7 +88,7 @@ def settle(
     first, if these can see what the parameters are for.
     """
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
-    quick = _for_stage(fic, ROUND)
+    quick = for_stage(fic, ROUND)
     W = first_precisions(fic, theta, pool)
     Z = np.empty((0, 0))
     sites_move = inference_of(fic.model).several_passes
@@ -122,6 +125,14 @@ def settle(
     return Settled(stage, Z, too_few=capped and rule.are_too_few(scores), moving=not done, failed_restarts=failed)
 
 
+def many_knots(problem: Problem, pool: Rows, theta: np.ndarray, rule: Rule, cap: int) -> tuple[np.ndarray, bool]:
+    """At most `cap` knots on rows of the pool for given parameters, and whether more would be needed."""
+    fic = replace(problem.anew(), model=problem.model.with_power(1.0))
+    enough = partial(rule.find_parameters, last=False)
+    Z, scores, capped = grow(fic, pool, theta, first_precisions(fic, theta, pool), enough, cap, quick=True)
+    return Z, capped and rule.are_too_few(scores)
+
+
 def _settle_exactly(
     problem: Problem,
     Z: np.ndarray,
@@ -132,7 +143,7 @@ def _settle_exactly(
     some_first: bool,
 ) -> Settled | None:
     """Parameters of the exact GP, which has as many knots as there are rows; None where it cannot be computed."""
-    exact = _for_stage(replace(problem.anew(), full=True), EXACTLY)
+    exact = for_stage(replace(problem.anew(), full=True), EXACTLY)
     none = np.empty((0, problem.summary.n_columns))
     try:
         if some_first and problem.summary.n_rows > 1.5 * FIRST_EXACT_ROWS:  # of which each evaluation costs far less
@@ -153,7 +164,7 @@ def _settle_exactly(
 def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: KnotTrace) -> Settled:
     """A few steps on all rows, from parameters that a subset has found."""
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
-    stage = _for_stage(fic, ON_ALL_ROWS).optimize(settled.theta, settled.Z, rng)
+    stage = for_stage(fic, ON_ALL_ROWS).optimize(settled.theta, settled.Z, rng)
     note = f"parameters on all {fic.summary.count} rows"
     note = f"{note}; {stage.note}" if stage.note else note
     trace.add(
@@ -162,7 +173,7 @@ def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: 
     return replace(settled, stage=stage)
 
 
-def _for_stage(problem: Problem, own: LBFGS) -> Problem:
+def for_stage(problem: Problem, own: LBFGS) -> Problem:
     """The problem with a stage's own optimiser, unless the user wants another than L-BFGS as it comes, or none."""
     asked = problem.optimizer
     default = type(asked) is LBFGS and vars(asked) == vars(LBFGS())

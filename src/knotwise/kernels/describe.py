@@ -1,0 +1,16 @@
+"""A kernel in a few words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from knotwise.kernels.base import Kernel
+from knotwise.kernels.stationary import Stationary
+
+__all__ = ["describe_kernel"]
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """A kernel's name and whether it has a length-scale per column."""
+    per_column = isinstance(kernel, Stationary) and np.ndim(kernel.value("lengthscale")) > 0
+    return f"{type(kernel).__name__}({'ard=True' if per_column else ''})"
