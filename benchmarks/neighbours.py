@@ -20,8 +20,7 @@ import numpy as np
 
 from bars.storing import append_row
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.residual import Neighbours
-from knotwise.evidence.residual.arrange import arrange
+from knotwise.evidence.residual import Neighbours, arrange
 from knotwise.kernels import Matern32
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from knotwise import kernels as k
 from knotwise import likelihoods as lik
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.residual import Neighbours
-from knotwise.evidence.residual.arrange import arrange
+from knotwise.evidence.residual import Neighbours, arrange
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR
 from knotwise.means import Constant, Linear, Zero
 from knotwise.numerics.blocks import Threads
