@@ -2,7 +2,7 @@
 
 from knotwise.evidence.residual.arrange import Arrangement, arrange
 from knotwise.evidence.residual.base import Pulled, Residual, RowAdjoints, Sites, Summed
-from knotwise.evidence.residual.independent import Independent, residual_of
+from knotwise.evidence.residual.independent import Independent, check_rows, residual_of
 from knotwise.evidence.residual.neighbours import Neighbours
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "Sites",
     "Summed",
     "arrange",
+    "check_rows",
     "residual_of",
 ]

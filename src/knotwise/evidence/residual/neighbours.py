@@ -49,6 +49,10 @@ class Neighbours:
         return {"graph": self.graph, "_local": {}}  # what follows from the graph is found again
 
     @property
+    def n_rows(self) -> int:
+        return len(self.graph)
+
+    @property
     def n_neighbors(self) -> int:
         return self.graph.shape[1]
 
