@@ -20,8 +20,7 @@ import numpy as np
 
 from bars.storing import append_row
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.residual import Neighbours
-from knotwise.evidence.residual.arrange import arrange
+from knotwise.evidence.residual import Neighbours, arrange
 from knotwise.kernels import Matern32
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
@@ -120,7 +119,7 @@ def compare_orders(n_columns: int, seed: int, n_rows: int = 2000, n_new: int = 5
                 gaps = [a.value - b.value for a, b in zip(exact[1:], values[1:], strict=True)]
                 row = {"part": "order", "D": n_columns, "N": n_rows, "K": n_knots, "m": m, "seed": seed}
                 row |= {"order": name, "choice": choice, "kl_per_row": round(float(np.mean(gaps)) / n_rows, 6)}
-                row["standard_error"] = round(float(np.std(gaps)) / np.sqrt(len(gaps)) / n_rows, 6)
+                row["standard_error"] = round(float(np.std(gaps) / np.sqrt(len(gaps)) / n_rows), 6)
                 if choice == "distance":
                     left = best - density(NeighbourPosterior(NeighbourState.of(values[0].state, inside)))
                     row["held_out_loss"] = round(left, 6)

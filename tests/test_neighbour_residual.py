@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import kernels as k
 from knotwise import likelihoods as lik
+from knotwise.errors import InvalidInputError
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.residual import Neighbours
-from knotwise.evidence.residual.arrange import arrange
+from knotwise.evidence.residual import Neighbours, arrange
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR
 from knotwise.means import Constant, Linear, Zero
 from knotwise.numerics.blocks import Threads
@@ -274,6 +274,13 @@ def test_one_row_and_more_neighbours_than_rows_are_no_special_case():
         jitter = replace(jitter, points=rows.X)
         found = sparse_evidence(*arranged(model, rows, 15), Z, jitter=jitter)
         assert_allclose(found.value, full_evidence(model, rows).value, rtol=1e-12)
+
+
+def test_neighbours_of_other_rows_are_an_error_that_says_what_to_do():
+    model, rows, Z, jitter = data()
+    near, rows = arranged(model, rows, 4)
+    with pytest.raises(InvalidInputError, match=r"those of 36 rows, but there are 20 rows.*residual=None"):
+        sparse_evidence(near, rows[:20], Z, jitter=jitter)
 
 
 # -- prediction -----------------------------------------------------------------------------------------------

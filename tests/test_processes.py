@@ -19,6 +19,7 @@ from knotwise.evidence.blocks import LAST, Block, Pass
 from knotwise.evidence.certificate import evidence_bounds, posterior_bound
 from knotwise.evidence.inference.sites_sparse import SitesPass
 from knotwise.evidence.projection import ProjectedPass
+from knotwise.evidence.residual import arrange
 from knotwise.evidence.scores import knot_scores, knot_sums, rank_one_gains, row_scores
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, EvidenceGain, Fixed, OneAtATime, RandomSubset, Simultaneous
@@ -204,6 +205,18 @@ def test_evidence_and_gradients_are_the_bits_of_threads(case, keep_bytes, worker
         one, other = case.evidence(here, model), case.evidence(there, model)
         assert one.converged
         assert_same_bits(one, other)
+
+
+@pytest.mark.parametrize("keep_bytes", [2**28, 0])
+def test_neighbours_that_other_workers_have_give_the_bits_of_threads(keep_bytes, workers, threads):
+    given = case(GAUSSIAN, 1.0, mean=Linear(2.0), weighted=True)
+    found = arrange(given.model.kernel, given.rows, 5, np.random.default_rng(0))
+    model = replace(given.model, residual=found.residual)
+    near = replace(given, model=model, rows=given.rows[found.rows])
+    one, other = (near.evidence(blocks) for blocks in both(near, workers, threads, keep_bytes))
+    assert one.value == other.value
+    assert_array_equal(one.gradient, other.gradient)
+    assert_array_equal(one.knot_gradient, other.knot_gradient)
 
 
 @every_case_and_sites

@@ -120,6 +120,7 @@ class Chain:
     """What the knots leave of a row, given what they leave of the row before it (N1 to N5 with one neighbour)."""
 
     diagonal = False
+    n_rows = None
     halo = RowBefore()
 
     def block_width(self, n_columns):

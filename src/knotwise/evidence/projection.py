@@ -10,7 +10,7 @@ import numpy as np
 
 from knotwise.evidence.blocks import Beside, Block, Blocks, Halo
 from knotwise.evidence.model import Jitter, Model
-from knotwise.evidence.residual import residual_of
+from knotwise.evidence.residual import check_rows, residual_of
 from knotwise.kernels.base import Pullback
 from knotwise.numerics.linalg import cholesky, invert_lower, times_lower_transposed
 
@@ -103,6 +103,7 @@ class Evaluation:
         Projections are kept if the caller wants it, and while V and the arrays of kernel and residual fit in
         `keep_bytes`.
         """
+        check_rows(model, blocks.summary.n_rows)
         value, pull_uu = model.kernel.value_and_pullback(Z, Z)
         Kuu = value.copy()
         Kuu.flat[:: len(Z) + 1] += jitter.relative * jitter.scale(model.kernel)

@@ -10,7 +10,7 @@ from knotwise.evidence.blocks import Beside, Block, Blocks, Sums, as_blocks
 from knotwise.evidence.inference import SiteFit, inference_of
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass
-from knotwise.evidence.residual import residual_of
+from knotwise.evidence.residual import check_rows, residual_of
 from knotwise.evidence.subsets import KnotSums
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.weighted import weighted_quantile
@@ -199,6 +199,7 @@ def row_scores(
 
 def _score_rows(at: Evaluation, fit: SiteFit, at_rows: Rows | None) -> RowScores:
     where = at.blocks if at_rows is None else at.blocks.at_driver(at_rows)
+    check_rows(at.model, where.summary.n_rows)
     c, v, W, a = np.ascontiguousarray(where.gather(RowScorePass(at.projector, fit)).T)
     rows = at.blocks.take(slice(None)) if at_rows is None else at_rows
     return RowScores(c, v, W, a, fit.value, at.model.nugget.variance, rows)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from knotwise.evidence.model import Rows
 from knotwise.evidence.residual.neighbours import Neighbours
 from knotwise.kernels.base import Kernel
 from knotwise.numerics.nearest import nearest_earlier, random_order, spatial_sort
+
+if TYPE_CHECKING:
+    from knotwise.evidence.model import Rows
 
 __all__ = ["Arrangement", "arrange"]
 

@@ -105,6 +105,11 @@ class Residual(Protocol):
     diagonal: bool
 
     @property
+    def n_rows(self) -> int | None:
+        """How many rows it is made for, because it names some by their numbers; None for any."""
+        ...
+
+    @property
     def halo(self) -> Halo | None:
         """Which rows of other blocks a block needs; None for none."""
         ...

@@ -21,7 +21,7 @@ __all__ = ["NOISE_FLOOR", "Conditionals", "Joint", "Members", "noise_of_rows", "
 #: the noise of a row counts as at least this share of the prior variance: without noise, equal rows have no factor
 NOISE_FLOOR = 1e-10
 #: rows whose neighbours are gathered together, so that they stay in cache
-CHUNK = 64
+CHUNK = 128
 
 
 def noise_of_rows(kernel: Kernel, X: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from knotwise.errors import InvalidInputError
 from knotwise.evidence.residual.base import Pulled, Residual, RowAdjoints, Sites, Summed
 from knotwise.numerics.linalg import scratch, weighted_gram
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from knotwise.evidence.model import Model, Rows
     from knotwise.evidence.projection import Projection
 
-__all__ = ["Independent", "damping", "paying", "residual_of"]
+__all__ = ["Independent", "check_rows", "damping", "paying", "residual_of"]
 
 
 class Independent:
@@ -23,6 +24,7 @@ class Independent:
     """
 
     diagonal = True
+    n_rows = None
     halo = None
 
     def block_width(self, n_columns: int) -> int:
@@ -103,3 +105,13 @@ _INDEPENDENT = Independent()
 def residual_of(model: Model) -> Residual:
     """The residual of a model: the one that it names, or independent rows with the model's power."""
     return _INDEPENDENT if model.residual is None else model.residual
+
+
+def check_rows(model: Model, n_rows: int) -> None:
+    """Raise an error where a model's residual names rows by their numbers, and these are other rows."""
+    expected = residual_of(model).n_rows
+    if expected is not None and expected != n_rows:
+        raise InvalidInputError(
+            f"The neighbours in this model are those of {expected:,} rows, but there are {n_rows:,} rows here. "
+            "Arrange these rows anew, or leave the residual out: `replace(model, residual=None)`."
+        )

@@ -49,6 +49,10 @@ class Neighbours:
         return {"graph": self.graph, "_local": {}}  # what follows from the graph is found again
 
     @property
+    def n_rows(self) -> int:
+        return len(self.graph)
+
+    @property
     def n_neighbors(self) -> int:
         return self.graph.shape[1]
 
@@ -68,16 +72,16 @@ class Neighbours:
         return n_columns + M * (M + 2)  # V~, the factor, and A with the neighbours' numbers
 
     def see(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, r: np.ndarray) -> Summed:
-        summed = seen.kept.get("summed")
-        if summed is None:
+        before = seen.kept.get("given")
+        if before is None or not all(np.array_equal(one, other) for one, other in zip(before, (W, r), strict=True)):
             V, K = with_zeros(seen.V, r), seen.V.shape[1] - block.rows.basis.shape[1]
             noise, _ = self._noise(model, block, W)
             joint = Joint(model.kernel, block.rows.X, np.ascontiguousarray(V[:, :K]), seen.c, noise)
             found = Conditionals.of(joint, self._members(block.start, block.n).local)
             mixed = found.residuals(V)  # [n, K + p + 1]                                                (N1)
             summed = Summed(np.asfortranarray(mixed[:, :-1]), mixed[:, -1].copy(), 1.0 / found.D)
-            seen.kept.update(summed=summed, conditionals=found)
-        return summed
+            seen.kept.update(given=(W, r), summed=summed, conditionals=found)
+        return seen.kept["summed"]
 
     def log_weight(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, summed: Summed) -> float:
         copies = block.own.weights
