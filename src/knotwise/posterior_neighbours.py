@@ -35,8 +35,8 @@ class NeighbourState(SparseState):
     n_neighbors: int
 
     @staticmethod
-    def of(state: SparseState, rows: Rows) -> NeighbourState:
-        """From the state of an evidence with neighbours, and its rows."""
+    def of(state: SparseState, rows: Rows, n_neighbors: int | None = None) -> NeighbourState:
+        """From the state of an evidence with neighbours, and its rows; with as many neighbours as there, or others."""
         model, residual = state.model, state.model.residual
         assert isinstance(residual, Neighbours)
         given = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
@@ -51,7 +51,7 @@ class NeighbourState(SparseState):
             rows.X,
             rows.y - model.mean.offset,
             np.array(noise),
-            residual.n_neighbors,
+            residual.n_neighbors if n_neighbors is None else n_neighbors,
         )
 
 
