@@ -139,9 +139,11 @@ class Problem:
     def computed_by(self, executor: Executor) -> Problem:
         """The same problem for nobody to follow, its rows in memory and computed by this executor."""
         blocks = self.run.blocks
-        rows = blocks.take(slice(None))
-        block_size = blocks.block_size if isinstance(blocks, InMemory) else None
-        return replace(self, run=Run(InMemory(rows, executor, block_size)))
+        if isinstance(blocks, InMemory):
+            mine = InMemory(blocks.rows, executor, blocks.block_size, n_own=blocks.n_own)
+        else:
+            mine = InMemory(blocks.take(slice(None)), executor)
+        return replace(self, run=Run(mine), with_kernel=None)
 
     @cached_property
     def box(self) -> np.ndarray:

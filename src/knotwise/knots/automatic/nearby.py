@@ -27,6 +27,7 @@ from knotwise.knots.selection import FittedAt, Selection, Stage
 from knotwise.knots.start import spread_out
 from knotwise.knots.status import Status
 from knotwise.knots.trace import KnotTrace
+from knotwise.numerics.blocks import Serial
 from knotwise.numerics.nearest import Nearest
 from knotwise.optimize.lbfgs import LBFGS
 from knotwise.posterior import SparsePosterior
@@ -310,7 +311,7 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
         status, advice = Status.NOT_SETTLED, "Give a start in the kernel."
     trace.stop_reason = reason
     trace.add("final", len(point.Z), evidence.value, theta=point.theta, note="all rows")
-    fitted = None if fit.whole else FittedAt(stage.point, 1.0, problem=fit.neighbourhoods)
+    fitted = None if fit.whole else FittedAt(stage.point, 1.0, problem=fit.neighbourhoods.computed_by(Serial()))
     return Selection(
         point,
         evidence,
