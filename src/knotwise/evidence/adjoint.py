@@ -80,7 +80,8 @@ class GradientPass(ProjectedPass):
         seen = projector.project(block, beside)
         sites = fit.rule.sites(block, seen, beside)
         V, a, w, T, gamma = sites.V, sites.a, sites.w, fit.T, fit.gamma
-        # [-w V | a | t] times these rows is a (gamma + delta)' + t gamma' - w V B^-1: rank-one terms ride along
+        # [-w V | a | t], or [-w G | a] where sites stay, times these rows is a (gamma + delta)' + t gamma' - w V B^-1:
+        # rank-one terms ride along
         rows = [self.B_inverse, gamma + delta, gamma] if fit.rule.moves else [T, gamma]
         right = np.vstack(rows)[:, : K if residual.diagonal else len(T)]
         left = scratch("left", (len(V), len(right)))
