@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.evidence.blocks import Beside, Block, Sums
 from knotwise.evidence.inference.base import SiteFit
-from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector
+from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import Independent, RowAdjoints, Sites, residual_of
 from knotwise.numerics.linalg import scratch, times_lower, times_lower_transposed
 
@@ -33,15 +33,16 @@ def sparse_gradient(at: Evaluation, fit: SiteFit) -> Gradient:
     """
     model, projector, K = at.model, at.projector, len(at.projector.Z)
     gamma, T, L_inverse = fit.gamma, fit.T, projector.L_inverse
+    B_inverse, serial = T.T @ T, next_serial()
     delta = np.zeros_like(gamma)  # V t
     if fit.rule.moves:
-        delta = T.T @ (T @ at.blocks.sum(MovedSitesPass(projector, fit)))
-    total = at.blocks.sum(GradientPass(projector, fit, delta))
+        delta = T.T @ (T @ at.blocks.sum(MovedSitesPass(projector, fit, serial)))
+    total = at.blocks.sum(GradientPass(projector, fit, delta, B_inverse, serial))
     VV_bar = np.multiply.outer(gamma[:K], gamma[:K] + delta[:K])  # V_bar V', the knots' part  (S12)
     if fit.rule.moves:
         VV_bar += np.multiply.outer(delta[:K], gamma[:K])
     VV_bar += residual_of(model).knots_bar(fit.gram[:K, :K], total.gram)
-    VV_bar += T[:, :K].T @ T[:, :K]
+    VV_bar += B_inverse[:K, :K]
     VV_bar.flat[:: K + 1] -= 1.0
     Kuu_bar = -0.5 * (L_inverse.T @ VV_bar @ L_inverse)  # (S13)
     knots = at.pull_uu(Kuu_bar, with_X=True)
@@ -70,6 +71,8 @@ class GradientPass(ProjectedPass):
 
     fit: SiteFit
     delta: np.ndarray
+    B_inverse: np.ndarray
+    serial: int
 
     def __call__(self, block: Block, beside: Beside) -> GradientSums:
         projector, fit, delta = self.projector, self.fit, self.delta
@@ -77,24 +80,30 @@ class GradientPass(ProjectedPass):
         seen = projector.project(block, beside)
         sites = fit.rule.sites(block, seen, beside)
         V, a, w, T, gamma = sites.V, sites.a, sites.w, fit.T, fit.gamma
-        # [-w G | a | t] times these rows is a (gamma + delta)' + t gamma' - w V B^-1: rank-one terms ride along
-        tail = [gamma + delta, gamma] if fit.rule.moves else [gamma]
-        right = np.vstack([T, *tail])[:, : K if residual.diagonal else len(T)]
+        # [-w V | a | t], or [-w G | a] where sites stay, times these rows is a (gamma + delta)' + t gamma' - w V B^-1:
+        # rank-one terms ride along
+        rows = [self.B_inverse, gamma + delta, gamma] if fit.rule.moves else [T, gamma]
+        right = np.vstack(rows)[:, : K if residual.diagonal else len(T)]
         left = scratch("left", (len(V), len(right)))
-        G = times_lower_transposed(V, T, out=left[:, : len(T)])  # LB^-1 V
-        quad = np.einsum("nk,nk->n", G, G)  # (S9)
+        V_bar = scratch("V_bar", (len(V), right.shape[1]))
+        left[:, len(T)] = sites.weigh(a)
         W_bar: np.ndarray | float = 0.0
         slope: np.ndarray | float = 0.0
         t: np.ndarray | float = 0.0
         if fit.rule.moves:
+            quad = _quad(sites, fit, beside, self.serial)
             W_bar, third = _moved_precision(projector, sites, seen, quad)
             V_delta = V @ delta
             moved = -sites.h * third * W_bar - w * V_delta
             left[:, -1], t = sites.weigh(moved), moved
             slope = sites.lam * t + V_delta
-        G *= -sites.weigh(w)[:, None]
-        left[:, len(T)] = sites.weigh(a)
-        V_bar = times_lower(left, right, out=scratch("V_bar", (len(V), right.shape[1])))  # (S11)
+            np.multiply(V, -sites.weigh(w)[:, None], out=left[:, : len(T)])
+            np.matmul(right.T, left.T, out=V_bar.T)  # (S11)
+        else:  # V B^-1 = G LB^-1, and G = V LB^-T gives the diagonal on the way
+            G = times_lower_transposed(V, T, out=left[:, : len(T)])
+            quad = np.einsum("nk,nk->n", G, G)  # (S9)
+            G *= -sites.weigh(w)[:, None]
+            times_lower(left, right, out=V_bar)  # (S11)
         D_bar = 0.5 * a * a + t * a + 0.5 * w * w * quad - 0.5 * w
         pulled = residual.pull(model, block, seen, sites, RowAdjoints(V_bar, D_bar, -(a + t)))
         Kfu_bar = times_lower(pulled.V_bar, projector.L_inverse, out=scratch("Kfu_bar", pulled.V_bar.shape))
@@ -114,13 +123,25 @@ class MovedSitesPass(ProjectedPass):
     """V' (h sbar) of a block: the curvature's share in the movement of the latent function (L11)."""
 
     fit: SiteFit
+    serial: int
 
     def __call__(self, block: Block, beside: Beside) -> np.ndarray:
         seen = self.projector.project(block, beside)
         sites = self.fit.rule.sites(block, seen, beside)
-        G = times_lower_transposed(sites.V, self.fit.T)
-        W_bar, third = _moved_precision(self.projector, sites, seen, np.einsum("nk,nk->n", G, G))
+        quad = _quad(sites, self.fit, beside, self.serial)
+        W_bar, third = _moved_precision(self.projector, sites, seen, quad)
         return sites.weigh(-sites.h * third * W_bar) @ sites.V
+
+
+def _quad(sites: Sites, fit: SiteFit, beside: Beside, serial: int) -> np.ndarray:
+    """The diagonal of V B^-1 V', which both passes need and the first leaves beside the block, [n]  (S9)."""
+    known, quad = beside.get("quad", (None, None))
+    if known == serial:
+        return quad
+    G = times_lower_transposed(sites.V, fit.T)
+    quad = np.einsum("nk,nk->n", G, G)
+    beside["quad"] = (serial, quad)
+    return quad
 
 
 def _moved_precision(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import factorial
 
 import numpy as np
@@ -34,15 +35,15 @@ def deviance_excess(d):
     """exp(d) - 1 - d, never negative: half a unit deviance in terms of a log ratio d."""
     d = np.asarray(d, float)
     small = np.abs(d) < 0.1
-    large = exp_capped(d) - 1 - d
-    if not small.any():
-        return large
-    s = np.where(small, d, 0.0)
-    series = np.full(s.shape, DEVIANCE_SERIES[0])
-    for coefficient in DEVIANCE_SERIES[1:]:
-        series *= s
-        series += coefficient
-    return np.where(small, s * s * series, large)
+    excess = np.asarray(exp_capped(d) - 1 - d)
+    s = d[small]
+    if len(s):
+        series = np.full(s.shape, DEVIANCE_SERIES[0])
+        for coefficient in DEVIANCE_SERIES[1:]:
+            series *= s
+            series += coefficient
+        excess[small] = s * s * series
+    return excess
 
 
 def factorial_excess(x):
@@ -50,11 +51,18 @@ def factorial_excess(x):
     x = np.asarray(x, float)
     small = x < LARGE
     if small.all():
-        return _small_factorial_excess(x)
+        whole = x.astype(int)
+        return _factorial_excess_of_whole()[whole] if (whole == x).all() else _small_factorial_excess(x)
     u = 1 / np.maximum(x, LARGE)
     tail = u * (1 / 12 - u**2 * (1 / 360 - u**2 * (1 / 1260 - u**2 * (1 / 1680 - u**2 / 1188))))
     large = 0.5 * np.log(2 * np.pi / u) + tail
     return np.where(small, _small_factorial_excess(np.minimum(x, LARGE)), large) if small.any() else large
+
+
+@cache
+def _factorial_excess_of_whole():
+    """The values at 0, 1, .., 14: counts are the same small numbers in every pass."""
+    return _small_factorial_excess(np.arange(LARGE))
 
 
 def _small_factorial_excess(x):

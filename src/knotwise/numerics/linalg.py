@@ -161,12 +161,12 @@ def weighted_gram(V: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Compute V' diag(weights) V for weights of any sign, by symmetric products of half the cost."""
     root = np.sqrt(np.abs(weights))
     scaled = np.multiply(V, root[:, None], out=scratch("scaled", V.shape))
+    gram = scaled.T @ scaled  # NumPy recognises A' A and calls dsyrk
     negative = weights < 0
-    if not negative.any():
-        return scaled.T @ scaled  # NumPy recognises A' A and calls dsyrk
-    minus = scaled[negative]
-    plus = scaled[~negative]
-    return plus.T @ plus - minus.T @ minus
+    if negative.any():  # those of few rows, as a rule
+        minus = scaled[negative]
+        gram -= 2.0 * (minus.T @ minus)
+    return gram
 
 
 _own = threading.local()

@@ -60,13 +60,15 @@ class Part:
     @property
     def size(self) -> int:
         """Length of theta."""
-        return sum(np.size(self.value(p.name)) for p in self.parameters) + sum(
+        return sum(_size(self.value(p.name)) for p in self.parameters) + sum(
             part.size for part in self.children().values()
         )
 
     def value(self, name: str) -> Any:
         """The natural value of a parameter, with the default for one that is still None."""
         value = getattr(self, name)
+        if isinstance(value, float):  # most are, and are read many times in each evaluation
+            return float(value)
         if value is None:
             return next(1.0 if p.positive else 0.0 for p in self.parameters if p.name == name)
         return np.asarray(value, float) if np.ndim(value) else float(value)
@@ -81,7 +83,7 @@ class Part:
         """A copy with the values of the unconstrained vector theta."""
 
         def natural(p: Parameter, value: Any) -> Any:
-            if np.ndim(value):
+            if isinstance(value, np.ndarray):
                 return np.exp(value) if p.positive else np.array(value)
             return _safe_exp(value) if p.positive else value
 
@@ -99,7 +101,7 @@ class Part:
         """A copy with other natural values; a number that is NaN becomes None, and is taken from the data."""
 
         def natural(p: Parameter, value: Any) -> Any:
-            if np.ndim(value):
+            if isinstance(value, np.ndarray):
                 return np.array(value)
             return None if np.isnan(value) else value
 
@@ -112,12 +114,13 @@ class Part:
         start = 0
         for p in self.parameters:
             old = self.value(p.name)
-            share = flat[start : start + len(old)] if np.ndim(old) else float(flat[start])
-            start += np.size(old)
+            share = flat[start : start + len(old)] if isinstance(old, np.ndarray) else float(flat[start])
+            start += _size(old)
             new.__dict__[p.name] = natural(p, share)
         for child, part in self.children().items():
-            new.__dict__[child] = part._with_flat(flat[start : start + part.size], natural)
-            start += part.size
+            stop = start + part.size
+            new.__dict__[child] = part._with_flat(flat[start:stop], natural)
+            start = stop
         return new
 
     # -- scikit-learn's face of a part -------------------------------------------------------
@@ -169,6 +172,10 @@ class Part:
 
 def _joined(own: list[Any], inner: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.atleast_1d(np.asarray(value, float)) for value in own] + inner or [np.empty(0)])
+
+
+def _size(value: np.ndarray | float) -> int:
+    return value.size if isinstance(value, np.ndarray) else 1
 
 
 def _safe_exp(x: float) -> float:

@@ -16,7 +16,7 @@ from knotwise.evidence.blocks import LAST, Beside, Block, Sums, a_of
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.inference.laplace_exact import exact_laplace, latent_of_data, mode_likelihood_bar
 from knotwise.evidence.inference.newton import far_off, search_mode
-from knotwise.evidence.inference.row_modes import CLOSE, CLOSE_ENOUGH, find_row_modes
+from knotwise.evidence.inference.row_modes import CLOSE, CLOSE_ENOUGH, find_row_modes, modes_without_own_part
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import Independent, Sites, residual_of
@@ -174,9 +174,11 @@ def _sites_at(
     lam = residual.own_variance(model, seen.c)
     x = seen.V @ gamma
     x += model.mean.offset
-    found = find_row_modes(
-        likelihood, rows, x, lam, _first_guess(x, beside), lambda: latent_of_data(model, rows), close
-    )
+    if lam.any():
+        guess = _first_guess(x, beside)
+        found = find_row_modes(likelihood, rows, x, lam, guess, lambda: latent_of_data(model, rows), close)
+    else:
+        found = modes_without_own_part(likelihood, rows, x)
     beside[LAST] = found.a
     d = found.derivatives
     W = -d.second if true_curvature else likelihood.step_curvature(rows.y, found.f, rows.sizes)

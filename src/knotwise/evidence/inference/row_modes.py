@@ -9,6 +9,7 @@ the maximum over a of log p(y | x + lam a) - lam a^2 / 2 (L5). So nothing of a r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ import numpy as np
 from knotwise.evidence.model import Rows
 from knotwise.likelihoods.base import Derivatives, Likelihood
 
-__all__ = ["CLOSE", "CLOSE_ENOUGH", "RowModes", "find_row_modes"]
+__all__ = ["CLOSE", "CLOSE_ENOUGH", "RowModes", "find_row_modes", "modes_without_own_part"]
 
 FEW_ITERATIONS, MAX_ITERATIONS = 6, 200
 #: last step in f, relative to 1 + |f|, with which a search for the mode goes on, and with which it ends
@@ -42,6 +43,12 @@ class RowModes:
     last_step: float = 0.0
 
 
+def modes_without_own_part(likelihood: Likelihood, rows: Rows, x: np.ndarray) -> RowModes:
+    """The modes where lam is 0: the knots say all there is to say of f."""
+    d = likelihood.derivatives(rows.y, x, rows.sizes)
+    return RowModes(d.first, x, d)
+
+
 def find_row_modes(
     likelihood: Likelihood,
     rows: Rows,
@@ -57,13 +64,10 @@ def find_row_modes(
     so they look from the side of the knots and from the side of the data, and take the better. A row whose mode is
     beyond reach is NaN. `close` is the size of the last step, relative to 1 + |f|.
     """
-    if not lam.any():  # the row has no part of its own
-        d = likelihood.derivatives(rows.y, x, rows.sizes)
-        return RowModes(d.first, x, d)
     problem = RowProblem(likelihood, rows, x, lam, close)
     if likelihood.log_concave:
         found = problem.solve_concave(np.zeros(len(x)) if start is None else start)
-        if start is None or not np.isnan(found.a).any():
+        if start is None or found.last_step <= close or not np.isnan(found.a).any():
             return found
         return problem.solve_concave(np.zeros(len(x)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -101,19 +105,20 @@ class RowProblem:
             bend = 1.0 - self.lam * d.second
             step = (d.first - a) / bend
             moved = self.lam * step
-            size = max(moved.max(), -moved.min())
+            size = float(np.abs(moved).max())
             if size <= self.close:
-                return self._end(a, step, d)
-            if not np.isfinite(size):
+                return self._end(a, step, bend, d, size)
+            if not math.isfinite(size):
                 return self._newton(np.where(np.isfinite(a), a, 0.0))
             if size > SHORT:
-                step = self._halley(step, bend, moved, d)
+                step /= 1.0 - np.clip(self._turn(moved, bend, d), -0.5, 0.5)
             if size > LONG:
                 step *= np.minimum(1.0, LONG / np.maximum(np.abs(moved), LONG))
             a = a + step
         d = self.derivatives(a)
-        step = (d.first - a) / (1.0 - self.lam * d.second)
-        left, found = np.flatnonzero(~self._close(step, a)), self._end(a, step, d)
+        bend = 1.0 - self.lam * d.second
+        step = (d.first - a) / bend
+        left, found = np.flatnonzero(~self._close(step, a)), self._end(a, step, bend, d)
         if not len(left):
             return found
         some = RowProblem(self.likelihood, self.rows[left], self.x[left], self.lam[left], self.close)
@@ -129,7 +134,8 @@ class RowProblem:
         for _ in range(MAX_ITERATIONS):
             d = self.derivatives(a)
             slack = d.first - a
-            step = slack / (1.0 - self.lam * d.second)
+            bend = 1.0 - self.lam * d.second
+            step = slack / bend
             done = self._close(step, a)
             if done.all():
                 break
@@ -142,7 +148,7 @@ class RowProblem:
                 middle = np.where(np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), 0.5 * a)
                 new = np.where(inside, new, middle)
             a, last = np.where(done, a, new), step
-        return self._end(np.where(done, a, np.nan), step, d)
+        return self._end(np.where(done, a, np.nan), step, bend, d)
 
     def climb(self, a: np.ndarray) -> RowModes:
         """Climb to a maximum; where the objective bends upwards by a positive curvature, and never down."""
@@ -162,24 +168,28 @@ class RowProblem:
             worse = ~(value >= reached - 1e-13 * np.abs(reached))
             a, reached = np.where(worse, a, new), np.where(worse, reached, value)
             size = np.where(worse, 0.5 * size, 1.0)
-        return self._end(a, np.where(self._close(step, a), step, 0.0), d)
+        return self._end(a, np.where(self._close(step, a), step, 0.0), bend, d)
 
     def _close(self, step: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Where a step changes f by next to nothing; a may still change, where lam is small."""
         f = np.abs(self.x + self.lam * a)
         return np.abs(self.lam * step) <= self.close * (1.0 + np.minimum(f, FAR))
 
-    def _halley(self, step: np.ndarray, bend: np.ndarray, moved: np.ndarray, d: Derivatives) -> np.ndarray:
-        """Halley's step from Newton's, which moves f by `moved`: what is left is of the third order."""
-        turn = 0.5 * self.lam * d.third * moved / bend  # how much the slope changes along half the step
-        return step / (1.0 - np.clip(turn, -0.5, 0.5))
+    def _turn(self, moved: np.ndarray, bend: np.ndarray, d: Derivatives) -> np.ndarray:
+        """How much the slope changes along half of Newton's step, which moves f by `moved`.
 
-    def _end(self, a: np.ndarray, step: np.ndarray, d: Derivatives) -> RowModes:
+        Newton's step over 1 less this is Halley's: what it leaves is of the third order.
+        """
+        return 0.5 * self.lam * d.third * moved / bend
+
+    def _end(
+        self, a: np.ndarray, step: np.ndarray, bend: np.ndarray, d: Derivatives, size: float | None = None
+    ) -> RowModes:
         """One more step, so small that its third power is nothing: the curvature follows it by its slope."""
         moved = self.lam * step
-        last_step = float(np.abs(moved).max())
+        last_step = float(np.abs(moved).max()) if size is None else size
         if not last_step <= CLOSE:
-            step = self._halley(step, 1.0 - self.lam * d.second, moved, d)
+            step = step / (1.0 - self._turn(moved, bend, d))
             moved = self.lam * step
         a = a + step
         second = d.second + d.third * moved
