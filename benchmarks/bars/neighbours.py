@@ -105,6 +105,7 @@ def arm(noise: float, seed: int) -> dict[str, Any]:
 def plane(kernel_name: str, n_rows: int, seed: int) -> dict[str, Any]:
     """A draw in the plane, by the exact covariance of few rows, or by random waves of the spectrum for many."""
     from knotwise import kernels
+    from knotwise.knots import Fixed
 
     kernel = getattr(kernels, kernel_name)
     rng = np.random.default_rng([seed, n_rows])
@@ -118,7 +119,7 @@ def plane(kernel_name: str, n_rows: int, seed: int) -> dict[str, Any]:
             "exact": {"kernel": kernel(), "approximation": "full"},
         }
     else:
-        options = {"default": {}, "400 knots": {"kernel": kernel(), "knots": 400, "n_neighbors": 0}}
+        options = {"default": {}, "400 knots": {"kernel": kernel(), "knots": Fixed("kmeans", 400), "n_neighbors": 0}}
     return compared(options, data, seed)
 
 
