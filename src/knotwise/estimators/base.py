@@ -281,7 +281,8 @@ class LatentGP(BaseEstimator):
         """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
 
         The file is complete or not there. It holds what predictions need: no rows of the training data, except for the
-        exact GP, which predicts from them. A kernel, likelihood or mean of your own cannot be saved; use pickle.
+        exact GP (`n_knots_` is 0) and a model with neighbours (`n_neighbors_` is not 0), which predict from them. A
+        kernel, likelihood or mean of your own cannot be saved; use pickle.
         """
         from knotwise.estimators.saving import save
 

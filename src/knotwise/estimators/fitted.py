@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,12 +23,13 @@ __all__ = ["Fit", "posterior_of"]
 
 
 def posterior_of(state: SparseState | FullState, rows: Rows) -> SparsePosterior | FullPosterior:
-    """The posterior of an evidence's state; with neighbours it keeps the rows."""
+    """The posterior of an evidence's state; with neighbours it keeps the rows. A single row has none."""
     if isinstance(state, FullState):
         return FullPosterior(state)
-    if isinstance(state.model.residual, Neighbours):
+    residual = state.model.residual
+    if isinstance(residual, Neighbours) and residual.n_neighbors:
         return NeighbourPosterior(NeighbourState.of(state, rows))
-    return SparsePosterior(state)
+    return SparsePosterior(replace(state, model=replace(state.model, residual=None)))
 
 
 @dataclass(frozen=True)
