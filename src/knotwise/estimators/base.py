@@ -32,6 +32,7 @@ from knotwise.knots.kernel_choice import choose_kernel
 from knotwise.knots.status import Status
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
 from knotwise.posterior import MAX_JOINT_ROWS, Latent, SparsePosterior, sample_latent
+from knotwise.posterior_neighbours import NeighbourPosterior
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate
@@ -151,6 +152,11 @@ class LatentGP(BaseEstimator):
         time in proportion to the rows: what the knots say is drawn jointly, and what they leave open independently at
         each distinct row. So samples are right at every row, but rougher from row to row than f is; where this is more
         than 1 % of the variance, a warning says how much. The exact GP refuses more rows.
+
+        With neighbours, up to 10,000 rows are joint in what the knots say and in what the neighbours of each row leave
+        open of it; that a neighbour of one row tells something of another row is left out, so that far fewer neighbours
+        than rows near each other make samples vary together a little more than they should. Beyond 10,000 rows, what
+        the neighbours leave open is drawn independently at each distinct row.
 
         Parameters
         ----------
@@ -305,8 +311,10 @@ def _warn_of_independent_residuals(posterior: SparsePosterior, X: np.ndarray) ->
         variance, residual = posterior.latent(some).variance, posterior.residual_variance(some)
     share = residual.sum() / max(variance.sum(), np.finfo(float).tiny)
     if share > 0.01:
+        near = isinstance(posterior, NeighbourPosterior)
+        who, advice = ("the neighbours leave", "Ask") if near else ("the knots leave", "Fit with more knots, or ask")
         warn(
-            f"X has more than {MAX_JOINT_ROWS:,} rows: {share:.0%} of the variance of f, which the knots leave open, "
-            "was drawn independently at each row, without the correlation of near rows. Fit with more knots, or ask "
-            "for fewer rows at a time."
+            f"X has more than {MAX_JOINT_ROWS:,} rows: {share:.0%} of the variance of f, which {who} open, "
+            f"was drawn independently at each row, without the correlation of near rows. {advice} for fewer rows at a "
+            "time."
         )
