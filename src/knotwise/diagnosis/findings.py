@@ -177,7 +177,7 @@ def _explained(estimator: Any) -> Finding:
         f"{shares.noise:.1%} is noise"
     )
     if shares.neighbours < USELESS:
-        advice = "The knots are enough by themselves: leave `n_neighbors` out, and the model needs no rows."
+        advice = "The neighbours add little: `n_neighbors=0` may do as well."
         return Finding("knots", "note", text, advice)
     return Finding("knots", "ok", text)
 
