@@ -61,8 +61,9 @@ class NeighbourState(SparseState):
 class Shares:
     """What knots (with the mean), neighbours and noise explain, as shares of the variance of the observations.
 
-    The first two are variances of the parts of the posterior mean. They need not sum to 1: parts may go together or
-    against each other, and what is not known of f is in none of them.
+    For rows that their neighbours predict without them, y = knots + neighbours + rest, and a share is cov(part, y) /
+    var(y): these sum to 1 with that of the rest, which has the noise and what is not known of f. A part that goes
+    against y has a negative share.
     """
 
     knots: float
@@ -135,12 +136,21 @@ class NeighbourPosterior(SparsePosterior):
             return None
         knots, both = np.empty(len(chosen)), np.empty(len(chosen))
         for some in block_slices(len(chosen), ROWS_TOGETHER):
-            X = state.X[chosen[some]]
-            seen = self.see(X)
-            knots[some] = self._features(X)[1] @ state.gamma
+            rows = chosen[some]
+            seen = self.see(state.X[rows], self.nearest_others(rows))
+            knots[some] = self._features(state.X[rows])[1] @ state.gamma
             both[some] = seen.V @ state.gamma + seen.near
-        noise = likelihood.value("noise_variance")
-        return Shares(float(knots.var()) / total, float((both - knots).var()) / total, float(noise) / total)
+        y = state.r[chosen] - state.r[chosen].mean()
+        by_knots, by_both = (float(np.mean(part * y)) / total for part in (knots, both))
+        return Shares(by_knots, by_both - by_knots, float(likelihood.value("noise_variance")) / total)
+
+    def nearest_others(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers of the nearest other training rows of training rows with these numbers [n], [n, m]."""
+        points, m = self.nearest.points, min(self.state.n_neighbors, len(self.state.X) - 1)
+        near = self.nearest(points[rows], m + 1)
+        # the row itself goes last; where equal rows crowd it out, the farthest goes
+        others = np.argsort(near == rows[:, None], axis=1, kind="stable")[:, :m]
+        return np.take_along_axis(near, others, 1)
 
     def residual_variance(self, X: np.ndarray) -> np.ndarray:
         """Variance of what knots and neighbours leave open at the rows of X, [n]."""

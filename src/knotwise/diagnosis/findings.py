@@ -173,8 +173,8 @@ def _explained(estimator: Any) -> Finding:
     if shares is None:
         return Finding("knots", "ok", "what the knots leave is predicted from near rows")
     text = (
-        f"of the variance of y the knots explain {shares.knots:.1%} and the neighbours {shares.neighbours:.1%}; "
-        f"{shares.noise:.1%} is noise"
+        f"of the variance of y the knots explain {shares.knots:.1%} and the neighbours {shares.neighbours:.1%}, in "
+        f"rows predicted without themselves; {shares.noise:.1%} is noise"
     )
     if shares.neighbours < USELESS:
         advice = "The neighbours add little: `n_neighbors=0` may do as well."

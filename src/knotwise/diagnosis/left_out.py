@@ -46,11 +46,7 @@ def predict_left_out(posterior: NeighbourPosterior) -> LeftOut | None:
     if n_rows < LEAST_ROWS:
         return None
     chosen = np.sort(np.random.default_rng(0).choice(n_rows, min(MAX_ROWS, n_rows), replace=False))
-    points = posterior.nearest.points
-    near = posterior.nearest(points[chosen], state.n_neighbors + 1)
-    # equal rows may crowd out the row itself; then the farthest goes
-    others = np.argsort(near == chosen[:, None], axis=1, kind="stable")[:, : min(state.n_neighbors, n_rows - 1)]
-    seen = posterior.see(state.X[chosen], np.take_along_axis(near, others, 1))
+    seen = posterior.see(state.X[chosen], posterior.nearest_others(chosen))
     error = state.r[chosen] - seen.V @ state.gamma - seen.near
     variance = seen.residual + state.noise[chosen]
     spread = times_lower_transposed(seen.V, state.T)
@@ -59,9 +55,7 @@ def predict_left_out(posterior: NeighbourPosterior) -> LeftOut | None:
     return LeftOut(len(chosen), float(np.sqrt(np.mean(z**2))), float(np.mean(np.abs(z) <= NORMAL_95)))
 
 
-def residuals_in_order(
-    posterior: NeighbourPosterior, chosen: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def residuals_in_order(posterior: NeighbourPosterior, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Residuals of training rows given earlier ones of a random order: a [n], w [n] and H [n, K + p].
 
     If the model is right, errors of rows given near rows that come earlier are independent but for what the knots have

@@ -29,8 +29,8 @@ def _explained(shares: Shares | None) -> list[str]:
     if shares is None:
         return []
     return [
-        f"of the variance of y the knots explain {shares.knots:.0%} and the neighbours {shares.neighbours:.0%}; "
-        f"{shares.noise:.1%} is noise"
+        f"of the variance of y the knots explain {shares.knots:.0%} and the neighbours {shares.neighbours:.0%}, in "
+        f"rows predicted without themselves; {shares.noise:.1%} is noise"
     ]
 
 

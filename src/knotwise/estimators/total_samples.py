@@ -94,7 +94,8 @@ def sample_totals(
     """Draw the totals of the groups, and yield some groups after the other with their samples, [groups, n_samples].
 
     Costs O(p K (K + n_samples)) through knots for p distinct inputs, and O(m^2 (m + n_samples)) for each group of m
-    with the exact GP, and with neighbours up to 2,000 distinct inputs. Random numbers belong to blocks of the sorted rows: the same for any number of threads.
+    with the exact GP, and with neighbours up to 2,000 distinct inputs. Random numbers belong to blocks of the sorted
+    rows: the same for any number of threads.
     """
     seed = int(rng.integers(2**63))
     total = _PlaceTotals(rows, response)

@@ -8,7 +8,13 @@ import numpy as np
 
 from knotwise.estimators.groups import GroupedRows
 from knotwise.estimators.scaling import Scaling
-from knotwise.estimators.total_samples import MOST_PAIRED, Response, are_sampled_jointly, linear_variances, sample_totals
+from knotwise.estimators.total_samples import (
+    MOST_PAIRED,
+    Response,
+    are_sampled_jointly,
+    linear_variances,
+    sample_totals,
+)
 from knotwise.numerics.blocks import Executor
 from knotwise.posterior import FullPosterior, Latent, SparsePosterior
 from knotwise.posterior_neighbours import NeighbourPosterior
@@ -109,6 +115,7 @@ class Summed:
 
     def _between_places(self, slopes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """What the residuals of different places add to the variance of slopes [p] times f, summed over groups, [G]."""
+        assert isinstance(self.posterior, SparsePosterior)
         rows, added = self.rows, np.zeros(self.rows.n_groups)
         for group in np.flatnonzero(np.diff(rows.first_place) > 1):
             places = np.arange(*rows.first_place[group : group + 2])

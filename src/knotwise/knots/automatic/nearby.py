@@ -274,14 +274,16 @@ def _not_too_long(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
 def add_neighbours(problem: Problem, selection: Selection, rng: np.random.Generator) -> Selection:
     """Neighbours for knots that another selector has chosen: these stay, and the parameters are learned anew."""
     assert problem.n_neighbors
-    trial = NearTrial.draw(problem, rng, selection.trace, selection.Z)
+    trace, watched = selection.trace, problem.new_trace()
+    trace.listener, trace.inference = watched.listener, watched.inference  # some selectors leave a trace of no steps
+    trial = NearTrial.draw(problem, rng, trace, selection.Z)
     fit = trial.learn([(problem, start) for start in _not_too_long(problem, selection.theta)], problem.n_neighbors)
     if fit is None:
         raise NotPositiveDefiniteError(
             f"Nothing can be computed with these {len(selection.Z)} knots and {problem.n_neighbors} neighbours of each "
             "row. Let `knots='auto'` choose the knots, or leave `n_neighbors` out."
         )
-    near = select_with_neighbours(trial.on_more_rows(fit), rng, selection.trace, "as was asked for")
+    near = select_with_neighbours(trial.on_more_rows(fit), rng, trace, "as was asked for")
     return replace(near, knots_as_given=selection.knots_as_given)
 
 
