@@ -39,7 +39,7 @@ def predict_left_out(posterior: NeighbourPosterior) -> LeftOut | None:
 
     What the row itself has told the knots is taken off: with e the error through knots that have seen the row, D its
     variance given the knots and q that of what the knots say, the standardised error is e / sqrt(D (1 - q / D)), by a
-    downdate of rank one. Takes O(n m (K^2 + m K + m^2)).
+    downdate of rank one (N9). Takes O(n m (K^2 + m K + m^2)).
     """
     state = posterior.state
     n_rows = len(state.X)

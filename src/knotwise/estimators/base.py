@@ -235,8 +235,9 @@ class LatentGP(BaseEstimator):
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
 
         Convergence, parameters at bounds, jitter and condition of Kuu, what the knots leave unexplained and where, and
-        from the residuals of neighbouring rows a test of what knots or kernel miss. A model from a file tells what it
-        can.
+        from the residuals of neighbouring rows a test of what knots or kernel miss. With neighbours (`n_neighbors_` is
+        not 0) it says what these explain, and predicts training rows without themselves. A model from a file tells
+        what it can.
         """
         from knotwise.diagnosis.diagnose import diagnose
 
@@ -248,7 +249,8 @@ class LatentGP(BaseEstimator):
 
         For Gaussian data the exact GP's log evidence lies between `lower` and `upper`, and the fit's posterior is at
         most `kl_bound` nats from the exact one, which bounds means and variances at every x. For other data `lower`
-        holds too; what else is certain depends on the likelihood, and the words say it. No N x N matrix is kept; up to
+        holds too; what else is certain depends on the likelihood, and the words say it. With neighbours both bounds
+        hold, through the knots alone, and nothing is certain of the posterior. No N x N matrix is kept; up to
         30,000 rows it takes a few times N^2 kernel values, beyond less. It needs the training data: a model from a file
         raises `NoTrainingDataError`.
 
