@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
-from knotwise.diagnosis.left_out import predict_left_out
+from knotwise.diagnosis.left_out import predict_left_out, residuals_in_order
 from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, UnknownOptionError
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import OneAtATime
@@ -259,6 +259,27 @@ def test_a_diagnosis_of_neighbours_asks_what_applies(fitted):
     assert found.to_dict()["left_out"]["n_rows"] == N
 
 
+def test_residuals_in_order_do_not_depend_on_how_many_rows_are_seen_together(twins, monkeypatch):
+    posterior = twins[0]._fit.posterior
+    rows = np.arange(0, N, 3)
+    whole = residuals_in_order(posterior, rows)
+    monkeypatch.setattr("knotwise.diagnosis.left_out.ROWS_TOGETHER", 50)
+    for one, other in zip(whole, residuals_in_order(posterior, rows), strict=True):
+        assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_residuals_in_order_are_independent_with_the_covariance_that_they_say(twins):
+    _, exact, y = twins
+    rows, n = slice(0, 90), 90
+    everyone = near(X[:30], n - 1, exact.kernel_, likelihood=Gaussian(0.04), **GIVEN).fit(X[rows], y[rows])
+    a, w, H = residuals_in_order(everyone._fit.posterior, np.arange(n))
+    # with all earlier rows as neighbours, the quadratic form is that of the exact GP
+    y, K = y[rows], exact.kernel_.bind(None, 2)(X[rows], X[rows]) + 0.04 * np.eye(n)
+    gamma = everyone._fit.posterior.state.gamma
+    assert_allclose((a**2 / w).sum() + gamma @ gamma, y @ np.linalg.solve(K, y), rtol=1e-8)
+    assert (w > (H**2).sum(1)).all()
+
+
 def test_residuals_of_neighbours_are_silent_for_the_right_model(twins):
     model, _, _ = twins
     assert model.diagnose().neighbours.p > 0.01
@@ -383,6 +404,21 @@ def test_counts_and_classes_say_that_neighbours_are_for_gaussian_data():
         near(5, 3, likelihood="poisson").fit(X, np.round(Y))
     with pytest.raises(InvalidInputError, match="for Gaussian data"):
         GPClassifier(knots=5, n_neighbors=3).fit(X, Y > 5)
+
+
+@pytest.mark.slow
+def test_automatic_knots_take_neighbours_where_they_pay(tmp_path):
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(size=(3500, 2))
+    y = np.sin(60 * inputs[:, 0]) * np.sin(50 * inputs[:, 1]) + inputs[:, 0] + 0.05 * rng.normal(size=3500)
+    model = GPRegressor(Matern32(), random_state=0).fit(inputs[:3100], y[:3100])
+    assert model.n_neighbors_ in (15, 30) and "higher than through knots alone" in model.stop_reason_
+    none = GPRegressor(Matern32(), knots=100, n_neighbors=0, random_state=0).fit(inputs[:3100], y[:3100])
+    gains = [gp.log_predictive_density(inputs[3100:], y[3100:]).mean() for gp in (model, none)]
+    assert gains[0] > gains[1] + 1
+    assert model.diagnose().ok and "neighbours of each row" in model.summary()
+    model.save(tmp_path / "auto.knotwise")
+    assert_array_equal(knotwise.load(tmp_path / "auto.knotwise").predict(NEW), model.predict(NEW))
 
 
 # -- while a fit runs, and pictures of it -----------------------------------------------------------

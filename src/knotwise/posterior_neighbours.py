@@ -15,7 +15,7 @@ from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import MISSING, Nearest
 from knotwise.posterior import KnotView, SparsePosterior
 
-__all__ = ["NeighbourPosterior", "NeighbourState", "Shares"]
+__all__ = ["ROWS_TOGETHER", "NeighbourPosterior", "NeighbourState", "Shares"]
 
 #: new rows that are predicted together: their neighbours are seen through the knots once
 ROWS_TOGETHER = 1024

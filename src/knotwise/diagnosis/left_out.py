@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.evidence.model import Rows
+from knotwise.numerics.blocks import block_slices
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import MISSING
-from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
+from knotwise.posterior_neighbours import ROWS_TOGETHER, NeighbourPosterior, NeighbourState
 
 __all__ = ["LeftOut", "predict_left_out", "residuals_in_order", "rows_of"]
 
@@ -62,13 +63,21 @@ def residuals_in_order(posterior: NeighbourPosterior, chosen: np.ndarray) -> tup
     learned of all of them: the covariance of a is diag(w) - H H', as without neighbours (N1, N2).
     """
     state = posterior.state
-    points = posterior.nearest.points
-    rank = np.random.default_rng(0).permutation(len(points))
-    near = posterior.nearest(points[chosen], 2 * state.n_neighbors + 1)  # one is the row itself, and some come later
-    earlier = rank[near] < rank[chosen][:, None]
-    first = np.argsort(~earlier, axis=1, kind="stable")[:, : state.n_neighbors]
-    near = np.where(np.take_along_axis(earlier, first, 1), np.take_along_axis(near, first, 1), MISSING)
-    seen = posterior.see(state.X[chosen], near)
-    w = 1.0 / (seen.residual + state.noise[chosen])
-    a = w * (state.r[chosen] - seen.V @ state.gamma - seen.near)
-    return a, w, w[:, None] * times_lower_transposed(seen.V, state.T)
+    rank = np.random.default_rng(0).permutation(len(state.X))
+    a, w, H = np.empty(len(chosen)), np.empty(len(chosen)), np.empty((len(chosen), len(state.gamma)))
+    for some in block_slices(len(chosen), ROWS_TOGETHER):
+        rows = chosen[some]
+        seen = posterior.see(state.X[rows], _nearest_earlier(posterior, rows, rank))
+        w[some] = 1.0 / (seen.residual + state.noise[rows])
+        a[some] = w[some] * (state.r[rows] - seen.V @ state.gamma - seen.near)
+        H[some] = w[some, None] * times_lower_transposed(seen.V, state.T)
+    return a, w, H
+
+
+def _nearest_earlier(posterior: NeighbourPosterior, rows: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    """Numbers of those of the nearest rows that come earlier by their rank, [n, m]; `MISSING` where they are fewer."""
+    m = posterior.state.n_neighbors
+    near = posterior.nearest(posterior.nearest.points[rows], 2 * m + 1)  # one is the row itself, and some come later
+    earlier = rank[near] < rank[rows][:, None]
+    first = np.argsort(~earlier, axis=1, kind="stable")[:, :m]
+    return np.where(np.take_along_axis(earlier, first, 1), np.take_along_axis(near, first, 1), MISSING)
