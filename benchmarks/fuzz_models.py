@@ -44,7 +44,7 @@ FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where files are
 
 
 def small_models() -> dict[str, Any]:
-    """Fitted models of each kind of content: sparse and exact, with a trend, counts, a classifier."""
+    """Fitted models of each kind of content: sparse and exact, with neighbours, a trend, counts, a classifier."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, N_COLUMNS))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=40)
@@ -57,6 +57,7 @@ def small_models() -> dict[str, Any]:
             "auto": GPRegressor(random_state=0).fit(X, y),
             "counts": GPRegressor(likelihood="poisson", knots=3, random_state=0).fit(X, counts, exposure=2.0),
             "exact": GPRegressor(likelihood="poisson", approximation="full", random_state=0).fit(X[:12], counts[:12]),
+            "neighbors": GPRegressor(kernels.Matern32(), knots=4, n_neighbors=3, random_state=0).fit(X, y),
             "classifier": GPClassifier(knots=3, random_state=0).fit(X, np.digitize(y, [-0.5, 0.5])),
         }
 

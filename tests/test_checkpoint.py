@@ -103,6 +103,11 @@ CASES = {
     "auto": (GPRegressor(random_state=0), gaussian),
     "auto-smooth": (GPRegressor(SMOOTH, random_state=0), gaussian),
     "auto-poisson": (GPRegressor(SMOOTH, "poisson", nugget="fit", random_state=0), poisson),
+    "neighbors": (GPRegressor(Matern32(), n_neighbors=10, random_state=0), gaussian),
+    "neighbors-oat": (
+        GPRegressor(Matern32(), knots=OneAtATime(max_knots=7), n_neighbors=5, optimizer=QUICK, random_state=0),
+        gaussian,
+    ),
     "oat-bayesopt": (GPRegressor(SMOOTH, knots=OneAtATime(max_knots=8), optimizer=QUICK, random_state=0), gaussian),
     "oat-poisson": (
         GPRegressor(SMOOTH, "poisson", knots=OneAtATime(max_knots=8), optimizer=QUICK, random_state=0),

@@ -82,12 +82,15 @@ FITS = {
         X, COUNTS, exposure=EXPOSURE
     ),
     "exact with outliers": lambda: GPRegressor(SMOOTH, likelihood="student_t", approximation="full").fit(X, Y),
+    "neighbors": lambda: GPRegressor(kernels.Matern32(), knots=6, n_neighbors=5, mean="linear", random_state=0).fit(
+        X, Y, sample_weight=np.linspace(0.5, 2, N)
+    ),
     "a frame": lambda: GPRegressor(kernels.SquaredExponential().on("long"), knots=5, random_state=0).fit(framed(X), Y),
     "two classes": lambda: GPClassifier(SMOOTH, knots=4, random_state=0).fit(X, (F > 0).astype(np.int16)),
     "three classes": lambda: GPClassifier(SMOOTH, knots=4, link="probit", random_state=0).fit(X, LABELS),
     "classes as objects": lambda: GPClassifier(SMOOTH, approximation="full").fit(framed(X), LABELS.astype(object)),
 }
-EXACT = ["exact", "exact counts", "exact with outliers", "classes as objects"]
+HOLD_ROWS = ["neighbors", "exact", "exact counts", "exact with outliers", "classes as objects"]
 
 
 @pytest.fixture(scope="module", params=FITS, ids=[name.replace(" ", "-") for name in FITS])
@@ -250,7 +253,7 @@ def test_what_needs_the_data_says_that_a_file_has_none(fitted, path):
             one.evidence(one.parameters_.theta)
 
 
-def test_only_an_exact_gp_has_training_rows_in_its_file(fitted, path):
+def test_only_an_exact_gp_and_one_with_neighbours_have_training_rows_in_their_file(fitted, path):
     name, model = fitted
     model.save(path)
     content = path.read_bytes()
@@ -259,7 +262,7 @@ def test_only_an_exact_gp_has_training_rows_in_its_file(fitted, path):
     numbers = [y for y in [*rows.y.tolist(), *Y.tolist()] if y != round(y)]
     held = [row for row in [*rows.X, *X] if row.tobytes() in content]
     held += [y for y in numbers if repr(y).encode() in content or np.float64(y).tobytes() in content]
-    assert bool(held) == (name in EXACT)
+    assert bool(held) == (name in HOLD_ROWS)
 
 
 def test_another_process_with_other_threads_predicts_the_same_bits_from_a_file_below_a_megabyte(path):
@@ -659,6 +662,49 @@ def test_a_forged_content_is_refused(name, data, loads):
     change, message = FORGERIES[name]
     with pytest.raises(ModelFileError, match=message):
         loads(forged(data, change))
+
+
+NEAR = ("model", "fit", "state", "neighbors")
+NEAR_FORGERIES = {
+    "no neighbours": (at(*NEAR, "n_neighbors", value=0), "a number from 1 to the 12 rows"),
+    "more neighbours than rows": (at(*NEAR, "n_neighbors", value=13), "a number from 1 to the 12 rows"),
+    "neighbours that are true": (at(*NEAR, "n_neighbors", value=True), "n_neighbors"),
+    "a part of a neighbour": (at(*NEAR, "n_neighbors", value=2.5), "n_neighbors"),
+    "a negative number of neighbours": (at(*NEAR, "n_neighbors", value=-1), "n_neighbors"),
+    "too few residuals": (at(*NEAR, "r", value=[0.5] * 11), "shape|long"),
+    "a residual that is none": (at(*NEAR, "r", value=[{"float": "nan"}] * 12), "NaN|finite"),
+    "no noise": (at(*NEAR, "noise", value=[0.0] * 12), "positive"),
+    "noise without end": (at(*NEAR, "noise", value=[{"float": "inf"}] * 12), "NaN|finite"),
+    "rows of NaN": (set_array("fit.state.neighbors.X", np.full((12, 2), np.nan)), "NaN|finite"),
+    "rows of another table": (set_array("fit.state.neighbors.X", np.zeros((12, 3))), "shape"),
+    "a residual of the model": (at(*NEAR, "model", "residual", value=None), "an object with"),
+    "another state": (lambda members, manifest: manifest["model"]["fit"]["state"].update(sparse={}), "one of sparse"),
+}
+
+
+@pytest.fixture(scope="module")
+def near_data(tmp_path_factory):
+    """The bytes of a file with neighbours of 12 rows."""
+    gp = GPRegressor(kernels.Matern32(9.0, 1.0), knots=NEW[:3], n_neighbors=4, optimizer=None).fit(X[:12], Y[:12])
+    return fuzz.saved_bytes(gp, tmp_path_factory.mktemp("near"))
+
+
+@pytest.mark.parametrize("name", NEAR_FORGERIES)
+def test_a_forged_state_with_neighbours_is_refused(name, near_data, loads):
+    assert loads(near_data).n_neighbors_ == 4
+    change, message = NEAR_FORGERIES[name]
+    with pytest.raises(ModelFileError, match=message):
+        loads(forged(near_data, change))
+
+
+def test_a_file_of_version_1_has_no_neighbours(path):
+    GPRegressor(kernels.Matern32(), knots=NEW[:3], n_neighbors=4, random_state=0).fit(X, Y).save(path)
+    saved = archive.read_archive(path)
+    fit = saved.manifest["model"]["fit"]
+    del fit["size_given"]
+    archive.write_archive(path, archive.Archive(saved.manifest | {"version": 1}, saved.arrays, version=1))
+    with pytest.raises(ModelFileError, match="version 1, which knows no neighbours"):
+        knotwise.load(path)
 
 
 def test_a_forgery_that_changes_nothing_is_the_model(small, data, loads):

@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from knotwise import GPClassifier, GPRegressor
-from knotwise.kernels import Linear, SquaredExponential
+from knotwise.kernels import Linear, Matern32, SquaredExponential
 from knotwise.knots import Fixed
 
 # the checks fit rounded noise, fractional counts and separable classes: what the fits say about them is not tested here
@@ -33,6 +33,7 @@ OTHERS = [
     GPRegressor(SMOOTH, likelihood="poisson"),
     GPRegressor(SMOOTH, approximation="fic"),
     GPRegressor(SMOOTH, approximation="full"),
+    GPRegressor(Matern32(), n_neighbors=3),
     GPRegressor(SMOOTH, likelihood="student_t", standardize=False),
     GPRegressor(knots=5),
     GPRegressor(SMOOTH, knots=Fixed("kmeans", n_knots=20)),

@@ -12,13 +12,15 @@ from knotwise.evidence.residual.neighbours import Neighbours
 from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.blocks import block_slices, rows_per_block
 from knotwise.numerics.linalg import times_lower_transposed
-from knotwise.numerics.nearest import Nearest
+from knotwise.numerics.nearest import MISSING, Nearest
 from knotwise.posterior import KnotView, SparsePosterior
 
-__all__ = ["NeighbourPosterior", "NeighbourState"]
+__all__ = ["ROWS_TOGETHER", "NeighbourPosterior", "NeighbourState", "Shares"]
 
 #: new rows that are predicted together: their neighbours are seen through the knots once
 ROWS_TOGETHER = 1024
+#: training rows that tell what knots and neighbours explain
+SHARED_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,20 @@ class NeighbourState(SparseState):
             np.array(noise),
             residual.n_neighbors if n_neighbors is None else n_neighbors,
         )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What knots (with the mean), neighbours and noise explain, as shares of the variance of the observations.
+
+    For rows that their neighbours predict without them, y = knots + neighbours + rest, and a share is cov(part, y) /
+    var(y): these sum to 1 with that of the rest, which has the noise and what is not known of f. A part that goes
+    against y has a negative share.
+    """
+
+    knots: float
+    neighbours: float
+    noise: float
 
 
 @dataclass(frozen=True)
@@ -99,13 +115,42 @@ class NeighbourPosterior(SparsePosterior):
         state = self.state
         views = []
         for rows in block_slices(len(X), ROWS_TOGETHER):
-            seen = self._see(X[rows])
+            seen = self.see(X[rows])
             mean = state.model.mean.offset + seen.V @ state.gamma + seen.near
             views.append((mean, times_lower_transposed(seen.V, state.T), seen.residual))
         if not views:
             return KnotView(np.empty(0), np.empty((0, self.width)), np.empty(0))
         mean, spread, residual = (np.concatenate(parts) for parts in zip(*views, strict=True))
         return KnotView(mean, spread, residual)
+
+    def shares(self) -> Shares | None:
+        """What knots, neighbours and noise explain of Gaussian data; from up to 2,000 training rows, each once.
+
+        None where the data do not vary, or are not Gaussian.
+        """
+        state, likelihood = self.state, self.state.model.likelihood
+        n = len(state.X)
+        chosen = np.sort(np.random.default_rng(0).choice(n, min(SHARED_ROWS, n), replace=False))
+        total = float(state.r[chosen].var())
+        if not (total > 0 and likelihood.conjugate):
+            return None
+        knots, both = np.empty(len(chosen)), np.empty(len(chosen))
+        for some in block_slices(len(chosen), ROWS_TOGETHER):
+            rows = chosen[some]
+            seen = self.see(state.X[rows], self.nearest_others(rows))
+            knots[some] = self._features(state.X[rows])[1] @ state.gamma
+            both[some] = seen.V @ state.gamma + seen.near
+        y = state.r[chosen] - state.r[chosen].mean()
+        by_knots, by_both = (float(np.mean(part * y)) / total for part in (knots, both))
+        return Shares(by_knots, by_both - by_knots, float(likelihood.value("noise_variance")) / total)
+
+    def nearest_others(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers of the nearest other training rows of training rows with these numbers [n], [n, m]."""
+        points, m = self.nearest.points, min(self.state.n_neighbors, len(self.state.X) - 1)
+        near = self.nearest(points[rows], m + 1)
+        # the row itself goes last; where equal rows crowd it out, the farthest goes
+        others = np.argsort(near == rows[:, None], axis=1, kind="stable")[:, :m]
+        return np.take_along_axis(near, others, 1)
 
     def residual_variance(self, X: np.ndarray) -> np.ndarray:
         """Variance of what knots and neighbours leave open at the rows of X, [n]."""
@@ -119,14 +164,14 @@ class NeighbourPosterior(SparsePosterior):
         is exact. With fewer, what a neighbour of one row says of another row is left out, unless it is the neighbour
         of both. Takes O((n + u)^2) values of the kernel for u different neighbours.
         """
-        return self._left_open(self._see(X))
+        return self._left_open(self.see(X))
 
     def _marginals(self, X):
         view = self.through_knots(X)
         return view.mean, view.residual + np.einsum("nk,nk->n", view.spread, view.spread)  # (N7)
 
     def _joint(self, X):
-        seen = self._see(X)
+        seen = self.see(X)
         g = times_lower_transposed(seen.V, self.state.T)
         return self._left_open(seen) + g @ g.T
 
@@ -143,13 +188,20 @@ class NeighbourPosterior(SparsePosterior):
         C += (E[:, : len(seen.noise)].multiply(seen.noise) @ E[:, : len(seen.noise)].T).toarray()
         return 0.5 * (C + C.T)
 
-    def _see(self, X: np.ndarray) -> Sight:
-        """Krige what the knots leave of new rows; see `Sight`."""
+    def see(self, X: np.ndarray, near: np.ndarray | None = None) -> Sight:
+        """Krige what the knots leave of rows; see `Sight`.
+
+        From the nearest training rows, or from those with the numbers `near` [n, m], of which some may be `MISSING`.
+        """
         state = self.state
         kernel = state.model.kernel
-        near = self.nearest(kernel.coordinates(X), state.n_neighbors)  # [n, m]
-        used, place = np.unique(near, return_inverse=True)
-        members = np.column_stack([place.reshape(near.shape), len(used) + np.arange(len(X))]).astype(np.int32)
+        if near is None:
+            near = self.nearest(kernel.coordinates(X), state.n_neighbors)  # [n, m]
+        missing = near == MISSING
+        used, place = np.unique(near[~missing], return_inverse=True)
+        members = np.full((len(X), near.shape[1] + 1), len(used) + len(X), np.int32)
+        members[:, :-1][~missing] = place
+        members[:, -1] = len(used) + np.arange(len(X))
         points = np.vstack([state.X[used], X])
         v = times_lower_transposed(kernel(points, state.Z), state.L_inverse)
         c = np.maximum(kernel.diag(points) - np.einsum("nk,nk->n", v, v), 0.0)
@@ -158,6 +210,6 @@ class NeighbourPosterior(SparsePosterior):
         found = Conditionals.of(Joint(kernel, points, with_zeros(v), c, noise), members)
         floor = NOISE_FLOOR * kernel.diag(X)
         mixed = found.residuals(with_zeros(np.hstack([v, state.model.mean.basis(points)])))
-        r = state.r[used][place.reshape(near.shape)]
+        r = np.where(missing, 0.0, state.r[near])
         left = np.maximum(found.D - floor, 0.0)
         return Sight(mixed, np.einsum("nm,nm->n", found.A, r), left, points, noise[: len(used)], found)

@@ -57,6 +57,25 @@ def test_knots_are_counted_limited_or_left_out(folder, here, run):
     assert run(*common, "--approximation", "full")[0] == 0 and knotwise.load("m.knotwise").n_knots_ == 0
 
 
+def test_neighbours_are_counted_decided_or_left_out(folder, here, run):
+    common = ["fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", "--kernel", "matern32", "--knots", "5"]
+    code, out, _ = run(*common, "--neighbors", "4", "--diagnose", "-o", "m.knotwise")
+    assert code == 0 and "5 knots and 4 neighbours of each row" in out and "predicted without themselves" in out
+    assert knotwise.load("m.knotwise").n_neighbors_ == 4
+    code, out, _ = run("summary", "m.knotwise", "--json")
+    assert code == 0 and json.loads(out)["models"][0]["n_neighbors"] == 4
+    code, out, _ = run("diagnose", "m.knotwise")
+    assert code == 0 and "predicted without themselves" in out
+    assert run("predict", "m.knotwise", folder / "all.csv", "-o", "p.csv")[0] == 0
+    for word in ("auto", "0"):
+        assert run(*common, "--neighbors", word, "-o", "m.knotwise")[0] == 0
+        assert knotwise.load("m.knotwise").n_neighbors_ == 0
+    code, _, err = run(*common, "--neighbors", "atuo", "-o", "m.knotwise")
+    assert code == 2 and "did you mean 'auto'" in err
+    code, _, err = run(*common, "--neighbors", "4", "--approximation", "fic", "-o", "m.knotwise")
+    assert code == 2 and "leave one of them out" in err
+
+
 def test_a_nugget_can_be_held_or_fitted(folder, here, run):
     words = ["fit", folder / "all.csv", "--target", "count", "--inputs", "a,b", "--likelihood", "poisson", *QUICK]
     assert run(*words, "--nugget", "0.25", "-o", "held.knotwise")[0] == 0

@@ -45,6 +45,7 @@ def _model_facts(model: Any, label: Any) -> dict[str, Any]:
         "likelihood": type(model.likelihood_).__name__,
         "kernel": repr(model.kernel_),
         "n_knots": model.n_knots_,
+        "n_neighbors": model.n_neighbors_,
         "log_evidence": model.log_evidence_,
         "log_prior": model.log_prior_,
         "status": str(model.status_),

@@ -75,6 +75,11 @@ def check_arguments(arguments: Namespace) -> None:
         raise UsageError(f"--max-knots limits the automatic choice, but --knots {arguments.knots} sets the number.")
     if arguments.approximation == "full" and (arguments.knots or arguments.max_knots):
         raise UsageError("--approximation full is the exact GP, which has no knots: leave --knots and --max-knots out.")
+    if arguments.n_neighbors not in (None, "auto", 0) and arguments.approximation is not None:
+        raise UsageError(
+            f"--neighbors {arguments.n_neighbors} leaves nothing for --approximation {arguments.approximation}: leave "
+            "one of them out."
+        )
 
 
 def choose_columns(table: Table, arguments: Namespace) -> Wanted:
@@ -158,6 +163,8 @@ def describe(found: dict[str, Any]) -> str:
     for model in found["models"]:
         label = f"class {model['label']!r}: " if "label" in model else ""
         size = counted(model["n_knots"], "knot") if model["n_knots"] else "exact GP"
+        if model["n_neighbors"]:
+            size += f" and {counted(model['n_neighbors'], 'neighbour')} of each row"
         lines.append(f"{label}{size}, log evidence {model['log_evidence']:.3f}")
         lines.append(f"{model['status']}: {model['stop_reason']}")
     lines.append(f"saved in {found['output']} ({Path(found['output']).stat().st_size / 1000:,.0f} kB)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,21 +32,22 @@ def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> 
     """Bound what the knots of a fitted `GPRegressor` can cost; `problem` is that of the fit, ready to be computed."""
     fit = estimator._fit
     shift = -fit.n_rows * float(np.log(fit.scaling.y_scale))
+    if fit.n_neighbors:  # which have no part in the bounds
+        problem = replace(problem, model=fit.model)
     found = _exact(fit, problem) if problem.full else _through_knots(fit, problem, more_knots)
     inference = inference_of(fit.model).name
     lower, upper, variational_upper, posterior_lower = (
         None if value is None else float(value + shift) for value in found.values
     )
     return Certificate(
-        f"{type(estimator).__name__}: {f'{estimator.n_knots_} knots' if estimator.n_knots_ else 'exact GP'}, "
-        f"{round(fit.n_rows, 2):,} rows",
+        f"{type(estimator).__name__}: {fit.size_in_words}, {round(fit.n_rows, 2):,} rows",
         float(estimator.log_evidence_),
         lower,
         upper,
         variational_upper,
         posterior_lower,
         found.n_knots,
-        tuple(_words(found, fit.model, inference)),
+        tuple(_words(found, fit.model, inference, neighbours=bool(fit.n_neighbors))),
     )
 
 
@@ -110,7 +111,7 @@ def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
     lower, tops = max(each.lower for each in found), [each.upper for each in found if each.upper is not None]
     if not np.isfinite(lower):
         return Found(why=own.why)
-    posterior = posterior_bound(state, blocks)
+    posterior = -np.inf if fit.n_neighbors else posterior_bound(state, blocks)  # of a posterior through knots alone
     if _is_bound(model):
         posterior = max(posterior, fit.final.value)  # with the posterior of a nugget, which the state does not hold
     return Found(
@@ -162,13 +163,19 @@ def _is_bound(model: Model, *, exact: bool = False) -> bool:
 # -- words ----------------------------------------------------------------------------------------
 
 
-def _words(found: Found, model: Model, inference: str) -> list[str]:
+def _words(found: Found, model: Model, inference: str, *, neighbours: bool = False) -> list[str]:
     if found.lower is None:
         return [
             f"Nothing can be certified: the variational bound at the fitted parameters cannot be found. {found.why}"
         ]
     words = [_of_evidence(found)]
-    if not _is_bound(model, exact=found.exact):
+    if neighbours:
+        words.append(
+            "With neighbours the fit's own log evidence is no bound, and nothing is certain of its posterior. The "
+            "bounds are those of the knots alone (VFE), which are few where neighbours are needed: `more_knots` "
+            "brings the bounds together. Rows that were held out say what the posterior is worth."
+        )
+    elif not _is_bound(model, exact=found.exact):
         of = "VFE" if model.likelihood.conjugate else f"variational inference{'' if found.exact else ' under VFE'}"
         power = "" if found.exact or model.power == 0 else f" with power {model.power:g}"
         words.append(

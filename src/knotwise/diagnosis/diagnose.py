@@ -9,11 +9,13 @@ import numpy as np
 
 from knotwise.diagnosis import findings
 from knotwise.diagnosis.findings import Finding, Place
+from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test
 from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.numerics.blocks import single_threaded_blas
 from knotwise.numerics.weighted import counted
 from knotwise.posterior import SparsePosterior
+from knotwise.posterior_neighbours import NeighbourPosterior
 
 __all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
 
@@ -25,8 +27,10 @@ N_PLACES = 5
 class Diagnosis:
     """What can be said about a fit; a printed one shows the findings with advice, `to_dict` is for machines.
 
-    What needs the training data is None for a model from a file (that of the exact GP holds them), and what needs knots
-    for the exact GP. Rows count as often as their weights say.
+    What needs the training data is None for a model from a file (those of the exact GP and with neighbours hold them),
+    and what needs knots for the exact GP. With neighbours the knots may leave what near rows tell: `unexplained_share`,
+    `residual_information`, `n_inflated` and `inflated` are about knots alone and not given, and `left_out` says how
+    training rows are predicted by the others. Rows count as often as their weights say.
     """
 
     model: str
@@ -40,6 +44,7 @@ class Diagnosis:
     n_inflated: int | float | None
     inflated: tuple[Place, ...]
     neighbours: NeighbourTest | None
+    left_out: LeftOut | None
     findings: tuple[Finding, ...] = field(repr=False)
 
     @property
@@ -75,12 +80,13 @@ class Diagnosis:
 
     def _printed(self) -> list[Finding]:
         """The findings that a reader needs: nothing of knots where there are none, and once what needs the data."""
-        if self.condition is None:
+        if self.condition is None:  # the exact GP
             return [finding for finding in self.findings if finding.name not in ("knots", "places")]
-        if self.unexplained_share is None:
+        told = [finding for finding in self.findings if finding.text != findings.NO_PLACES]
+        if self.unexplained_share is None and len(told) == len(self.findings):  # from a file
             told = [finding for finding in self.findings if finding.level != "unknown"]
             return [*told, findings.without_data([f.name for f in self.findings if f.level == "unknown"])]
-        return list(self.findings)
+        return told
 
     def __repr__(self) -> str:
         return str(self)
@@ -89,7 +95,7 @@ class Diagnosis:
 def diagnose(estimator: Any) -> Diagnosis:
     """Look at a fitted `GPRegressor` from all sides."""
     fit = estimator._fit
-    scores = condition = neighbours = None
+    scores = condition = neighbours = left_out = None
     places: tuple[Place, ...] = ()
     n_inflated = None
     with single_threaded_blas():
@@ -97,7 +103,10 @@ def diagnose(estimator: Any) -> Diagnosis:
             neighbours = neighbour_test(fit.posterior, fit.posterior.state.rows)
         else:
             condition = _condition(fit.posterior)
-            if fit.training is not None:
+            if isinstance(fit.posterior, NeighbourPosterior):
+                neighbours = neighbour_test(fit.posterior, rows_of(fit.posterior.state))
+                left_out = predict_left_out(fit.posterior)
+            elif fit.training is not None:
                 scores = fit.training.anew().row_scores(fit.selection.point)
                 neighbours = neighbour_test(fit.posterior, fit.training.rows, scores)
                 n_inflated, places = _inflated(estimator, scores)
@@ -109,11 +118,10 @@ def diagnose(estimator: Any) -> Diagnosis:
         findings.numerics(estimator.jitter_, condition),
         findings.knots(estimator, scores),
         findings.places(estimator, n_inflated, places),
-        findings.neighbours(estimator, neighbours),
+        findings.neighbours(estimator, neighbours, left_out),
     )
     return Diagnosis(
-        f"{type(estimator).__name__}: {f'{estimator.n_knots_} knots' if estimator.n_knots_ else 'exact GP'}, "
-        f"{round(fit.n_rows, 2):,} rows",
+        f"{type(estimator).__name__}: {fit.size_in_words}, {round(fit.n_rows, 2):,} rows",
         bool(estimator.converged_),
         float(result.gradient_norm),
         at_bound,
@@ -124,6 +132,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         n_inflated,
         places,
         neighbours,
+        left_out,
         said,
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.diagnosis.left_out import LeftOut
 from knotwise.diagnosis.neighbours import NeighbourTest
 from knotwise.evidence import Evidence
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
@@ -18,6 +19,7 @@ from knotwise.optimize.base import OptimizeResult
 from knotwise.posterior import SparsePosterior
 
 __all__ = [
+    "NO_PLACES",
     "Finding",
     "Place",
     "bounds",
@@ -33,6 +35,9 @@ LARGE_SHARE, LARGE_RESIDUAL = 0.25, 0.005  # of all rows: unexplained share, and
 LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
 FEW_COLUMNS = 4  # whose values are shown with a row
 ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring residuals
+WRONG_SIZE, SURPRISING = 1.15, 4.0  # of errors over their standard deviations, and in standard errors of that
+USELESS = 0.005  # share of the variance of y that neighbours explain
+NO_PLACES = "with neighbours no place is short of knots: near rows say what they leave"
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,10 @@ class Place:
 def convergence(estimator: Any, result: OptimizeResult, final: Evidence) -> Finding:
     """Whether the optimiser and the inference at its end arrived."""
     norm = "" if np.isnan(result.gradient_norm) else f"; gradient norm {result.gradient_norm:.1e}"
-    if (
-        norm and estimator.n_knots_ and _is_auto(estimator)
-    ):  # parameters of the few knots would be worse than those of the many
+    if norm and estimator._fit.n_neighbors:
+        norm += " (rows held out said when the parameters were settled)"
+    elif norm and estimator.n_knots_ and _is_auto(estimator):
+        # parameters of the few knots would be worse than those of the many
         norm += " with the knots kept (the parameters were settled with more knots)"
     skipped = f"; {estimator.n_failed_restarts_} restarts failed" if estimator.n_failed_restarts_ else ""
     outcome = estimator._outcome
@@ -121,7 +127,9 @@ def numerics(jitter: float, condition: float | None) -> Finding:
 
 
 def knots(estimator: Any, scores: RowScores | None) -> Finding:
-    """How much the knots leave open."""
+    """How much the knots leave open; with neighbours, what both explain."""
+    if estimator._fit.n_neighbors:
+        return _explained(estimator)
     if scores is None:
         return _untold(estimator, "knots")
     text = (
@@ -135,6 +143,8 @@ def knots(estimator: Any, scores: RowScores | None) -> Finding:
 
 def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place]) -> Finding:
     """Where the knots leave most open."""
+    if estimator._fit.n_neighbors:
+        return Finding("places", "ok", NO_PLACES)
     if n_inflated is None:
         return _untold(estimator, "places")
     if not n_inflated:
@@ -157,17 +167,36 @@ def _describe(place: Place) -> str:
     return f"row {place.row} ({inputs if len(place.inputs) <= FEW_COLUMNS else ''}{place.share:.0%})"
 
 
-def neighbours(estimator: Any, test: NeighbourTest | None) -> Finding:
-    """Whether residuals of neighbours agree more than the model says."""
+def _explained(estimator: Any) -> Finding:
+    """What knots and neighbours explain."""
+    shares = estimator._fit.shares
+    if shares is None:
+        return Finding("knots", "ok", "what the knots leave is predicted from near rows")
+    text = (
+        f"of the variance of y the knots explain {shares.knots:.1%} and the neighbours {shares.neighbours:.1%}, in "
+        f"rows predicted without themselves; {shares.noise:.1%} is noise"
+    )
+    if shares.neighbours < USELESS:
+        advice = "The neighbours add little: `n_neighbors=0` may do as well."
+        return Finding("knots", "note", text, advice)
+    return Finding("knots", "ok", text)
+
+
+def neighbours(estimator: Any, test: NeighbourTest | None, left_out: LeftOut | None = None) -> Finding:
+    """Whether residuals of neighbours agree more than the model says, and whether errors have the size that they
+    should, where training rows can be predicted by the others.
+    """
     exact = not isinstance(estimator._fit.posterior, SparsePosterior)
     if test is None:
-        if exact or estimator._fit.training is not None:
+        if exact or estimator._fit.n_neighbors or estimator._fit.training is not None:
             return Finding("neighbours", "unknown", "too few different rows to compare neighbouring residuals")
         return _untold(estimator, "neighbours")
     text = (
         f"residuals of neighbours have an excess correlation of {test.correlation:.3f} "
         f"(z = {test.z:.1f}, p = {test.p:.2g}, {test.n_pairs} pairs)"
     )
+    if left_out is not None:
+        return _with_neighbours(estimator, test, left_out, text)
     if not (test.p < ALARM and test.correlation > VISIBLE):
         return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
     if exact:
@@ -186,6 +215,35 @@ def neighbours(estimator: Any, test: NeighbourTest | None) -> Finding:
         f"{_more_knots(estimator)} If that does not help, try a rougher kernel (`Matern32()`); if nothing does, "
         "the noise itself is dependent.",
     )
+
+
+def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut, agree: str) -> Finding:
+    text = (
+        f"{left_out.n_rows:,} rows predicted without themselves have errors of {left_out.size:.2f} standard "
+        f"deviations, and {left_out.coverage:.1%} lie in their 95% intervals; {agree}"
+    )
+    n = estimator._fit.n_neighbors
+    if test.p < ALARM and test.correlation > VISIBLE:
+        return Finding(
+            "neighbours",
+            "problem",
+            f"too smooth a kernel, or too few neighbours: {text}",
+            f"{_learn_more(estimator)}Try more neighbours (`n_neighbors={2 * n}`) or a rougher kernel (`Matern32()`); "
+            "if nothing helps, the noise itself is dependent.",
+        )
+    surprise = SURPRISING / np.sqrt(2.0 * left_out.n_rows)  # standard error of a root mean square
+    if left_out.size > max(WRONG_SIZE, 1.0 + surprise):
+        return Finding(
+            "neighbours",
+            "problem",
+            f"intervals are too narrow: {text}",
+            f"{_learn_more(estimator)}Look for outliers, or for rows that were copied; else try another kernel.",
+        )
+    if left_out.size < min(1.0 / WRONG_SIZE, 1.0 - surprise):
+        return Finding(
+            "neighbours", "note", f"intervals are too wide: {text}", f"{_learn_more(estimator)}Look for outliers."
+        )
+    return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
 
 
 def without_data(names: Sequence[str]) -> Finding:

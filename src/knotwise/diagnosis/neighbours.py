@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.diagnosis.residuals import Residuals, exact_residuals, residuals_through_knots
+from knotwise.diagnosis.left_out import residuals_in_order
+from knotwise.diagnosis.residuals import LowRankResiduals, Residuals, exact_residuals, residuals_through_knots
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
 from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.posterior_neighbours import NeighbourPosterior
 
 __all__ = ["NeighbourTest", "Neighbours", "neighbour_test"]
 
@@ -42,7 +44,8 @@ def neighbour_test(
 
     The sum of products of residuals over pairs is compared with its mean and variance under the model: `Residuals`.
     Distances are those of the standardised inputs. Costs O(n K^2) for n <= 25,000 rows, with knots, whose `scores` it
-    needs; O(n N^2) for n <= 5,000 rows of the exact GP.
+    needs; O(n m (K^2 + m^2)) with m neighbours, where each residual is that of a row given earlier rows of a random
+    order; O(n N^2) for n <= 5,000 rows of the exact GP.
     """
     exact = isinstance(posterior, FullPosterior)
     # whether rows at one place are copies, and so one row, depends on their values where these are counts or labels
@@ -53,6 +56,8 @@ def neighbour_test(
     residuals: Residuals
     if isinstance(posterior, FullPosterior):
         residuals = exact_residuals(posterior.state, found.rows)
+    elif isinstance(posterior, NeighbourPosterior):
+        residuals = LowRankResiduals(*residuals_in_order(posterior, found.rows))
     else:
         assert scores is not None
         residuals = residuals_through_knots(posterior, rows, scores, found.rows)

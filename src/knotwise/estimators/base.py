@@ -32,6 +32,7 @@ from knotwise.knots.kernel_choice import choose_kernel
 from knotwise.knots.status import Status
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
 from knotwise.posterior import MAX_JOINT_ROWS, Latent, SparsePosterior, sample_latent
+from knotwise.posterior_neighbours import NeighbourPosterior
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate
@@ -152,6 +153,11 @@ class LatentGP(BaseEstimator):
         each distinct row. So samples are right at every row, but rougher from row to row than f is; where this is more
         than 1 % of the variance, a warning says how much. The exact GP refuses more rows.
 
+        With neighbours, up to 10,000 rows are joint in what the knots say and in what the neighbours of each row leave
+        open of it; that a neighbour of one row tells something of another row is left out, so that far fewer neighbours
+        than rows near each other make samples vary together a little more than they should. Beyond 10,000 rows, what
+        the neighbours leave open is drawn independently at each distinct row.
+
         Parameters
         ----------
         X : array or data frame [n, D]
@@ -229,8 +235,9 @@ class LatentGP(BaseEstimator):
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
 
         Convergence, parameters at bounds, jitter and condition of Kuu, what the knots leave unexplained and where, and
-        from the residuals of neighbouring rows a test of what knots or kernel miss. A model from a file tells what it
-        can.
+        from the residuals of neighbouring rows a test of what knots or kernel miss. With neighbours (`n_neighbors_` is
+        not 0) it says what these explain, and predicts training rows without themselves. A model from a file tells
+        what it can.
         """
         from knotwise.diagnosis.diagnose import diagnose
 
@@ -242,7 +249,8 @@ class LatentGP(BaseEstimator):
 
         For Gaussian data the exact GP's log evidence lies between `lower` and `upper`, and the fit's posterior is at
         most `kl_bound` nats from the exact one, which bounds means and variances at every x. For other data `lower`
-        holds too; what else is certain depends on the likelihood, and the words say it. No N x N matrix is kept; up to
+        holds too; what else is certain depends on the likelihood, and the words say it. With neighbours both bounds
+        hold, through the knots alone, and nothing is certain of the posterior. No N x N matrix is kept; up to
         30,000 rows it takes a few times N^2 kernel values, beyond less. It needs the training data: a model from a file
         raises `NoTrainingDataError`.
 
@@ -281,7 +289,8 @@ class LatentGP(BaseEstimator):
         """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
 
         The file is complete or not there. It holds what predictions need: no rows of the training data, except for the
-        exact GP, which predicts from them. A kernel, likelihood or mean of your own cannot be saved; use pickle.
+        exact GP (`n_knots_` is 0) and a model with neighbours (`n_neighbors_` is not 0), which predict from them. A
+        kernel, likelihood or mean of your own cannot be saved; use pickle.
         """
         from knotwise.estimators.saving import save
 
@@ -304,8 +313,10 @@ def _warn_of_independent_residuals(posterior: SparsePosterior, X: np.ndarray) ->
         variance, residual = posterior.latent(some).variance, posterior.residual_variance(some)
     share = residual.sum() / max(variance.sum(), np.finfo(float).tiny)
     if share > 0.01:
+        near = isinstance(posterior, NeighbourPosterior)
+        who, advice = ("the neighbours leave", "Ask") if near else ("the knots leave", "Fit with more knots, or ask")
         warn(
-            f"X has more than {MAX_JOINT_ROWS:,} rows: {share:.0%} of the variance of f, which the knots leave open, "
-            "was drawn independently at each row, without the correlation of near rows. Fit with more knots, or ask "
-            "for fewer rows at a time."
+            f"X has more than {MAX_JOINT_ROWS:,} rows: {share:.0%} of the variance of f, which {who} open, "
+            f"was drawn independently at each row, without the correlation of near rows. {advice} for fewer rows at a "
+            "time."
         )

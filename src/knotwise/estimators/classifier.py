@@ -48,6 +48,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         From the latent function to the probability of a class.
     knots : "auto", int, array [K, D] or selector
         Chosen automatically; a number of knots starts with k-means within each class.
+    n_neighbors : "auto" or int
+        Near rows that predict what the knots leave; they are for Gaussian data, see `GPRegressor`. Classes have none:
+        "auto" and 0 mean the same here, and another number is an error.
     priors : "weak" or dict, optional
         What is known of parameters before the data: priors from `knotwise.priors` by the name or the role of a
         parameter, the same for the model of each class; "weak" is a mild penalty on the variance of the latent

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,20 +16,22 @@ from knotwise.evidence.residual import Neighbours
 from knotwise.evidence.sparse import SparseState
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Selection
+from knotwise.numerics.blocks import single_threaded_blas
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.posterior import FullPosterior, SparsePosterior
-from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
+from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState, Shares
 
 __all__ = ["Fit", "posterior_of"]
 
 
 def posterior_of(state: SparseState | FullState, rows: Rows) -> SparsePosterior | FullPosterior:
-    """The posterior of an evidence's state; with neighbours it keeps the rows."""
+    """The posterior of an evidence's state; with neighbours it keeps the rows. A single row has none."""
     if isinstance(state, FullState):
         return FullPosterior(state)
-    if isinstance(state.model.residual, Neighbours):
+    residual = state.model.residual
+    if isinstance(residual, Neighbours) and residual.n_neighbors:
         return NeighbourPosterior(NeighbourState.of(state, rows))
-    return SparsePosterior(state)
+    return SparsePosterior(replace(state, model=replace(state.model, residual=None)))
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,22 @@ class Fit:
     def n_neighbors(self) -> int:
         """How many near rows predict what the knots leave."""
         return self.posterior.state.n_neighbors if isinstance(self.posterior, NeighbourPosterior) else 0
+
+    @cached_property
+    def shares(self) -> Shares | None:
+        """What knots, neighbours and noise explain of the variance of y; None without neighbours."""
+        if not isinstance(self.posterior, NeighbourPosterior):
+            return None
+        with single_threaded_blas():
+            return self.posterior.shares()
+
+    @property
+    def size_in_words(self) -> str:
+        """How many knots and neighbours, or that it is the exact GP."""
+        if not isinstance(self.posterior, SparsePosterior):
+            return "exact GP"
+        knots = f"{len(self.selection.Z)} knots"
+        return f"{knots} and {self.n_neighbors} neighbours of each row" if self.n_neighbors else knots
 
     @property
     def approximation(self) -> str | float:

@@ -14,6 +14,7 @@ from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.saving import FIT, FIT_1, FORMAT, INPUTS, LEFT_OUT
 from knotwise.evidence import Evidence, Point
 from knotwise.evidence.full_sites import FullState
+from knotwise.evidence.sparse import SparseState
 from knotwise.knots.selection import Selection
 from knotwise.persistence.archive import read_archive
 from knotwise.persistence.labels import Labels
@@ -21,6 +22,7 @@ from knotwise.persistence.parts import read_arguments
 from knotwise.persistence.records import check_model
 from knotwise.persistence.schema import Reading, Text, Whole, refuse
 from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
 
 __all__ = ["load"]
 
@@ -111,11 +113,17 @@ def _read_fit(data: Any, at: str, given: Reading) -> Fit:
     return Fit(
         Selection(point, final, **selection),
         fit["scaling"],
-        FullPosterior(state) if full else SparsePosterior(state),
+        _posterior(state),
         table,
         fit["n_rows"],
         size_given=_size_given(fit, at),
     )
+
+
+def _posterior(state: SparseState | FullState) -> SparsePosterior | FullPosterior:
+    if isinstance(state, FullState):
+        return FullPosterior(state)
+    return NeighbourPosterior(state) if isinstance(state, NeighbourState) else SparsePosterior(state)
 
 
 def _size_given(fit: dict[str, Any], at: str) -> bool | None:

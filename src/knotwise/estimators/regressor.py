@@ -52,17 +52,19 @@ class GPRegressor(RegressorMixin, JointResponse):
         starts the noise at a value.
     approximation : "vfe", "fic", "full" or a number, optional
         A power between 0 (VFE) and 1 (FIC), or the exact GP. By default VFE; and the exact GP where `knots="auto"`
-        would need more knots than a third of up to 3,000 rows (1,000 of data that are not Gaussian). A file of the
-        exact GP holds the training rows.
+        would need more knots than a third of up to 3,000 rows (1,000 of data that are not Gaussian), or neighbours
+        (`n_neighbors`) where these are better. A file of the exact GP holds the training rows.
     knots : "auto", int, array [K, D] or selector
         "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots is placed by
         k-means and optimised together with the parameters; an array is held exactly as given; or a selector from
         `knotwise.knots`, such as `OneAtATime()`.
     n_neighbors : "auto" or int
         What the knots leave of each row can be predicted from the rows nearest to it: so many of them, or 0 for none.
-        "auto" does so where `knots="auto"` would need more knots than its limit, or misses what near rows share, and
-        rows that were held out are predicted better with neighbours; `n_neighbors_` and `stop_reason_` say so. Then
-        `approximation` means nothing and must be left open, and the model and its file hold the training rows.
+        "auto" does so for Gaussian data of more than 3,000 rows, where `knots="auto"` would need more knots than its
+        limit, or misses what near rows share, and rows that were held out are predicted better with neighbours;
+        `n_neighbors_` and `stop_reason_` say so. A number holds for any knots and number of rows. Then
+        `approximation` means nothing and must be left open, and the model and its file hold the training rows. See
+        `docs/neighbours.md`.
     mean : "constant", "zero", "linear", a number or Mean
         Prior mean. A constant and a linear trend are integrated out, so that their uncertainty is part of every
         prediction, and `coefficients_` shows them; a number is held. `knotwise.means` has `Constant(prior_sd=...)`, in

@@ -8,6 +8,7 @@ import numpy as np
 
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
+from knotwise.posterior_neighbours import Shares
 
 __all__ = ["Summary", "summarize"]
 
@@ -24,15 +25,26 @@ def _chosen(model: Any) -> str:
     return f", the best of {tried} that were tried" if model.kernel is None and tried > 0 else ""
 
 
+def _explained(shares: Shares | None) -> list[str]:
+    if shares is None:
+        return []
+    return [
+        f"of the variance of y the knots explain {shares.knots:.0%} and the neighbours {shares.neighbours:.0%}, in "
+        f"rows predicted without themselves; {shares.noise:.1%} is noise"
+    ]
+
+
 def summarize(model: Any, standard_errors: bool | None = None) -> Summary:
     """Describe a fitted estimator: size, evidence, and parameters with their errors in the units of the data."""
-    knots = f"{model.n_knots_} knots" if model.n_knots_ else "exact GP"
+    fit = model._fit
     lines = [
-        f"{type(model).__name__}: {knots}, {inference_of(model._fit.model).value_name} {model.log_evidence_:.3f}",
+        f"{type(model).__name__}: {fit.size_in_words}, {inference_of(fit.model).value_name} {model.log_evidence_:.3f}",
         f"{model.status_}: {model._outcome.reason}",
         f"kernel {model.kernel_!r}{_chosen(model)}",
     ]
-    if model.status_ == "limit reached":
+    if fit.n_neighbors:
+        lines += [*_explained(fit.shares), "the log evidence is of these neighbours: it is not for comparing kernels"]
+    elif model.status_ == "limit reached":
         lines.append("more knots would raise the log evidence: it is not for comparing kernels")
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")

@@ -15,11 +15,14 @@ from knotwise.likelihoods.counts import Counts
 from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.numerics.blocks import Executor, block_slices
 from knotwise.posterior import MAX_JOINT_ROWS, FullPosterior, SparsePosterior, covariance_root
+from knotwise.posterior_neighbours import NeighbourPosterior
 
-__all__ = ["Response", "group_covariance", "linear_variances", "sample_totals"]
+__all__ = ["MOST_PAIRED", "Response", "are_sampled_jointly", "group_covariance", "linear_variances", "sample_totals"]
 
 #: standard deviations of a nugget beyond which it does not count
 NORMAL_REACH = 7.0
+#: distinct inputs of a group whose residual covariance is summed; of larger groups it is that of a random part
+MOST_PAIRED = 2000
 #: entries of an array of samples that is worked on at once
 SAMPLED_ENTRIES = 2**19
 
@@ -91,11 +94,12 @@ def sample_totals(
     """Draw the totals of the groups, and yield some groups after the other with their samples, [groups, n_samples].
 
     Costs O(p K (K + n_samples)) through knots for p distinct inputs, and O(m^2 (m + n_samples)) for each group of m
-    with the exact GP. Random numbers belong to blocks of the sorted rows: the same for any number of threads.
+    with the exact GP, and with neighbours up to 2,000 distinct inputs. Random numbers belong to blocks of the sorted
+    rows: the same for any number of threads.
     """
     seed = int(rng.integers(2**63))
     total = _PlaceTotals(rows, response)
-    if isinstance(posterior, FullPosterior):
+    if isinstance(posterior, FullPosterior) or are_sampled_jointly(posterior, rows):
         return _sample_exact(posterior, scaling, rows, total, n_samples, seed)
     z = np.asfortranarray(rng.standard_normal((n_samples, posterior.width)).T)  # [K, samples], common to all rows
 
@@ -111,8 +115,13 @@ def sample_totals(
     return rows.sums_of_blocks(work, executor)
 
 
+def are_sampled_jointly(posterior: SparsePosterior | FullPosterior, rows: GroupedRows) -> bool:
+    """Whether neighbours leave so much in common that it is drawn jointly, for groups that allow it."""
+    return isinstance(posterior, NeighbourPosterior) and int(np.diff(rows.first_place).max()) <= MOST_PAIRED
+
+
 def _sample_exact(
-    posterior: FullPosterior,
+    posterior: SparsePosterior | FullPosterior,
     scaling: Scaling,
     rows: GroupedRows,
     total: Callable[[np.ndarray, slice, np.random.Generator], np.ndarray],
@@ -131,7 +140,7 @@ def _sample_exact(
         yield slice(group, group + 1), samples
 
 
-def group_covariance(posterior: FullPosterior, rows: GroupedRows, group: int) -> np.ndarray:
+def group_covariance(posterior: SparsePosterior | FullPosterior, rows: GroupedRows, group: int) -> np.ndarray:
     """Joint covariance of f at the places of a group, in the engine's units, as far as memory allows."""
     places = rows.places[slice(*rows.first_place[group : group + 2])]
     if len(places) > MAX_JOINT_ROWS:

@@ -8,14 +8,18 @@ import numpy as np
 
 from knotwise.estimators.groups import GroupedRows
 from knotwise.estimators.scaling import Scaling
-from knotwise.estimators.total_samples import Response, linear_variances, sample_totals
+from knotwise.estimators.total_samples import (
+    MOST_PAIRED,
+    Response,
+    are_sampled_jointly,
+    linear_variances,
+    sample_totals,
+)
 from knotwise.numerics.blocks import Executor
 from knotwise.posterior import FullPosterior, Latent, SparsePosterior
+from knotwise.posterior_neighbours import NeighbourPosterior
 
 __all__ = ["Spread", "Summed"]
-
-#: distinct inputs of a group whose residual covariance is summed; of larger groups it is that of a random part
-MOST_PAIRED = 2000
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class Summed:
         rows = self.rows
         slopes = rows.sum_by_place(rows.weights) * self.scaling.y_scale
         variance = linear_variances(self.posterior, rows, slopes, executor)
+        if isinstance(self.posterior, NeighbourPosterior):  # what is left of near rows goes together far more
+            variance = np.maximum(variance + self._between_places(slopes, np.random.default_rng(0)), 0.0)
         if self.response.kind == "mean":
             return variance
         return variance + rows.sum_by_group(rows.weights**2 * self.own_variance)
@@ -90,11 +96,27 @@ class Summed:
 
         `variance` [G] is what the totals have. Costs O(m^2 D) for each group of m places, m at most `MOST_PAIRED`. (T3)
         """
-        if isinstance(self.posterior, FullPosterior):
+        if self._is_joint:
             return np.zeros(self.rows.n_groups)
         rows = self.rows
         slopes = rows.sum_by_place(rows.weights * (1.0 if self.linear else self._slopes())) * self.scaling.y_scale
-        missing = np.zeros(rows.n_groups)
+        missing = np.maximum(self._between_places(slopes, rng), 0.0)
+        with np.errstate(invalid="ignore"):
+            return np.where((missing > 0) & np.isfinite(variance), missing / (missing + variance), 0.0)
+
+    @property
+    def _is_joint(self) -> bool:
+        """Whether totals have all that rows have in common."""
+        if isinstance(self.posterior, FullPosterior):
+            return True
+        return isinstance(self.posterior, NeighbourPosterior) and (
+            self.linear or are_sampled_jointly(self.posterior, self.rows)
+        )
+
+    def _between_places(self, slopes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """What the residuals of different places add to the variance of slopes [p] times f, summed over groups, [G]."""
+        assert isinstance(self.posterior, SparsePosterior)
+        rows, added = self.rows, np.zeros(self.rows.n_groups)
         for group in np.flatnonzero(np.diff(rows.first_place) > 1):
             places = np.arange(*rows.first_place[group : group + 2])
             pairs = len(places) * (len(places) - 1.0)
@@ -103,9 +125,8 @@ class Summed:
             C = self.posterior.residual_covariance(rows.places[places])
             np.fill_diagonal(C, 0.0)
             u = slopes[places]
-            missing[group] = max(0.0, float(u @ C @ u)) * (pairs / (len(places) * (len(places) - 1.0)))
-        with np.errstate(invalid="ignore"):
-            return np.where((missing > 0) & np.isfinite(variance), missing / (missing + variance), 0.0)
+            added[group] = float(u @ C @ u) * (pairs / (len(places) * (len(places) - 1.0)))
+        return added
 
     def _slopes(self) -> np.ndarray:
         """How the mean response of each row changes with f, on average over f, [n]: E m'(f) = E m(f) z / sd.

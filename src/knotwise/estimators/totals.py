@@ -42,7 +42,8 @@ class Totals:
         Standard deviation of the total.
     left_out : array [G]
         Estimated share of the true variance that is not in `sd` and the interval: what the knots leave open of f is
-        taken as independent from input to input, but is correlated between near ones. 0 for the exact GP.
+        taken as independent from input to input, but is correlated between near ones. 0 for the exact GP, and for
+        Gaussian data with neighbours.
     level : float
         Probability of the interval.
     kind : "mean" or "observation"

@@ -1,6 +1,7 @@
 """The fitted objects of the engine in a manifest: which fields they have there, and what must hold between them.
 
-Sizes: D columns of the inputs, K knots, P parameters, M knots and mean coefficients, N rows (of the exact GP).
+Sizes: D columns of the inputs, K knots, P parameters, M knots and mean coefficients, N rows (of the exact GP, and with
+neighbours).
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ from knotwise.persistence.schema import (
     Reading,
     Record,
     Since,
+    Spec,
     Text,
     Whole,
     Writing,
     refuse,
 )
+from knotwise.posterior_neighbours import NeighbourState
 
 __all__ = ["RESULT", "STATE", "TABLE", "TRACE", "check_model"]
 
@@ -179,15 +182,37 @@ MODEL = ModelRecord(
     inference=Since(2, InferenceWord(), None),
 )
 
+
+class NeighbourRecord(Record):
+    """A state with neighbours, of which there are no more than rows; files of version 1 have none."""
+
+    def read(self, data: Any, at: str, given: Reading) -> NeighbourState:
+        if given.version == 1:
+            raise refuse(at, "a state of version 1, which knows no neighbours")
+        state = super().read(data, at, given)
+        if not 1 <= state.n_neighbors <= len(state.X):
+            raise refuse(f"{at}.n_neighbors", f"a number from 1 to the {len(state.X)} rows")
+        return state
+
+
+THROUGH_KNOTS: dict[str, Spec] = {
+    "model": MODEL,
+    "Z": Array(("K", "D")),
+    "jitter": Record(Jitter, relative=Number(), points=Array(("points", "D"))),
+    "L_inverse": Array(("K", "K")),
+    "T": Array(("M", "M")),
+    "gamma": Array(("M",)),
+}
+
 STATE = OneOf(
-    sparse=Record(
-        SparseState,
-        model=MODEL,
-        Z=Array(("K", "D")),
-        jitter=Record(Jitter, relative=Number(), points=Array(("points", "D"))),
-        L_inverse=Array(("K", "K")),
-        T=Array(("M", "M")),
-        gamma=Array(("M",)),
+    sparse=Record(SparseState, **THROUGH_KNOTS),
+    neighbors=NeighbourRecord(
+        NeighbourState,
+        **THROUGH_KNOTS,
+        X=Array(("N", "D")),
+        r=Array(("N",)),
+        noise=Array(("N",), positive=True),
+        n_neighbors=Whole,
     ),
     full=Record(
         FullState,

@@ -46,8 +46,9 @@ def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) 
     from matplotlib.ticker import MaxNLocator
 
     many, few = _phases(steps)
-    _draw_evidence(above, many, few)
-    _draw_left(below, many, few)
+    n_neighbors = getattr(model, "n_neighbors_", 0)
+    _draw_evidence(above, many, few, n_neighbors)
+    _draw_left(below, many, few, "not recorded by this selection" if not n_neighbors else "near rows say it")
     if len({step.n_knots for step in steps}) == 1:
         for axes in (above, below):
             axes.set_xlim(steps[0].n_knots - 1, steps[0].n_knots + 1)
@@ -72,8 +73,8 @@ def _phases(steps: list[KnotStep]) -> tuple[list[KnotStep], list[KnotStep]]:
     return steps[:start], steps[start:]
 
 
-def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep]) -> None:
-    """Draw the evidence; per row, where some steps saw fewer rows than others."""
+def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep], n_neighbors: int) -> None:
+    """Draw the evidence; per row, where some steps saw fewer rows than others. That with neighbours stands alone."""
     seen = {step.n_rows for step in [*many, *few] if step.n_rows}
     all_rows = max(seen) if len(seen) > 1 else None
 
@@ -81,17 +82,21 @@ def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep]) -> None:
         return (step.evidence + gain) / ((step.n_rows or all_rows) if all_rows else 1)
 
     if many:
-        own: dict[str, Any] = {
+        on_rows: dict[str, Any] = {
             "color": GREY,
             "marker": "o",
             "markersize": 4.5,
             "label": "knots on rows, for the parameters (FIC)",
         }
-        ax.plot([step.n_knots for step in many], [height(step) for step in many], **MANY, **own)
+        ax.plot([step.n_knots for step in many], [height(step) for step in many], **MANY, **on_rows)
     kept = [step for step in few if not step.facts.rejects]
     K, heights = [step.n_knots for step in kept], [height(step) for step in kept]
-    ax.plot(K, heights, "o-", color=BLUE, markersize=4.5, linewidth=1.5, label="knots added and moved")
-    ax.plot(K[-1:], heights[-1:], "*", color=BLUE, markersize=14, label=f"final: {counted(K[-1], 'knot')}", zorder=4)
+    alone = len(K) - bool(n_neighbors)
+    if alone:
+        own: dict[str, Any] = {"color": BLUE, "markersize": 4.5, "linewidth": 1.5, "label": "knots added and moved"}
+        ax.plot(K[:alone], heights[:alone], "o-", **own)
+    final = f"final: {counted(K[-1], 'knot')}" + (f" and {counted(n_neighbors, 'neighbour')}" if n_neighbors else "")
+    ax.plot(K[-1:], heights[-1:], "*", color=BLUE, markersize=14, label=final, zorder=4)
     tried = [step for step in few if step.facts.rejects and np.isfinite(step.gain)]
     if tried:
         ax.plot(
@@ -106,8 +111,8 @@ def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep]) -> None:
     ax.legend(frameon=False, fontsize=9, loc="best")
 
 
-def _draw_left(ax: Axes, many: list[KnotStep], few: list[KnotStep]) -> None:
-    """Draw the unexplained share and the residual information on one logarithmic scale."""
+def _draw_left(ax: Axes, many: list[KnotStep], few: list[KnotStep], nothing: str) -> None:
+    """Draw the unexplained share and the residual information on one logarithmic scale; or say why there is none."""
     series = (
         ("share", "unexplained share of the posterior variance", BLUE, "o"),
         ("residual_information", "residual information, nats per row", ORANGE, "s"),
@@ -129,4 +134,4 @@ def _draw_left(ax: Axes, many: list[KnotStep], few: list[KnotStep]) -> None:
         ax.legend(frameon=False, fontsize=9, loc="best")
     else:
         ax.set_yticks([])
-        ax.text(0.5, 0.5, "not recorded by this selection", ha="center", transform=ax.transAxes, color=GREY)
+        ax.text(0.5, 0.5, nothing, ha="center", transform=ax.transAxes, color=GREY)

@@ -40,6 +40,7 @@ POOL_ROWS = 2000  # among which knots are placed
 N_NEIGHBORS, MORE_NEIGHBORS = 15, 30
 CHOSEN_ROWS, MORE_CHOSEN_ROWS = 3000, 9000  # whose density, given their neighbours, tells the parameters, and at last
 HELD_OUT_ROWS, HELD_OUT_SHARE = 1000, 0.15
+JUDGES = 30  # rows held out; what fewer say of parameters that move is chance
 LONGEST = (1.0, 4.0)  # length-scales of two starts at most, in spreads of the columns: none is taken for irrelevant yet
 ROUNDS = 3  # of choosing neighbours and fitting parameters to them
 BETTER, MUCH_BETTER = 0.003, 0.01  # nats per row held out that another round, and that more neighbours must bring
@@ -72,7 +73,8 @@ class NearFit:
 
     @property
     def mean_density(self) -> float:
-        return float(self.density.mean())
+        """Of the rows held out; 0 where there are none, so that all parameters are as good."""
+        return float(self.density.mean()) if len(self.density) else 0.0
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ class NearTrial:
             new = self._round(best.problem, best.theta, n_neighbors, self.first_chosen)
             if new is None or new.mean_density < best.mean_density + BETTER:
                 break
-            best = replace(new, moving=new.mean_density > best.mean_density + MUCH_BETTER)
+            moving = len(self.held_out) >= JUDGES and new.mean_density > best.mean_density + MUCH_BETTER
+            best = replace(new, moving=moving)
         else:
             return best
         return replace(best, moving=False)
@@ -271,14 +274,16 @@ def _not_too_long(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
 def add_neighbours(problem: Problem, selection: Selection, rng: np.random.Generator) -> Selection:
     """Neighbours for knots that another selector has chosen: these stay, and the parameters are learned anew."""
     assert problem.n_neighbors
-    trial = NearTrial.draw(problem, rng, selection.trace, selection.Z)
+    trace, watched = selection.trace, problem.new_trace()
+    trace.listener, trace.inference = watched.listener, watched.inference  # some selectors leave a trace of no steps
+    trial = NearTrial.draw(problem, rng, trace, selection.Z)
     fit = trial.learn([(problem, start) for start in _not_too_long(problem, selection.theta)], problem.n_neighbors)
     if fit is None:
         raise NotPositiveDefiniteError(
             f"Nothing can be computed with these {len(selection.Z)} knots and {problem.n_neighbors} neighbours of each "
             "row. Let `knots='auto'` choose the knots, or leave `n_neighbors` out."
         )
-    near = select_with_neighbours(trial.on_more_rows(fit), rng, selection.trace, "as was asked for")
+    near = select_with_neighbours(trial.on_more_rows(fit), rng, trace, "as was asked for")
     return replace(near, knots_as_given=selection.knots_as_given)
 
 
@@ -304,7 +309,8 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
     result = replace(
         stage.result, value=evidence.value, converged=True
     )  # rows held out say when parameters are settled
-    reason = f"{len(stage.Z)} knots and {fit.n_neighbors} neighbours of each row, {why}"
+    n_neighbors = arrangement.residual.n_neighbors  # fewer than were asked for where rows are few
+    reason = f"{len(stage.Z)} knots and {n_neighbors} neighbours of each row, {why}"
     status, advice = None, ""
     if fit.moving:
         reason += "; parameters still moved with every choice of neighbours"
