@@ -6,32 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.inference.expected import ExpectedCurvature
+from knotwise.evidence.inference.near_sites import NearSites
 from knotwise.evidence.inference.search import SiteInference
-from knotwise.evidence.inference.sites import Marginals, SiteLook
-from knotwise.evidence.model import Model, Rows
-from knotwise.evidence.residual import residual_of
+from knotwise.evidence.model import Model
+from knotwise.evidence.projection import Evaluation
+from knotwise.evidence.residual import Neighbours, residual_of
 
 __all__ = ["Variational"]
-
-
-@dataclass(frozen=True)
-class ExpectedCurvature:
-    """Sites with the expected curvature of log p under the row's own posterior, W = -E g' and a = E g (V4)."""
-
-    is_bound = True
-
-    def look(self, model: Model, rows: Rows, at: Marginals) -> SiteLook:
-        mu = at.s + model.mean.offset
-        seen = model.likelihood.expectations(rows.y, mu, at.tau, rows.sizes)
-        value = seen.log_density + 0.5 * (  # (V3)
-            np.log(at.h) - at.lam * at.a * at.a + at.W * at.h * at.h * at.q + at.lam * at.w * (1.0 - at.w * at.rho)
-        )
-        W = -seen.second
-        return SiteLook(W, W * at.s + seen.first, value, mu, at.tau, seen.error)
-
-    def likelihood_bar(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        bars = model.likelihood.expected_parameter_derivatives(rows.y, mean, variance, rows.sizes)
-        return np.array([rows.total(bar) for bar in bars])  # (V7)
 
 
 @dataclass(frozen=True)
@@ -39,7 +22,8 @@ class Variational(SiteInference):
     """The Gaussian posterior nearest to the true one in the sense of the largest lower bound of the log evidence.
 
     Its value is that bound: under VFE a bound of the exact GP's log evidence, for every likelihood, with every number
-    of knots, converged or not.
+    of knots, converged or not. Where near rows predict what the knots leave (`Neighbours`), marginals are those of each
+    row's neighbourhood: the value is then near that bound, and no bound itself (N6).
     """
 
     name = "Variational inference"
@@ -48,8 +32,18 @@ class Variational(SiteInference):
     target = ExpectedCurvature()
 
     def refuses(self, model: Model) -> str:
-        if not residual_of(model).diagonal:
-            return "it needs rows that are independent given the knots; leave `residual` at None."
+        residual = residual_of(model)
+        if isinstance(residual, Neighbours):
+            return ""
+        if not residual.diagonal:
+            return "it needs rows that are independent given the knots, or neighbours; leave `residual` at None."
         if model.power not in (0.0, 1.0):
             return f"it is for VFE and FIC, not for a power of {model.power:g} between them; use 'ep'."
         return ""
+
+    def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
+        """Search for the sites; with neighbours they may be anything that the last search left, or the knots' own."""
+        if not isinstance(at.model.residual, Neighbours):
+            return super().fit(at, start)
+        space, end = self._search(lambda: NearSites.from_last(at), lambda: NearSites.from_mode(at))
+        return space.ended(end.value, end.converged, end.why)
