@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -22,28 +24,36 @@ class Variational(SiteInference):
     """The Gaussian posterior nearest to the true one in the sense of the largest lower bound of the log evidence.
 
     Its value is that bound: under VFE a bound of the exact GP's log evidence, for every likelihood, with every number
-    of knots, converged or not. Where near rows predict what the knots leave (`Neighbours`), marginals are those of each
-    row's neighbourhood: the value is then near that bound, and no bound itself (N6).
+    of knots, converged or not. Where near rows predict what the knots leave, marginals are those of each row's
+    neighbourhood (N6): the value is near the exact GP's bound, but no bound itself, and the gradient is that of log Z
+    at held sites, from which the value's own is some percent apart.
     """
+
+    #: whether the model has, or had in its fit, neighbours; it decides on words only
+    near: bool = field(default=False, compare=False, repr=False)
 
     name = "Variational inference"
     word = "variational"
-    value_name = "variational bound of the log evidence"
     target = ExpectedCurvature()
+
+    @property
+    def value_name(self) -> str:
+        return f"variational {'approximation' if self.near else 'bound'} of the log evidence"
 
     def refuses(self, model: Model) -> str:
         residual = residual_of(model)
         if isinstance(residual, Neighbours):
             return ""
         if not residual.diagonal:
-            return "it needs rows that are independent given the knots, or neighbours; leave `residual` at None."
+            return "it needs rows that are independent given the knots, or have neighbours; leave `residual` at None."
         if model.power not in (0.0, 1.0):
             return f"it is for VFE and FIC, not for a power of {model.power:g} between them; use 'ep'."
         return ""
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
-        """Search for the sites; with neighbours they may be anything that the last search left, or the knots' own."""
+        """Search from the sites that the last search has left, or from those at the mode through the knots alone."""
         if not isinstance(at.model.residual, Neighbours):
             return super().fit(at, start)
-        space, end = self._search(lambda: NearSites.from_last(at), lambda: NearSites.from_mode(at))
+        begins: list[Callable[[], NearSites | None]] = [partial(NearSites.from_last, at), partial(NearSites.from_mode, at)]
+        space, end = self._search(*begins)
         return space.ended(end.value, end.converged, end.why)

@@ -4,6 +4,9 @@ Parameters are learned on *whole neighbourhoods*: some random rows, each given t
 A thin subset would see fewer neighbours than there will be, and take for smooth, or for noise, what near rows tell.
 Length-scales decide who is near, so that neighbours are chosen anew for new parameters; the evidence of two graphs
 cannot be compared, and rows that were held out say which parameters are the better ones, and whether neighbours pay.
+
+Gaussian data are observations of the function, and stay. Other data have sites, which are found anew for new
+parameters: then parameters and sites are found in turns (N6), and of these, too, rows held out say which is best.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence import InMemory, Rows
+from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.residual.arrange import arrange
 from knotwise.evidence.residual.surround import surround
 from knotwise.kernels.describe import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52
+from knotwise.knots.automatic.observed import Observed, as_observations, hold, learn_likelihood, observe, with_neighbours
 from knotwise.knots.automatic.settle import for_stage
 from knotwise.knots.held_out import held_out_density, mean_gain
 from knotwise.knots.pivots import Pivots
@@ -42,9 +47,14 @@ CHOSEN_ROWS, MORE_CHOSEN_ROWS = 3000, 9000  # whose density, given their neighbo
 HELD_OUT_ROWS, HELD_OUT_SHARE = 1000, 0.15
 LONGEST = (1.0, 4.0)  # length-scales of two starts at most, in spreads of the columns: none is taken for irrelevant yet
 ROUNDS = 3  # of choosing neighbours and fitting parameters to them
+TURNS = 4  # of fitting parameters to sites that are held, and finding these anew, in each round
+STILL = 0.02  # change of log parameters in a turn below which no other is made
+MOST_SITES = 20_000  # rows for which sites are found again and again; of more rows, patches tell the parameters
+PATCHES = 20
 BETTER, MUCH_BETTER = 0.003, 0.01  # nats per row held out that another round, and that more neighbours must bring
 PAYS = 0.01  # nats per row held out that neighbours must bring
 ROUND = LBFGS(max_iterations=25, value_tolerance=1e-5, gradient_tolerance=1e-1)
+TURN = LBFGS(max_iterations=12, value_tolerance=1e-5, gradient_tolerance=1e-1)
 MANY_KNOTS = 300  # on rows, against which neighbours are compared
 TESTED_ROWS = 2000  # whose residuals are compared with those of their nearest rows
 SURPRISING, LARGE = 5.0, 0.05  # correlation of residuals, in standard errors and as it is, that asks for neighbours
@@ -55,7 +65,8 @@ class NearFit:
     """Parameters and knots that neighbourhoods have found, and the log density of each row that was held out.
 
     `moving` says that a further choice of neighbours would have changed the parameters for the better, `whole` that all
-    rows that were not held out told them.
+    rows that were not held out told them. `sites` are those of all rows that were not held out, None where the data are
+    observations.
     """
 
     problem: Problem
@@ -65,6 +76,7 @@ class NearFit:
     neighbourhoods: Problem
     moving: bool = False
     whole: bool = False
+    sites: PseudoData | None = None
 
     @property
     def theta(self) -> np.ndarray:
@@ -88,11 +100,16 @@ class NearTrial:
 
     @staticmethod
     def draw(
-        problem: Problem, rng: np.random.Generator, trace: KnotTrace, knots: np.ndarray | None = None
+        problem: Problem,
+        theta: np.ndarray,
+        rng: np.random.Generator,
+        trace: KnotTrace,
+        knots: np.ndarray | None = None,
     ) -> NearTrial:
-        n_rows = problem.summary.n_rows
-        out = problem.sample(min(HELD_OUT_ROWS, int(HELD_OUT_SHARE * n_rows)), rng)
-        others = problem.take(np.setdiff1d(np.arange(n_rows), out))
+        numbers = _patches(problem, theta, rng)
+        n_out = min(HELD_OUT_ROWS, int(HELD_OUT_SHARE * len(numbers)))
+        out = np.sort(rng.choice(numbers, n_out, replace=False))
+        others = problem.take(np.setdiff1d(numbers, out))
         chosen = rng.choice(len(others), min(MORE_CHOSEN_ROWS, len(others)), replace=False)
         return NearTrial(problem.take(out), others, chosen, rng, trace, knots)
 
@@ -111,7 +128,7 @@ class NearTrial:
         for _ in range(ROUNDS):
             if best is None or best.problem.optimizer is None:
                 return best
-            new = self._round(best.problem, best.theta, n_neighbors, self.first_chosen)
+            new = self._round(best.problem, best.theta, n_neighbors, self.first_chosen, best.sites)
             if new is None or new.mean_density < best.mean_density + BETTER:
                 break
             best = replace(new, moving=new.mean_density > best.mean_density + MUCH_BETTER)
@@ -123,7 +140,7 @@ class NearTrial:
         """The same with parameters that more rows tell, unless these predict the rows held out clearly worse."""
         if fit.problem.optimizer is None:
             return fit
-        more = self._round(fit.problem, fit.theta, fit.n_neighbors, self.chosen)
+        more = self._round(fit.problem, fit.theta, fit.n_neighbors, self.chosen, fit.sites)
         if more is None:
             return fit
         loss, error = mean_gain(fit.density, more.density, self.held_out.weights)
@@ -132,7 +149,7 @@ class NearTrial:
     def with_more_neighbours(self, fit: NearFit) -> NearFit:
         """The same with more neighbours, where they help much."""
         held = replace(fit.problem, optimizer=None)
-        more = self._round(held, fit.theta, MORE_NEIGHBORS, self.first_chosen)
+        more = self._round(held, fit.theta, MORE_NEIGHBORS, self.first_chosen, fit.sites)
         if more is None or more.mean_density < fit.mean_density + MUCH_BETTER:
             return fit
         return replace(fit, n_neighbors=MORE_NEIGHBORS, density=more.density)
@@ -146,38 +163,103 @@ class NearTrial:
             return None
         return held_out_density(SparsePosterior(state), self.held_out)
 
-    def _round(self, problem: Problem, theta: np.ndarray, n_neighbors: int, chosen: np.ndarray) -> NearFit | None:
+    def _round(
+        self,
+        problem: Problem,
+        theta: np.ndarray,
+        n_neighbors: int,
+        chosen: np.ndarray,
+        sites: PseudoData | None = None,
+    ) -> NearFit | None:
+        """Parameters for knots and neighbours that are chosen at theta; None where nothing can be computed."""
+        kernel = problem.model.with_theta(theta).kernel
+        Z = _knots(problem, self.others, theta, self.rng) if self.knots is None else self.knots
         try:
-            return self._fit(problem, theta, n_neighbors, chosen)
+            seen = observe(problem, self.others, problem.point(theta, Z), n_neighbors, self.rng, sites)
+            if seen.sites is None:
+                fit = self._fit(problem, theta, Z, seen, n_neighbors, chosen)
+            else:
+                fit = self._take_turns(problem, theta, Z, seen, n_neighbors, chosen)
         except KnotwiseError:
             return None
-
-    def _fit(self, problem: Problem, theta: np.ndarray, n_neighbors: int, chosen: np.ndarray) -> NearFit:
-        kernel, rows = problem.model.with_theta(theta).kernel, self.others
-        Z = _knots(problem, rows, theta, self.rng) if self.knots is None else self.knots
-        near = surround(kernel, rows, chosen, n_neighbors, self.rng)
-        blocks = problem.run.blocks.at_driver(rows[near.rows])
-        assert isinstance(blocks, InMemory)
-        some = replace(
-            problem,
-            model=replace(problem.model, power=1.0, residual=near.residual),
-            run=replace(problem.run, blocks=replace(blocks, n_own=near.n_own)),
-            n_restarts=0,
-            guide=None,
-        )
-        stage = for_stage(some, ROUND).optimize(theta, Z, self.rng)
-        evidence = some.evaluate(stage.point, gradient=False)
-        posterior = NeighbourPosterior(NeighbourState.of(evidence.state, rows))
-        whole = len(chosen) == len(rows)
-        fit = NearFit(problem, stage, n_neighbors, held_out_density(posterior, self.held_out), some, whole=whole)
-        note = f"{describe_kernel(kernel)}, {n_neighbors} neighbours of each of {near.n_own} rows"
+        note = f"{describe_kernel(kernel)}, {n_neighbors} neighbours of each of {len(chosen)} rows"
         note += f"; log density of {len(self.held_out)} others {fit.mean_density:.3f}"
-        self.trace.add("neighbors", len(Z), some.log_evidence(stage), n_rows=near.n_own, note=note)
+        value = fit.neighbourhoods.log_evidence(fit.stage)
+        self.trace.add("neighbors", len(Z), value, n_rows=len(chosen), note=note)
         return fit
+
+    def _fit(
+        self,
+        problem: Problem,
+        theta: np.ndarray,
+        Z: np.ndarray,
+        seen: Observed,
+        n_neighbors: int,
+        chosen: np.ndarray,
+    ) -> NearFit:
+        """Fit parameters to neighbourhoods of chosen rows, whose observations stay as they are seen."""
+        kernel = problem.model.with_theta(theta).kernel
+        near = surround(kernel, self.others, chosen, n_neighbors, self.rng)
+        blocks = problem.run.blocks.at_driver(seen.rows[near.rows])
+        assert isinstance(blocks, InMemory)
+        run = replace(problem.run, blocks=replace(blocks, n_own=near.n_own))
+        some = hold(with_neighbours(replace(problem, run=run), near.residual))
+        stage = for_stage(some, ROUND if seen.sites is None else TURN).optimize(theta, Z, self.rng)
+        whole = len(chosen) == len(self.others)
+        if seen.sites is None:
+            state = NeighbourState.of(some.evaluate(stage.point, gradient=False).state, self.others)
+            return NearFit(problem, stage, n_neighbors, self._density(state), some, whole=whole)
+        moved = learn_likelihood(problem, self.others, seen.sites, stage.theta) if problem.optimizer else stage.theta
+        stage = replace(stage, point=problem.point(moved, Z))
+        again = observe(problem, self.others, stage.point, n_neighbors, self.rng, seen.sites)
+        assert again.state is not None
+        return NearFit(problem, stage, n_neighbors, self._density(again.state), some, whole=whole, sites=again.sites)
+
+    def _take_turns(
+        self,
+        problem: Problem,
+        theta: np.ndarray,
+        Z: np.ndarray,
+        seen: Observed,
+        n_neighbors: int,
+        chosen: np.ndarray,
+    ) -> NearFit:
+        """Fit parameters to sites that are held, find these anew, and so on; the best turn wins, and may be none."""
+        best = self._fit(replace(problem, optimizer=None), theta, Z, seen, n_neighbors, chosen)
+        best = replace(best, problem=problem)
+        if problem.optimizer is None:
+            return best
+        for _ in range(TURNS):
+            try:
+                new = self._fit(problem, theta, Z, seen, n_neighbors, chosen)
+                seen = replace(seen, rows=as_observations(problem, self.others, new.theta, new.sites), sites=new.sites)
+            except KnotwiseError:
+                break
+            still = np.abs(new.theta - theta)[problem.free].max(initial=0.0) < STILL
+            worse = new.mean_density < best.mean_density
+            theta, best = new.theta, best if worse else new
+            if still or worse:
+                break
+        return best
+
+    def _density(self, state: NeighbourState) -> np.ndarray:
+        return held_out_density(NeighbourPosterior(state), self.held_out)
 
 
 def _best(fits: Iterable[NearFit | None]) -> NearFit | None:
     return max((fit for fit in fits if fit is not None), key=lambda fit: fit.mean_density, default=None)
+
+
+def _patches(problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of the rows on which parameters are learned: all, or where sites of so many rows would take long, some
+    rows with all that are near them.
+    """
+    n_rows = problem.summary.n_rows
+    if problem.model.likelihood.conjugate or n_rows <= MOST_SITES:
+        return np.arange(n_rows)
+    points = problem.model.with_theta(theta).kernel.coordinates(problem.rows.X)
+    centres = rng.choice(n_rows, PATCHES, replace=False)
+    return np.unique(Nearest(points)(points[centres], MOST_SITES // PATCHES))
 
 
 def _knots(problem: Problem, rows: Rows, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -204,7 +286,7 @@ class Nearby:
         if not asked and (self.tried or not (too_few or _near_rows_agree(self.problem, theta, Z, self.rng))):
             return None
         self.tried = True
-        trial = NearTrial.draw(self.problem, self.rng, self.trace)
+        trial = NearTrial.draw(self.problem, theta, self.rng, self.trace)
         fit = trial.learn(_starts(self.problem, theta), asked or N_NEIGHBORS)
         if fit is None:
             return None
@@ -271,7 +353,7 @@ def _not_too_long(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
 def add_neighbours(problem: Problem, selection: Selection, rng: np.random.Generator) -> Selection:
     """Neighbours for knots that another selector has chosen: these stay, and the parameters are learned anew."""
     assert problem.n_neighbors
-    trial = NearTrial.draw(problem, rng, selection.trace, selection.Z)
+    trial = NearTrial.draw(problem, selection.theta, rng, selection.trace, selection.Z)
     fit = trial.learn([(problem, start) for start in _not_too_long(problem, selection.theta)], problem.n_neighbors)
     if fit is None:
         raise NotPositiveDefiniteError(
@@ -291,13 +373,8 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
     """
     problem, stage = fit.problem, fit.stage
     arrangement = arrange(problem.model.with_theta(fit.theta).kernel, problem.rows, fit.n_neighbors, rng)
-    near = replace(
-        problem.on_rows(problem.take(arrangement.rows)),
-        model=replace(problem.model, power=1.0, residual=arrangement.residual),
-        n_restarts=0,
-        guide=None,
-    )
-    if fit.whole or problem.optimizer is None:
+    near = with_neighbours(problem.on_rows(problem.take(arrangement.rows)), arrangement.residual)
+    if problem.optimizer is None or (fit.whole and fit.sites is None):
         stage = for_stage(near, ROUND).optimize(fit.theta, stage.Z, rng)
     point = near.point(stage.theta, stage.Z)
     evidence = near.evaluate(point, gradient=False)
@@ -311,7 +388,7 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
         status, advice = Status.NOT_SETTLED, "Give a start in the kernel."
     trace.stop_reason = reason
     trace.add("final", len(point.Z), evidence.value, theta=point.theta, note="all rows")
-    fitted = None if fit.whole else FittedAt(stage.point, 1.0, problem=fit.neighbourhoods.computed_by(Serial()))
+    fitted = None if fit.whole or fit.sites is not None else FittedAt(stage.point, 1.0, problem=fit.neighbourhoods.computed_by(Serial()))
     return Selection(
         point,
         evidence,
