@@ -43,6 +43,7 @@ __all__ = ["NearFit", "Nearby", "add_neighbours"]
 N_KNOTS = 100  # with neighbours their number matters little
 POOL_ROWS = 2000  # among which knots are placed
 N_NEIGHBORS, MORE_NEIGHBORS = 15, 30
+N_SITE_NEIGHBORS = 20  # a site tells less than an observation, and far rows more beside it
 CHOSEN_ROWS, MORE_CHOSEN_ROWS = 3000, 9000  # whose density, given their neighbours, tells the parameters, and at last
 HELD_OUT_ROWS, HELD_OUT_SHARE = 1000, 0.15
 LONGEST = (1.0, 4.0)  # length-scales of two starts at most, in spreads of the columns: none is taken for irrelevant yet
@@ -65,8 +66,8 @@ class NearFit:
     """Parameters and knots that neighbourhoods have found, and the log density of each row that was held out.
 
     `moving` says that a further choice of neighbours would have changed the parameters for the better, `whole` that all
-    rows that were not held out told them. `sites` are those of all rows that were not held out, None where the data are
-    observations.
+    rows that were not held out told them. `value` is the log evidence of those that told them. Where the data are no
+    observations of the function, `sites` are those of all rows that were not held out, whose log evidence is `value`.
     """
 
     problem: Problem
@@ -77,6 +78,7 @@ class NearFit:
     moving: bool = False
     whole: bool = False
     sites: PseudoData | None = None
+    value: float = np.nan
 
     @property
     def theta(self) -> np.ndarray:
@@ -184,8 +186,8 @@ class NearTrial:
             return None
         note = f"{describe_kernel(kernel)}, {n_neighbors} neighbours of each of {len(chosen)} rows"
         note += f"; log density of {len(self.held_out)} others {fit.mean_density:.3f}"
-        value = fit.neighbourhoods.log_evidence(fit.stage)
-        self.trace.add("neighbors", len(Z), value, n_rows=len(chosen), note=note)
+        n_rows = len(chosen) if fit.sites is None else len(self.others)
+        self.trace.add("neighbors", len(Z), fit.value, n_rows=n_rows, note=note)
         return fit
 
     def _fit(
@@ -208,12 +210,16 @@ class NearTrial:
         whole = len(chosen) == len(self.others)
         if seen.sites is None:
             state = NeighbourState.of(some.evaluate(stage.point, gradient=False).state, self.others)
-            return NearFit(problem, stage, n_neighbors, self._density(state), some, whole=whole)
-        moved = learn_likelihood(problem, self.others, seen.sites, stage.theta) if problem.optimizer else stage.theta
-        stage = replace(stage, point=problem.point(moved, Z))
-        again = observe(problem, self.others, stage.point, n_neighbors, self.rng, seen.sites)
+            value = some.log_evidence(stage)
+            return NearFit(problem, stage, n_neighbors, self._density(state), some, whole=whole, value=value)
+        again = seen
+        if problem.optimizer is not None:
+            moved = learn_likelihood(problem, self.others, seen.sites, stage.theta)
+            stage = replace(stage, point=problem.point(moved, Z))
+            again = observe(problem, self.others, stage.point, n_neighbors, self.rng, seen.sites)
         assert again.state is not None
-        return NearFit(problem, stage, n_neighbors, self._density(again.state), some, whole=whole, sites=again.sites)
+        found = {"whole": whole, "sites": again.sites, "value": again.value}
+        return NearFit(problem, stage, n_neighbors, self._density(again.state), some, **found)
 
     def _take_turns(
         self,
@@ -224,7 +230,7 @@ class NearTrial:
         n_neighbors: int,
         chosen: np.ndarray,
     ) -> NearFit:
-        """Fit parameters to sites that are held, find these anew, and so on; the best turn wins, and may be none."""
+        """Fit parameters to sites that are held, find these anew, and so on; the best turn wins, or the start."""
         best = self._fit(replace(problem, optimizer=None), theta, Z, seen, n_neighbors, chosen)
         best = replace(best, problem=problem)
         if problem.optimizer is None:
@@ -287,7 +293,8 @@ class Nearby:
             return None
         self.tried = True
         trial = NearTrial.draw(self.problem, theta, self.rng, self.trace)
-        fit = trial.learn(_starts(self.problem, theta), asked or N_NEIGHBORS)
+        usual = N_NEIGHBORS if self.problem.model.likelihood.conjugate else N_SITE_NEIGHBORS
+        fit = trial.learn(_starts(self.problem, theta), asked or usual)
         if fit is None:
             return None
         if asked:

@@ -18,6 +18,8 @@ from knotwise.posterior_neighbours import NeighbourState
 
 __all__ = ["Observed", "as_observations", "hold", "learn_likelihood", "observe", "with_neighbours"]
 
+#: squared residual of all sites at which they are good enough to find parameters with
+FOUND = 1e-5
 #: for one or two parameters at held marginals, which the next turn moves
 LIKELIHOOD_STEPS = LBFGS(max_iterations=20, value_tolerance=1e-8, gradient_tolerance=1e-3)
 
@@ -26,12 +28,14 @@ LIKELIHOOD_STEPS = LBFGS(max_iterations=20, value_tolerance=1e-8, gradient_toler
 class Observed:
     """Rows with observations of the function: y, and its noise. Of Gaussian data they are the rows as they came.
 
-    Of other data they are sites at some parameters, which `state` holds together with the posterior of all rows.
+    Of other data they are sites at some parameters, which `state` holds together with the posterior of all rows; `value`
+    is then the log evidence of these.
     """
 
     rows: Rows
     state: NeighbourState | None = None
     sites: PseudoData | None = None
+    value: float = np.nan
 
 
 def with_neighbours(problem: Problem, residual: Neighbours) -> Problem:
@@ -61,6 +65,9 @@ def observe(
     arrangement = arrange(model.kernel, rows, n_neighbors, rng)
     order = arrangement.rows
     near = with_neighbours(problem.on_rows(rows[order]), arrangement.residual)
+    if isinstance(near.model.inference, Variational):
+        inference = replace(near.model.inference, tolerance=max(FOUND, near.model.inference.tolerance))
+        near = replace(near, model=replace(near.model, inference=inference))
     if start is not None:
         near.run.blocks.restore(np.column_stack([np.zeros(len(rows)), start.W, start.b])[order])
     evidence = near.evaluate(point, gradient=False)
@@ -70,7 +77,7 @@ def observe(
     found, back = evidence.state.pseudo, np.argsort(order)
     sites = PseudoData(*(each[back] for each in vars(found).values()))
     state = NeighbourState.of(evidence.state, rows[order])
-    return Observed(as_observations(problem, rows, point.theta, sites), state, sites)
+    return Observed(as_observations(problem, rows, point.theta, sites), state, sites, evidence.value)
 
 
 def as_observations(problem: Problem, rows: Rows, theta: np.ndarray, sites: PseudoData) -> Rows:
