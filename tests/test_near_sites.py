@@ -242,7 +242,7 @@ def test_counts_with_exposure_and_dispersion_are_fitted_with_neighbours():
 @pytest.mark.parametrize("inference", ["laplace", "ep"])
 def test_other_inferences_do_not_go_with_neighbours(inference):
     X, y, *_ = rough(n=40, n_new=0)
-    with pytest.raises(InvalidInputError, match="do not go together.*Leave `inference` at 'auto'"):
+    with pytest.raises(InvalidInputError, match=r"do not go together.*Leave `inference` at 'auto'"):
         GPClassifier(n_neighbors=5, inference=inference).fit(X, y)
 
 

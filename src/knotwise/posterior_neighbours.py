@@ -26,7 +26,8 @@ class NeighbourState(SparseState):
     """All that prediction needs: the state through the knots, and the training rows.
 
     X [N, D], r = y - m [N] and the noise variance [N] (of a row that counts k times, noise / k) are those of the rows,
-    in any order; of data that are not Gaussian, r and noise are those of their sites (N6). The graph of the fit is not needed: the model has no residual.
+    in any order; of data that are not Gaussian, r and noise are those of their sites (N6). The graph of the fit is not
+    needed: the model has no residual.
     """
 
     X: np.ndarray

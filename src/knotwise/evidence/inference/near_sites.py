@@ -18,7 +18,7 @@ from knotwise.evidence.blocks import Beside, Block, InMemory, Sums, a_of
 from knotwise.evidence.inference.base import PseudoData, SiteFit
 from knotwise.evidence.inference.expected import ExpectedCurvature
 from knotwise.evidence.inference.laplace import Laplace
-from knotwise.evidence.inference.sites import LookSums, Marginals, RowSites, SiteLook, first_sites
+from knotwise.evidence.inference.sites import LookSums, Marginals, RowSites, SiteLook, SiteTarget, first_sites
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
 from knotwise.evidence.residual import Neighbours, Sites
@@ -94,7 +94,7 @@ class NearSites:
     A look at N rows with m neighbours and K knots costs O(N (m^3 + m K + K^2)), the first one O(N m^2 K) more.
     """
 
-    target = NearCurvature()
+    target: SiteTarget = NearCurvature()
 
     def __init__(self, at: Evaluation, x: Callable[[NearSites], np.ndarray]) -> None:
         model, residual, rows = at.model, at.model.residual, at.blocks.take(slice(None))
@@ -228,7 +228,7 @@ class PseudoSites:
     model: Model
     gamma: np.ndarray
     pseudo: PseudoData
-    target: NearCurvature
+    target: SiteTarget
     moves = False
 
     def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -54,6 +53,5 @@ class Variational(SiteInference):
         """Search from the sites that the last search has left, or from those at the mode through the knots alone."""
         if not isinstance(at.model.residual, Neighbours):
             return super().fit(at, start)
-        begins: list[Callable[[], NearSites | None]] = [partial(NearSites.from_last, at), partial(NearSites.from_mode, at)]
-        space, end = self._search(*begins)
+        space, end = self._search(partial(NearSites.from_last, at), partial(NearSites.from_mode, at))
         return space.ended(end.value, end.converged, end.why)

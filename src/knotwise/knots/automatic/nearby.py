@@ -23,7 +23,14 @@ from knotwise.evidence.residual.arrange import arrange
 from knotwise.evidence.residual.surround import surround
 from knotwise.kernels.describe import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52
-from knotwise.knots.automatic.observed import Observed, as_observations, hold, learn_likelihood, observe, with_neighbours
+from knotwise.knots.automatic.observed import (
+    Observed,
+    as_observations,
+    hold,
+    learn_likelihood,
+    observe,
+    with_neighbours,
+)
 from knotwise.knots.automatic.settle import for_stage
 from knotwise.knots.held_out import held_out_density, mean_gain
 from knotwise.knots.pivots import Pivots
@@ -218,8 +225,8 @@ class NearTrial:
             stage = replace(stage, point=problem.point(moved, Z))
             again = observe(problem, self.others, stage.point, n_neighbors, self.rng, seen.sites)
         assert again.state is not None
-        found = {"whole": whole, "sites": again.sites, "value": again.value}
-        return NearFit(problem, stage, n_neighbors, self._density(again.state), some, **found)
+        fit = NearFit(problem, stage, n_neighbors, self._density(again.state), some, whole=whole)
+        return replace(fit, sites=again.sites, value=again.value)
 
     def _take_turns(
         self,
@@ -238,6 +245,7 @@ class NearTrial:
         for _ in range(TURNS):
             try:
                 new = self._fit(problem, theta, Z, seen, n_neighbors, chosen)
+                assert new.sites is not None
                 seen = replace(seen, rows=as_observations(problem, self.others, new.theta, new.sites), sites=new.sites)
             except KnotwiseError:
                 break
@@ -395,7 +403,11 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
         status, advice = Status.NOT_SETTLED, "Give a start in the kernel."
     trace.stop_reason = reason
     trace.add("final", len(point.Z), evidence.value, theta=point.theta, note="all rows")
-    fitted = None if fit.whole or fit.sites is not None else FittedAt(stage.point, 1.0, problem=fit.neighbourhoods.computed_by(Serial()))
+    fitted = (
+        None
+        if fit.whole or fit.sites is not None
+        else FittedAt(stage.point, 1.0, problem=fit.neighbourhoods.computed_by(Serial()))
+    )
     return Selection(
         point,
         evidence,

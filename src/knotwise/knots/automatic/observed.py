@@ -28,8 +28,8 @@ LIKELIHOOD_STEPS = LBFGS(max_iterations=20, value_tolerance=1e-8, gradient_toler
 class Observed:
     """Rows with observations of the function: y, and its noise. Of Gaussian data they are the rows as they came.
 
-    Of other data they are sites at some parameters, which `state` holds together with the posterior of all rows; `value`
-    is then the log evidence of these.
+    Of other data they are sites at some parameters, which `state` holds together with the posterior of all rows, and
+    `value` is the log evidence.
     """
 
     rows: Rows
