@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.evidence.model import Rows
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, noise_of_rows, with_zeros
 from knotwise.evidence.residual.neighbours import Neighbours
-from knotwise.evidence.sparse import SparseState
+from knotwise.evidence.sparse import PseudoState, SparseState
 from knotwise.numerics.blocks import block_slices, rows_per_block
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import MISSING, Nearest
@@ -28,7 +28,8 @@ class NeighbourState(SparseState):
     """All that prediction needs: the state through the knots, and the training rows.
 
     X [N, D], r = y - m [N] and the noise variance [N] (of a row that counts k times, noise / k) are those of the rows,
-    in any order. The graph of the fit is not needed: the model has no residual.
+    in any order; of data that are not Gaussian, r and noise are those of their sites (N6). The graph of the fit is not
+    needed: the model has no residual.
     """
 
     X: np.ndarray
@@ -41,8 +42,11 @@ class NeighbourState(SparseState):
         """From the state of an evidence with neighbours, and its rows; with as many neighbours as there, or others."""
         model, residual = state.model, state.model.residual
         assert isinstance(residual, Neighbours)
-        given = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
-        noise = rows.per_copy(np.broadcast_to(given, len(rows)))
+        if isinstance(state, PseudoState):
+            r, noise = state.pseudo.r, state.pseudo.noise
+        else:
+            given = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
+            r, noise = rows.y - model.mean.offset, np.array(rows.per_copy(np.broadcast_to(given, len(rows))))
         return NeighbourState(
             replace(model, residual=None),
             state.Z,
@@ -51,8 +55,8 @@ class NeighbourState(SparseState):
             state.T,
             state.gamma,
             rows.X,
-            rows.y - model.mean.offset,
-            np.array(noise),
+            r,
+            noise,
             residual.n_neighbors if n_neighbors is None else n_neighbors,
         )
 

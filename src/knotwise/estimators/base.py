@@ -184,7 +184,8 @@ class LatentGP(BaseEstimator):
         """Log evidence of the training data at theta (default: at the fit), and its gradients.
 
         theta is in the order of `parameters_`, with logarithms of positive parameters. The knots stay where
-        the fit has them; `knot_gradient` is with respect to `knots_`.
+        the fit has them; `knot_gradient` is with respect to `knots_`. With neighbours, data that are not Gaussian have
+        the gradient at held sites, some percent from that of the value.
         """
         check_is_fitted(self)
         problem, selection, scaling = self._fit.problem, self._fit.selection, self._fit.scaling

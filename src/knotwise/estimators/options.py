@@ -13,7 +13,7 @@ from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
-from knotwise.evidence.inference import NAMED, Inference, inference_of
+from knotwise.evidence.inference import NAMED, Inference, Variational, inference_of
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
 from knotwise.knots.automatic.auto import Auto
@@ -71,8 +71,7 @@ def neighbors_from(given: Any, options: Any, likelihood: Likelihood) -> int | No
     if isinstance(given, str):
         if given != "auto":
             raise unknown_option("`n_neighbors`", given, ["auto"])
-        plain = options.approximation is None and options.inference in ("auto", "variational")
-        return None if plain and likelihood.conjugate else 0
+        return None if options.approximation is None and _is_variational(options.inference) else 0
     n_neighbors = check_count(given, "n_neighbors", least=0)
     if not n_neighbors:
         return 0
@@ -81,11 +80,17 @@ def neighbors_from(given: Any, options: Any, likelihood: Likelihood) -> int | No
             f"`n_neighbors={n_neighbors}` and `approximation={options.approximation!r}` contradict each other: with "
             "neighbours nothing is left to approximate by a power, and the exact GP needs none. Leave one of them out."
         )
-    if not likelihood.conjugate:
+    if not likelihood.conjugate and not _is_variational(options.inference):
         raise InvalidInputError(
-            f"`n_neighbors={n_neighbors}` is for Gaussian data, and the likelihood is {likelihood!r}. Leave it out."
+            f"`n_neighbors={n_neighbors}` and `inference={options.inference!r}` do not go together: with neighbours, "
+            "the sites of data that are not Gaussian are those of variational inference. Leave `inference` at 'auto', "
+            "or `n_neighbors` out."
         )
     return n_neighbors
+
+
+def _is_variational(inference: Any) -> bool:
+    return isinstance(inference, Variational) or (isinstance(inference, str) and inference in ("auto", "variational"))
 
 
 def likelihood_from(given: Any) -> Likelihood:

@@ -60,11 +60,11 @@ class GPRegressor(RegressorMixin, JointResponse):
         `knotwise.knots`, such as `OneAtATime()`.
     n_neighbors : "auto" or int
         What the knots leave of each row can be predicted from the rows nearest to it: so many of them, or 0 for none.
-        "auto" does so for Gaussian data of more than 3,000 rows, where `knots="auto"` would need more knots than its
-        limit, or misses what near rows share, and rows that were held out are predicted better with neighbours;
-        `n_neighbors_` and `stop_reason_` say so. A number holds for any knots and number of rows. Then
-        `approximation` means nothing and must be left open, and the model and its file hold the training rows. See
-        `docs/neighbours.md`.
+        "auto" does so of more than 3,000 rows (1,000 of data that are not Gaussian), where `knots="auto"` would need
+        more knots than its limit, or misses what near rows share, and rows that were held out are predicted better with
+        neighbours; `n_neighbors_` and `stop_reason_` say so. A number holds for any knots and number of rows. Then
+        `approximation` means nothing and must be left open, and the model and its file hold the training rows; data
+        that are not Gaussian need variational inference. See `docs/neighbours.md`.
     mean : "constant", "zero", "linear", a number or Mean
         Prior mean. A constant and a linear trend are integrated out, so that their uncertainty is part of every
         prediction, and `coefficients_` shows them; a number is held. `knotwise.means` has `Constant(prior_sd=...)`, in
@@ -118,7 +118,8 @@ class GPRegressor(RegressorMixin, JointResponse):
         standard errors, and `estimates()` has standard deviations for variances
     knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP)
     n_neighbors_ : how many of the nearest rows predict what the knots leave; 0 where the knots are enough
-    log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference
+    log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference, or with
+        neighbours a value near that of the exact GP, which is no bound
     inference_ : "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()`
         and the posterior are
     log_prior_ : log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0

@@ -14,11 +14,12 @@ import numpy as np
 from knotwise.evidence.adjoint import NO_GRADIENT, sparse_gradient
 from knotwise.evidence.blocks import KEEP_BYTES, Blocks, as_blocks
 from knotwise.evidence.inference import inference_of
+from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.model import Evidence, Jitter, Model, Rows
 from knotwise.evidence.projection import Evaluation
 from knotwise.numerics.blocks import Executor
 
-__all__ = ["SparseState", "sparse_evidence"]
+__all__ = ["PseudoState", "SparseState", "sparse_evidence"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,13 @@ class SparseState:
     L_inverse: np.ndarray
     T: np.ndarray
     gamma: np.ndarray
+
+
+@dataclass(frozen=True)
+class PseudoState(SparseState):
+    """The same where near rows predict and the sites are not the data: with the observations that stand for them."""
+
+    pseudo: PseudoData
 
 
 def sparse_evidence(
@@ -60,5 +68,6 @@ def sparse_evidence(
     with Evaluation.of(model, blocks, Z, jitter, keep=gradient or inference.several_passes) as at:
         fit = inference.fit(at, start)
         bar = sparse_gradient(at, fit) if gradient else NO_GRADIENT
-    state = SparseState(model, Z, jitter, at.projector.L_inverse, fit.T, fit.gamma)
+    found = model, Z, jitter, at.projector.L_inverse, fit.T, fit.gamma
+    state = SparseState(*found) if fit.pseudo is None else PseudoState(*found, fit.pseudo)
     return Evidence(fit.value, bar.theta, bar.Z, state, fit.converged, fit.why)

@@ -6,6 +6,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.evidence.inference.base import Inference, SiteFit, SiteRule
 from knotwise.evidence.inference.conjugate import Conjugate
 from knotwise.evidence.inference.ep import PowerEP
+from knotwise.evidence.inference.held import HeldSites
 from knotwise.evidence.inference.laplace import Laplace
 from knotwise.evidence.inference.variational import Variational
 from knotwise.evidence.model import Model
@@ -13,6 +14,7 @@ from knotwise.evidence.model import Model
 __all__ = [
     "NAMED",
     "Conjugate",
+    "HeldSites",
     "Inference",
     "Laplace",
     "PowerEP",

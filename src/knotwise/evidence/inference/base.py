@@ -12,7 +12,7 @@ from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
 from knotwise.evidence.residual import Sites
 
-__all__ = ["Inference", "SiteFit", "SiteRule"]
+__all__ = ["Inference", "PseudoData", "SiteFit", "SiteRule"]
 
 
 class SiteRule(Protocol):
@@ -43,11 +43,28 @@ class SiteRule(Protocol):
 
 
 @dataclass(frozen=True)
+class PseudoData:
+    """Observations that stand for the data where rows predict each other: r = b / W [N], distances from the mean, and
+    the noise variance [N] with which the function without its nugget is seen; of a row that counts k times, noise / k.
+
+    W [N] and b [N] are the sites of one copy, `mean` [N] and `variance` [N] those of the likelihood's latent value.
+    """
+
+    r: np.ndarray
+    noise: np.ndarray
+    W: np.ndarray
+    b: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+@dataclass(frozen=True)
 class SiteFit:
     """Where an inference through knots ended: all that the adjoint and predictions need, and nothing per row.
 
     `value` is the log evidence, `gram` V' diag(w) V, T inverts the factor of B = I + gram, and eta ~ N(gamma, B^-1).
-    If it did not converge, `why` says so in words.
+    If it did not converge, `why` says so in words. `pseudo` is what near rows predict from, where they do and the sites
+    are not the data.
     """
 
     value: float
@@ -57,6 +74,7 @@ class SiteFit:
     rule: SiteRule
     converged: bool = True
     why: str = ""
+    pseudo: PseudoData | None = None
 
 
 class Inference(Protocol):

@@ -121,8 +121,10 @@ class ObservedSites:
 
 
 def _noise(model: Model, rows: Rows) -> np.ndarray | float:
-    """Noise variance, known by row or one for all."""
-    return model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
+    """Noise variance, known by row or one for all; to that of held sites the nugget is added."""
+    if rows.noise_variance is None:
+        return model.likelihood.value("noise_variance")
+    return rows.noise_variance + model.nugget.variance
 
 
 def _within_copies(rows: Rows, noise: np.ndarray | float) -> float:

@@ -155,9 +155,12 @@ class SiteInference:
 
     name: ClassVar[str]
     word: ClassVar[str]
-    value_name: ClassVar[str]
     target: ClassVar[SiteTarget]
     several_passes: ClassVar[bool] = True
+
+    @property
+    def value_name(self) -> str:
+        raise NotImplementedError
 
     def refuses(self, model: Model) -> str:
         raise NotImplementedError

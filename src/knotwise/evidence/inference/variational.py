@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
+from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.inference.expected import ExpectedCurvature
+from knotwise.evidence.inference.near_sites import NearSites
 from knotwise.evidence.inference.search import SiteInference
-from knotwise.evidence.inference.sites import Marginals, SiteLook
-from knotwise.evidence.model import Model, Rows
-from knotwise.evidence.residual import residual_of
+from knotwise.evidence.model import Model
+from knotwise.evidence.projection import Evaluation
+from knotwise.evidence.residual import Neighbours, residual_of
 
 __all__ = ["Variational"]
-
-
-@dataclass(frozen=True)
-class ExpectedCurvature:
-    """Sites with the expected curvature of log p under the row's own posterior, W = -E g' and a = E g (V4)."""
-
-    is_bound = True
-
-    def look(self, model: Model, rows: Rows, at: Marginals) -> SiteLook:
-        mu = at.s + model.mean.offset
-        seen = model.likelihood.expectations(rows.y, mu, at.tau, rows.sizes)
-        value = seen.log_density + 0.5 * (  # (V3)
-            np.log(at.h) - at.lam * at.a * at.a + at.W * at.h * at.h * at.q + at.lam * at.w * (1.0 - at.w * at.rho)
-        )
-        W = -seen.second
-        return SiteLook(W, W * at.s + seen.first, value, mu, at.tau, seen.error)
-
-    def likelihood_bar(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        bars = model.likelihood.expected_parameter_derivatives(rows.y, mean, variance, rows.sizes)
-        return np.array([rows.total(bar) for bar in bars])  # (V7)
 
 
 @dataclass(frozen=True)
@@ -39,17 +23,35 @@ class Variational(SiteInference):
     """The Gaussian posterior nearest to the true one in the sense of the largest lower bound of the log evidence.
 
     Its value is that bound: under VFE a bound of the exact GP's log evidence, for every likelihood, with every number
-    of knots, converged or not.
+    of knots, converged or not. Where near rows predict what the knots leave, marginals are those of each row's
+    neighbourhood (N6): the value is near the exact GP's bound, but no bound itself, and the gradient is that of log Z
+    at held sites, from which the value's own is some percent apart.
     """
+
+    #: whether the model has, or had in its fit, neighbours; it decides on words only
+    near: bool = field(default=False, compare=False, repr=False)
 
     name = "Variational inference"
     word = "variational"
-    value_name = "variational bound of the log evidence"
     target = ExpectedCurvature()
 
+    @property
+    def value_name(self) -> str:
+        return f"variational {'approximation' if self.near else 'bound'} of the log evidence"
+
     def refuses(self, model: Model) -> str:
-        if not residual_of(model).diagonal:
-            return "it needs rows that are independent given the knots; leave `residual` at None."
+        residual = residual_of(model)
+        if isinstance(residual, Neighbours):
+            return ""
+        if not residual.diagonal:
+            return "it needs rows that are independent given the knots, or have neighbours; leave `residual` at None."
         if model.power not in (0.0, 1.0):
             return f"it is for VFE and FIC, not for a power of {model.power:g} between them; use 'ep'."
         return ""
+
+    def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
+        """Search from the sites that the last search has left, or from those at the mode through the knots alone."""
+        if not isinstance(at.model.residual, Neighbours):
+            return super().fit(at, start)
+        space, end = self._search(partial(NearSites.from_last, at), partial(NearSites.from_mode, at))
+        return space.ended(end.value, end.converged, end.why)

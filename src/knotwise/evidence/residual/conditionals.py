@@ -6,6 +6,7 @@ docs/derivations/neighbours.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -134,11 +135,16 @@ class Conditionals:
 
     @staticmethod
     def of(joint: Joint, members: np.ndarray) -> Conditionals:
+        return Conditionals.factored(members, lambda some: joint.of(members[some]))
+
+    @staticmethod
+    def factored(members: np.ndarray, covariance: Callable[[slice], np.ndarray]) -> Conditionals:
+        """From the lower triangles of the members' covariances, asked for some rows at a time."""
         n, M = members.shape
         L = np.empty((n, M, M))
         try:
             for some in _chunks(n):
-                L[some] = np.linalg.cholesky(joint.of(members[some]))
+                L[some] = np.linalg.cholesky(covariance(some))
         except np.linalg.LinAlgError:
             raise NotPositiveDefiniteError(
                 f"The residual covariance of some rows and their {M - 1} neighbours is not positive definite. "

@@ -19,11 +19,11 @@ from knotwise.knots.automatic.place import ENDS, Moved, are_needed_at_most, plac
 from knotwise.knots.automatic.prune import prune
 from knotwise.knots.automatic.rule import TARGETS, Rule
 from knotwise.knots.automatic.settle import (
-    EXACT_ROWS,
     MANY_KNOTS,
     Settled,
     exact_is_cheaper,
     many_knots,
+    most_exact_rows,
     refine,
     settle,
 )
@@ -186,7 +186,7 @@ class Auto:
     def _may_have_neighbours(self, problem: Problem) -> bool:
         """Whether near rows may predict what knots leave: if asked for, or of more rows than the exact GP serves."""
         if problem.n_neighbors is None:
-            return problem.summary.n_rows > EXACT_ROWS and self.max_knots is None
+            return problem.summary.n_rows > most_exact_rows(problem) and self.max_knots is None
         return problem.n_neighbors > 0
 
     # -- the exact GP where it is better ------------------------------------------------------------

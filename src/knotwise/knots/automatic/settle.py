@@ -29,6 +29,7 @@ __all__ = [
     "for_stage",
     "grow",
     "many_knots",
+    "most_exact_rows",
     "refine",
     "settle",
 ]
@@ -65,10 +66,15 @@ class Settled:
         return self.stage.theta
 
 
+def most_exact_rows(problem: Problem) -> int:
+    """Up to how many rows the exact GP is taken where knots would be too many."""
+    return EXACT_ROWS_MOVING if inference_of(problem.model).several_passes else EXACT_ROWS
+
+
 def exact_is_cheaper(problem: Problem, n_knots: int) -> bool:
     """Whether the exact GP of all rows takes no longer than one with so many knots."""
-    most = EXACT_ROWS_MOVING if inference_of(problem.model).several_passes else EXACT_ROWS
-    return problem.summary.n_rows <= most and n_knots > MANY_KNOTS * problem.summary.n_rows
+    n_rows = problem.summary.n_rows
+    return n_rows <= most_exact_rows(problem) and n_knots > MANY_KNOTS * n_rows
 
 
 def settle(
