@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import knotwise
-from knotwise import GPClassifier, GPRegressor
+from knotwise import GPRegressor
 from knotwise.diagnosis.left_out import predict_left_out, residuals_in_order
 from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, UnknownOptionError
 from knotwise.kernels import Matern32, SquaredExponential
@@ -223,7 +223,7 @@ def test_shares_are_those_of_explicit_predictions_without_the_row(twins):
     for row in rows:  # the neighbours without the row, one by one
         others = np.delete(np.arange(N), row)
         distance = ((state.X[others] - state.X[row]) ** 2).sum(1)
-        expected = others[np.argsort(distance, kind="stable")[:15]]
+        expected = others[np.argsort(distance, kind="stable")[: state.n_predicting]]
         assert_array_equal(np.sort(model._fit.posterior.nearest_others(np.array([row]))[0]), np.sort(expected))
     assert_allclose(shares.noise, 0.04 / y.var(), rtol=1e-12)
     rest = 1 - shares.knots - shares.neighbours
@@ -397,13 +397,6 @@ def test_parameters_as_given_are_kept():
     model = near(kernel=Matern32(0.4, 0.4), likelihood=Gaussian(0.01), optimizer=None).fit(X, Y)
     assert model.status_ == "as given" and model.kernel_.lengthscale == 0.4
     assert_allclose(model.likelihood_.noise_variance, 0.01, rtol=1e-12)
-
-
-def test_counts_and_classes_say_that_neighbours_are_for_gaussian_data():
-    with pytest.raises(InvalidInputError, match="for Gaussian data"):
-        near(5, 3, likelihood="poisson").fit(X, np.round(Y))
-    with pytest.raises(InvalidInputError, match="for Gaussian data"):
-        GPClassifier(knots=5, n_neighbors=3).fit(X, Y > 5)
 
 
 @pytest.mark.slow

@@ -289,7 +289,7 @@ def test_neighbours_of_other_rows_are_an_error_that_says_what_to_do():
 def posterior(model, rows, Z, jitter, m, n_neighbors=None):
     near, rows = arranged(model, rows, m)
     state = sparse_evidence(near, rows, Z, jitter=jitter, gradient=False).state
-    return NeighbourPosterior(NeighbourState.of(state, rows, n_neighbors)), near, rows
+    return NeighbourPosterior(NeighbourState.of(state, rows, m if n_neighbors is None else n_neighbors)), near, rows
 
 
 def new_rows(rows, Z):

@@ -17,6 +17,8 @@ from knotwise.posterior import KnotView, SparsePosterior
 
 __all__ = ["ROWS_TOGETHER", "NeighbourPosterior", "NeighbourState", "Shares"]
 
+#: times as many neighbours as rows of the fit have are those of new rows, where nothing else is said
+PREDICTING = 2
 #: new rows that are predicted together: their neighbours are seen through the knots once
 ROWS_TOGETHER = 1024
 #: training rows that tell what knots and neighbours explain
@@ -29,19 +31,25 @@ class NeighbourState(SparseState):
 
     X [N, D], r = y - m [N] and the noise variance [N] (of a row that counts k times, noise / k) are those of the rows,
     in any order; of data that are not Gaussian, r and noise are those of their sites (N6). The graph of the fit is not
-    needed: the model has no residual.
+    needed: the model has no residual. `n_neighbors` is how many each row of the fit had, `n_predicting` how many a new
+    row has: more, since many rows must be predicted to cost what one evaluation of the fit does.
     """
 
     X: np.ndarray
     r: np.ndarray
     noise: np.ndarray
     n_neighbors: int
+    n_predicting: int
 
     @staticmethod
-    def of(state: SparseState, rows: Rows, n_neighbors: int | None = None) -> NeighbourState:
-        """From the state of an evidence with neighbours, and its rows; with as many neighbours as there, or others."""
+    def of(state: SparseState, rows: Rows, n_predicting: int | None = None) -> NeighbourState:
+        """From the state of an evidence with neighbours, and its rows; new rows have so many neighbours, or as many as
+        the residual says.
+        """
         model, residual = state.model, state.model.residual
         assert isinstance(residual, Neighbours)
+        if n_predicting is None:
+            n_predicting = residual.n_predicting or PREDICTING * residual.n_neighbors
         if isinstance(state, PseudoState):
             r, noise = state.pseudo.r, state.pseudo.noise
         else:
@@ -57,7 +65,8 @@ class NeighbourState(SparseState):
             rows.X,
             r,
             noise,
-            residual.n_neighbors if n_neighbors is None else n_neighbors,
+            residual.n_neighbors,
+            min(n_predicting, len(rows)),
         )
 
 
@@ -150,7 +159,7 @@ class NeighbourPosterior(SparsePosterior):
 
     def nearest_others(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of the nearest other training rows of training rows with these numbers [n], [n, m]."""
-        points, m = self.nearest.points, min(self.state.n_neighbors, len(self.state.X) - 1)
+        points, m = self.nearest.points, min(self.state.n_predicting, len(self.state.X) - 1)
         near = self.nearest(points[rows], m + 1)
         # the row itself goes last; where equal rows crowd it out, the farthest goes
         others = np.argsort(near == rows[:, None], axis=1, kind="stable")[:, :m]
@@ -200,7 +209,7 @@ class NeighbourPosterior(SparsePosterior):
         state = self.state
         kernel = state.model.kernel
         if near is None:
-            near = self.nearest(kernel.coordinates(X), state.n_neighbors)  # [n, m]
+            near = self.nearest(kernel.coordinates(X), state.n_predicting)  # [n, m]
         missing = near == MISSING
         used, place = np.unique(near[~missing], return_inverse=True)
         members = np.full((len(X), near.shape[1] + 1), len(used) + len(X), np.int32)

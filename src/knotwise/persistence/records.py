@@ -190,8 +190,9 @@ class NeighbourRecord(Record):
         if given.version == 1:
             raise refuse(at, "a state of version 1, which knows no neighbours")
         state = super().read(data, at, given)
-        if not 1 <= state.n_neighbors <= len(state.X):
-            raise refuse(f"{at}.n_neighbors", f"a number from 1 to the {len(state.X)} rows")
+        for name in ("n_neighbors", "n_predicting"):
+            if not 1 <= getattr(state, name) <= len(state.X):
+                raise refuse(f"{at}.{name}", f"a number from 1 to the {len(state.X)} rows")
         return state
 
 
@@ -213,6 +214,7 @@ STATE = OneOf(
         r=Array(("N",)),
         noise=Array(("N",), positive=True),
         n_neighbors=Whole,
+        n_predicting=Whole,
     ),
     full=Record(
         FullState,

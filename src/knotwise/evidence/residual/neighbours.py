@@ -38,15 +38,21 @@ class Neighbours:
 
     `graph` [N, m] has the numbers of each row's neighbours, all of them earlier in one order of all rows, and `MISSING`
     where there are fewer. The order of the rows in blocks is another; see `arrange`. The power of the model does not
-    matter: nothing is left to be charged. A row that counts k times is one row with noise / k (S18).
+    matter: nothing is left to be charged. A row that counts k times is one row with noise / k (S18). `n_predicting` is
+    how many neighbours predictions take; None for twice as many, which cost less there than here.
     """
 
     graph: np.ndarray
+    n_predicting: int | None = None
     _local: dict[tuple[int, int], Members] = field(default_factory=dict, init=False, repr=False)
     diagonal = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"graph": self.graph, "_local": {}}  # what follows from the graph is found again
+        return {
+            "graph": self.graph,
+            "n_predicting": self.n_predicting,
+            "_local": {},
+        }  # what follows from the graph is found again
 
     @property
     def n_rows(self) -> int:

@@ -14,7 +14,7 @@ from knotwise.knots.start import spread_out
 
 __all__ = ["near_starts", "starts_of_kernel"]
 
-LONGEST = (1.0, 4.0)  # length-scales of two starts at most, in spreads of the columns: none is taken for irrelevant yet
+LONGEST = (1.0, 8.0)  # length-scales of two starts at most, in spreads of the columns: none is taken for irrelevant yet
 VANISHED = 0.1  # of where it begins, below which an amplitude or a nugget would need many turns to come back
 
 

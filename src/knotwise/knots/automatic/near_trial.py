@@ -39,11 +39,11 @@ __all__ = ["POOL_ROWS", "ROUND", "NearFit", "NearTrial"]
 
 N_KNOTS = 100  # with neighbours their number matters little
 POOL_ROWS = 2000  # among which knots are placed
-MORE_NEIGHBORS = 30  # which are tried at last
+MORE_PREDICTING = 4  # times as many neighbours predict new rows, where that helps much
 CHOSEN_ROWS, MORE_CHOSEN_ROWS = 3000, 9000  # whose density, given their neighbours, tells the parameters, and at last
 HELD_OUT_ROWS, HELD_OUT_SHARE = 1000, 0.15
 JUDGES = 30  # rows held out; what fewer say of parameters that move is chance
-ROUNDS = 3  # of choosing neighbours and fitting parameters to them
+ROUNDS = 6  # of choosing neighbours and fitting parameters to them
 TURNS = 4  # of fitting parameters to sites that are held, and finding these anew, in each round
 STILL = 0.02  # change of log parameters in a turn below which no other is made
 MOST_SITES = 20_000  # rows for which sites are found again and again; of more rows, patches tell the parameters
@@ -58,14 +58,16 @@ class NearFit:
     """Parameters and knots that neighbourhoods have found, and the log density of each row that was held out.
 
     `moving` says that a further choice of neighbours would have changed the parameters for the better, `whole` that all
-    rows that were not held out told them. `value` is the log evidence of those that told them. Where the data are no
-    observations of the function, `sites` are those of all rows that were not held out, whose log evidence is `value`.
+    rows that were not held out told them; `state` predicted those that were. `value` is the log evidence of the rows
+    that told them. Where the data are no observations of the function, `sites` are those of all rows that were not held
+    out, whose log evidence is `value`.
     """
 
     problem: Problem
     stage: Stage
     n_neighbors: int
     density: np.ndarray
+    state: NeighbourState
     neighbourhoods: Problem
     moving: bool = False
     whole: bool = False
@@ -142,13 +144,12 @@ class NearTrial:
         loss, error = mean_gain(fit.density, more.density, self.held_out.weights)
         return fit if loss > max(BETTER, 2 * error) else replace(more, moving=fit.moving)
 
-    def with_more_neighbours(self, fit: NearFit) -> NearFit:
-        """The same with more neighbours, where they help much."""
-        held = replace(fit.problem, optimizer=None)
-        more = self._round(held, fit.theta, MORE_NEIGHBORS, self.first_chosen, fit.sites)
-        if more is None or more.mean_density < fit.mean_density + MUCH_BETTER:
-            return fit
-        return replace(fit, n_neighbors=MORE_NEIGHBORS, density=more.density)
+    def predicted_by_more(self, fit: NearFit) -> NearFit:
+        """The same with more neighbours of new rows, where they help much."""
+        more = replace(fit.state, n_predicting=min(MORE_PREDICTING * fit.n_neighbors, len(self.others)))
+        density = self._density(more)
+        gain, _ = mean_gain(density, fit.density, self.held_out.weights)
+        return replace(fit, state=more, density=density) if gain > MUCH_BETTER else fit
 
     def alone(self, problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np.ndarray | None:
         """The log density of the rows held out, by the others through knots alone; None where it cannot be had."""
@@ -205,14 +206,14 @@ class NearTrial:
         if seen.sites is None:
             state = NeighbourState.of(some.evaluate(stage.point, gradient=False).state, self.others)
             value = some.log_evidence(stage)
-            return NearFit(problem, stage, n_neighbors, self._density(state), some, whole=whole, value=value)
+            return NearFit(problem, stage, n_neighbors, self._density(state), state, some, whole=whole, value=value)
         again = seen
         if problem.optimizer is not None:
             moved = learn_likelihood(problem, self.others, seen.sites, stage.theta)
             stage = replace(stage, point=problem.point(moved, Z))
             again = observe(problem, self.others, stage.point, n_neighbors, self.rng, seen.sites)
         assert again.state is not None
-        fit = NearFit(problem, stage, n_neighbors, self._density(again.state), some, whole=whole)
+        fit = NearFit(problem, stage, n_neighbors, self._density(again.state), again.state, some, whole=whole)
         return replace(fit, sites=again.sites, value=again.value)
 
     def _take_turns(

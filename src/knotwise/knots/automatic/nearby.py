@@ -62,10 +62,11 @@ class Nearby:
             return None
         if asked:
             return select_with_neighbours(trial.on_more_rows(fit), self.rng, self.trace, "as was asked for")
+        fit = trial.predicted_by_more(fit)
         gain = self._gain(trial, fit, theta, Z)
         if not gain > PAYS:
             return None
-        fit = trial.with_more_neighbours(trial.on_more_rows(fit))
+        fit = trial.predicted_by_more(trial.on_more_rows(fit))
         why = f"rows held out have a log density that is {gain:.2f} higher than through knots alone"
         return select_with_neighbours(fit, self.rng, self.trace, why)
 
@@ -112,7 +113,8 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
     """
     problem, stage = fit.problem, fit.stage
     arrangement = arrange(problem.model.with_theta(fit.theta).kernel, problem.rows, fit.n_neighbors, rng)
-    near = with_neighbours(problem.on_rows(problem.take(arrangement.rows)), arrangement.residual)
+    residual = replace(arrangement.residual, n_predicting=fit.state.n_predicting)
+    near = with_neighbours(problem.on_rows(problem.take(arrangement.rows)), residual)
     if problem.optimizer is None or (fit.whole and fit.sites is None):
         stage = for_stage(near, ROUND).optimize(fit.theta, stage.Z, rng)
     point = near.point(stage.theta, stage.Z)
