@@ -87,6 +87,7 @@ class NearTrial:
     rng: np.random.Generator
     trace: KnotTrace
     knots: np.ndarray | None = None  # that are given
+    most_knots: int = N_KNOTS  # that are placed
 
     @staticmethod
     def draw(
@@ -157,7 +158,7 @@ class NearTrial:
 
     def _fit(self, problem: Problem, theta: np.ndarray, n_neighbors: int, chosen: np.ndarray) -> NearFit:
         kernel, rows = problem.model.with_theta(theta).kernel, self.others
-        Z = _knots(problem, rows, theta, self.rng) if self.knots is None else self.knots
+        Z = _knots(problem, rows, theta, self.rng, self.most_knots) if self.knots is None else self.knots
         near = surround(kernel, rows, chosen, n_neighbors, self.rng)
         blocks = problem.run.blocks.at_driver(rows[near.rows])
         assert isinstance(blocks, InMemory)
@@ -175,7 +176,7 @@ class NearTrial:
         fit = NearFit(problem, stage, n_neighbors, held_out_density(posterior, self.held_out), some, whole=whole)
         note = f"{describe_kernel(kernel)}, {n_neighbors} neighbours of each of {near.n_own} rows"
         note += f"; log density of {len(self.held_out)} others {fit.mean_density:.3f}"
-        self.trace.add("neighbors", len(Z), some.log_evidence(stage), n_rows=near.n_own, note=note)
+        self.trace.add("neighbors", len(Z), some.log_evidence(stage), n_rows=some.summary.count, note=note)
         return fit
 
 
@@ -183,10 +184,10 @@ def _best(fits: Iterable[NearFit | None]) -> NearFit | None:
     return max((fit for fit in fits if fit is not None), key=lambda fit: fit.mean_density, default=None)
 
 
-def _knots(problem: Problem, rows: Rows, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _knots(problem: Problem, rows: Rows, theta: np.ndarray, rng: np.random.Generator, most: int) -> np.ndarray:
     """Knots on rows, each where those before it explain least."""
     pool = rows.X[np.sort(rng.choice(len(rows), min(POOL_ROWS, len(rows)), replace=False))]
-    return pool[Pivots(problem.model.with_theta(theta).kernel, pool).extend(min(N_KNOTS, len(pool)))]
+    return pool[Pivots(problem.model.with_theta(theta).kernel, pool).extend(min(most, len(pool)))]
 
 
 @dataclass
@@ -197,6 +198,7 @@ class Nearby:
     rng: np.random.Generator
     trace: KnotTrace
     tried: bool = False
+    max_knots: int | None = None  # a user's limit
 
     def select(self, theta: np.ndarray, Z: np.ndarray, *, too_few: bool) -> Selection | None:
         """The selection with neighbours, where knots alone are too few or leave something that near rows share.
@@ -208,6 +210,7 @@ class Nearby:
             return None
         self.tried = True
         trial = NearTrial.draw(self.problem, self.rng, self.trace)
+        trial = replace(trial, most_knots=min(N_KNOTS, self.max_knots or N_KNOTS))
         fit = trial.learn(_starts(self.problem, theta), asked or N_NEIGHBORS)
         if fit is None:
             return None
