@@ -14,7 +14,7 @@ from knotwise import GPRegressor
 from knotwise.diagnosis.left_out import predict_left_out, residuals_in_order
 from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, UnknownOptionError
 from knotwise.kernels import Matern32, SquaredExponential
-from knotwise.knots import OneAtATime
+from knotwise.knots import Auto, OneAtATime
 from knotwise.likelihoods import Gaussian
 
 RNG = np.random.default_rng(0)
@@ -122,7 +122,7 @@ def test_totals_are_nearly_those_of_the_exact_gp(twins):
 def test_a_total_of_more_places_than_are_paired_is_told_by_some_of_them(twins, monkeypatch):
     model, _, _ = twins
     whole = model.predict_total(X, groups=X[:, 0] > 0.5)
-    monkeypatch.setattr("knotwise.estimators.total_spread.MOST_PAIRED", 100)
+    monkeypatch.setattr("knotwise.estimators.total_spread.MOST_PAIRED_NEAR", 100)
     some = model.predict_total(X, groups=X[:, 0] > 0.5)
     assert_allclose(some.sd, whole.sd, rtol=0.25)
     assert (some.left_out == 0).all()
@@ -385,6 +385,20 @@ def test_hard_data_have_sensible_answers(name, knots):
     assert y.min() - y.std() - 1e-6 <= mean.min() and mean.max() <= y.max() + y.std() + 1e-6
     assert np.sqrt(np.mean((mean - y) ** 2)) <= 1.2 * y.std() + 1e-6
     assert model.diagnose() and np.isfinite(model.log_evidence_)
+
+
+def test_a_limit_of_knots_holds_with_neighbours():
+    model = near(Auto(max_knots=20)).fit(X[:200], Y[:200])
+    assert model.n_knots_ == 20 and model.n_neighbors_ == M and model.status_ == "converged"
+
+
+def test_trials_are_in_units_of_the_data_also_with_weights():
+    weights = np.random.default_rng(5).integers(1, 5, 200)
+    one, other = (near(15).fit(X[:200], scale * Y[:200], weights) for scale in (1.0, 100.0))
+    for step, scaled in zip(one.trace_, other.trace_, strict=True):
+        count = step.n_rows or weights.sum()
+        assert count > 1.5 * 85  # rows count as often as their weights say
+        assert_allclose(scaled.evidence, step.evidence - count * np.log(100), rtol=1e-6)
 
 
 def test_a_trend_is_part_of_the_model():

@@ -27,8 +27,8 @@ class NeighbourTest:
 
     `correlation` is the excess correlation, `z` the same in standard deviations under the model, `p` the chance of
     a larger one if the knots and the kernel miss nothing. A row that counts more than once has the sum of the residuals
-    of its copies, and its pairs count as often. Where residuals are larger than the model says, the correlation is
-    relative to their own size.
+    of its copies, and its pairs count as often (once in a model with neighbours). Where residuals are larger than the
+    model says, the correlation is relative to their own size.
     """
 
     correlation: float

@@ -39,7 +39,7 @@ class JointResponse(LatentGP):
         Rows are joint: they share what is not known of f, so that the interval of a total is wider than one of
         independent rows would be. Time grows in proportion to the rows, and memory hardly, for models with knots; the
         exact GP can do groups of up to 10,000 distinct inputs. With neighbours, what these leave open is joint too; in
-        groups of more than 2,000 distinct inputs, as far as 2,000 random ones of them tell. Neither the order of the
+        groups of more than 1,000 distinct inputs, as far as 1,000 random ones of them tell. Neither the order of the
         rows nor `n_jobs` matters.
 
         Parameters

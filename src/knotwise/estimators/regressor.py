@@ -127,7 +127,7 @@ class GPRegressor(RegressorMixin, JointResponse):
     approximation_ : "vfe", "fic", a power, "full" for the exact GP, or "neighbors"
     status_ : how the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
         information" (few events), or, with a warning, "limit reached" (more knots are needed than were allowed),
-        "not settled" (parameters still moved with every choice of knots) or "not converged"
+        "not settled" (parameters still moved with every choice of knots or neighbours) or "not converged"
     converged_ : whether `status_` is none of the last three
     stop_reason_ : why so many knots, in words
     jitter_, optimize_result_, n_failed_restarts_ : how the fit went

@@ -17,12 +17,22 @@ from knotwise.numerics.blocks import Executor, block_slices
 from knotwise.posterior import MAX_JOINT_ROWS, FullPosterior, SparsePosterior, covariance_root
 from knotwise.posterior_neighbours import NeighbourPosterior
 
-__all__ = ["MOST_PAIRED", "Response", "are_sampled_jointly", "group_covariance", "linear_variances", "sample_totals"]
+__all__ = [
+    "MOST_PAIRED",
+    "MOST_PAIRED_NEAR",
+    "Response",
+    "are_sampled_jointly",
+    "group_covariance",
+    "linear_variances",
+    "sample_totals",
+]
 
 #: standard deviations of a nugget beyond which it does not count
 NORMAL_REACH = 7.0
 #: distinct inputs of a group whose residual covariance is summed; of larger groups it is that of a random part
 MOST_PAIRED = 2000
+#: the same with neighbours, whose covariances with each other are needed too
+MOST_PAIRED_NEAR = 1000
 #: entries of an array of samples that is worked on at once
 SAMPLED_ENTRIES = 2**19
 
@@ -94,7 +104,7 @@ def sample_totals(
     """Draw the totals of the groups, and yield some groups after the other with their samples, [groups, n_samples].
 
     Costs O(p K (K + n_samples)) through knots for p distinct inputs, and O(m^2 (m + n_samples)) for each group of m
-    with the exact GP, and with neighbours up to 2,000 distinct inputs. Random numbers belong to blocks of the sorted
+    with the exact GP, and with neighbours up to 1,000 distinct inputs. Random numbers belong to blocks of the sorted
     rows: the same for any number of threads.
     """
     seed = int(rng.integers(2**63))
@@ -117,7 +127,7 @@ def sample_totals(
 
 def are_sampled_jointly(posterior: SparsePosterior | FullPosterior, rows: GroupedRows) -> bool:
     """Whether neighbours leave so much in common that it is drawn jointly, for groups that allow it."""
-    return isinstance(posterior, NeighbourPosterior) and int(np.diff(rows.first_place).max()) <= MOST_PAIRED
+    return isinstance(posterior, NeighbourPosterior) and int(np.diff(rows.first_place).max()) <= MOST_PAIRED_NEAR
 
 
 def _sample_exact(

@@ -10,6 +10,7 @@ from knotwise.estimators.groups import GroupedRows
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.total_samples import (
     MOST_PAIRED,
+    MOST_PAIRED_NEAR,
     Response,
     are_sampled_jointly,
     linear_variances,
@@ -117,11 +118,12 @@ class Summed:
         """What the residuals of different places add to the variance of slopes [p] times f, summed over groups, [G]."""
         assert isinstance(self.posterior, SparsePosterior)
         rows, added = self.rows, np.zeros(self.rows.n_groups)
+        most = MOST_PAIRED_NEAR if isinstance(self.posterior, NeighbourPosterior) else MOST_PAIRED
         for group in np.flatnonzero(np.diff(rows.first_place) > 1):
             places = np.arange(*rows.first_place[group : group + 2])
             pairs = len(places) * (len(places) - 1.0)
-            if len(places) > MOST_PAIRED:
-                places = rng.choice(places, MOST_PAIRED, replace=False)
+            if len(places) > most:
+                places = rng.choice(places, most, replace=False)
             C = self.posterior.residual_covariance(rows.places[places])
             np.fill_diagonal(C, 0.0)
             u = slopes[places]

@@ -115,7 +115,7 @@ class Auto:
             small = _subset(problem, SELECTION_ROWS, rng)
         pool = small.take(small.sample(SELECTION_ROWS, rng))
         rule, cap = self._rule(problem), self._cap(small, big=True)
-        near = Nearby(problem, rng, trace) if self._may_have_neighbours(problem) else None
+        near = Nearby(problem, rng, trace, max_knots=self.max_knots) if self._may_have_neighbours(problem) else None
         if near is not None:
             Z, too_few = many_knots(small, pool, theta, rule, cap)
             selection = near.select(theta, Z, too_few=too_few)

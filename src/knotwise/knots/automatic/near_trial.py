@@ -94,6 +94,7 @@ class NearTrial:
     rng: np.random.Generator
     trace: KnotTrace
     knots: np.ndarray | None = None  # that are given
+    most_knots: int = N_KNOTS  # that are placed
 
     @staticmethod
     def draw(
@@ -102,13 +103,15 @@ class NearTrial:
         rng: np.random.Generator,
         trace: KnotTrace,
         knots: np.ndarray | None = None,
+        *,
+        most_knots: int | None = None,
     ) -> NearTrial:
         numbers = _patches(problem, theta, rng)
         n_out = min(HELD_OUT_ROWS, int(HELD_OUT_SHARE * len(numbers)))
         out = np.sort(rng.choice(numbers, n_out, replace=False))
         others = problem.take(np.setdiff1d(numbers, out))
         chosen = rng.choice(len(others), min(MORE_CHOSEN_ROWS, len(others)), replace=False)
-        return NearTrial(problem.take(out), others, chosen, rng, trace, knots)
+        return NearTrial(problem.take(out), others, chosen, rng, trace, knots, min(N_KNOTS, most_knots or N_KNOTS))
 
     @property
     def first_chosen(self) -> np.ndarray:
@@ -170,7 +173,7 @@ class NearTrial:
     ) -> NearFit | None:
         """Parameters for knots and neighbours that are chosen at theta; None where nothing can be computed."""
         kernel = problem.model.with_theta(theta).kernel
-        Z = _knots(problem, self.others, theta, self.rng) if self.knots is None else self.knots
+        Z = _knots(problem, self.others, theta, self.rng, self.most_knots) if self.knots is None else self.knots
         try:
             seen = observe(problem, self.others, problem.point(theta, Z), n_neighbors, self.rng, sites)
             if seen.sites is None:
@@ -181,7 +184,7 @@ class NearTrial:
             return None
         note = f"{describe_kernel(kernel)}, {n_neighbors} neighbours of each of {len(chosen)} rows"
         note += f"; log density of {len(self.held_out)} others {fit.mean_density:.3f}"
-        n_rows = len(chosen) if fit.sites is None else len(self.others)
+        n_rows = fit.neighbourhoods.summary.count if fit.sites is None else self.others.count
         self.trace.add("neighbors", len(Z), fit.value, n_rows=n_rows, note=note)
         return fit
 
@@ -265,7 +268,7 @@ def _patches(problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> n
     return np.unique(Nearest(points)(points[centres], MOST_SITES // PATCHES))
 
 
-def _knots(problem: Problem, rows: Rows, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _knots(problem: Problem, rows: Rows, theta: np.ndarray, rng: np.random.Generator, most: int) -> np.ndarray:
     """Knots on rows, each where those before it explain least."""
     pool = rows.X[np.sort(rng.choice(len(rows), min(POOL_ROWS, len(rows)), replace=False))]
-    return pool[Pivots(problem.model.with_theta(theta).kernel, pool).extend(min(N_KNOTS, len(pool)))]
+    return pool[Pivots(problem.model.with_theta(theta).kernel, pool).extend(min(most, len(pool)))]

@@ -45,6 +45,7 @@ class Nearby:
     rng: np.random.Generator
     trace: KnotTrace
     tried: bool = False
+    max_knots: int | None = None  # a user's limit
 
     def select(self, theta: np.ndarray, Z: np.ndarray, *, too_few: bool) -> Selection | None:
         """The selection with neighbours, where knots alone are too few or leave something that near rows share.
@@ -55,7 +56,7 @@ class Nearby:
         if not asked and (self.tried or not (too_few or _near_rows_agree(self.problem, theta, Z, self.rng))):
             return None
         self.tried = True
-        trial = NearTrial.draw(self.problem, theta, self.rng, self.trace)
+        trial = NearTrial.draw(self.problem, theta, self.rng, self.trace, most_knots=self.max_knots)
         usual = N_NEIGHBORS if self.problem.model.likelihood.conjugate else N_SITE_NEIGHBORS
         fit = trial.learn(near_starts(self.problem, theta), asked or usual)
         if fit is None:
