@@ -140,10 +140,11 @@ class NearTrial:
         return fit if loss > max(BETTER, 2 * error) else replace(more, moving=fit.moving)
 
     def with_more_neighbours(self, fit: NearFit) -> NearFit:
-        """The same with more neighbours, where they help much."""
+        """The same with more neighbours, where they help much; of sites, where they help."""
         held = replace(fit.problem, optimizer=None)
         more = self._round(held, fit.theta, MORE_NEIGHBORS, self.first_chosen, fit.sites)
-        if more is None or more.mean_density < fit.mean_density + MUCH_BETTER:
+        least = MUCH_BETTER if fit.sites is None else BETTER
+        if more is None or more.mean_density < fit.mean_density + least:
             return fit
         return replace(fit, n_neighbors=MORE_NEIGHBORS, density=more.density)
 
