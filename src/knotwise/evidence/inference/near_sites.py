@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -180,9 +179,10 @@ class NearSites:
         self.noise = np.asarray(rows.per_copy(one_copy))
         self.V[:-1, -1] = b / W
         self.floored = np.append(np.maximum(self.noise, self.floor), 0.0)
-        total: Any = None
-        for part in self.executor.map(self._sum, block_slices(len(rows), ROWS_TOGETHER)):
-            total = part if total is None else total.__iadd__(part)
+        parts = self.executor.map(self._sum, block_slices(len(rows), ROWS_TOGETHER))
+        total = next(parts)
+        for part in parts:
+            total += part
         LB = cholesky_of_identity_plus(total.gram)
         self.T, self.gram = invert_lower(LB), total.gram
         self.gamma = self.T.T @ (self.T @ total.projected)
