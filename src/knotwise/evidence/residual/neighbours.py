@@ -39,14 +39,18 @@ class Neighbours:
     `graph` [N, m] has the numbers of each row's neighbours, all of them earlier in one order of all rows, and `MISSING`
     where there are fewer. The order of the rows in blocks is another; see `arrange`. The power of the model does not
     matter: nothing is left to be charged. A row that counts k times is one row with noise / k (S18).
+
+    `around` [N, m + 1] are the nearest of all rows, itself among them, from which the marginal of a row is predicted
+    where its site is searched for (N6); None where they are to be found for the parameters of each evaluation.
     """
 
     graph: np.ndarray
+    around: np.ndarray | None = None
     _local: dict[tuple[int, int], Members] = field(default_factory=dict, init=False, repr=False)
     diagonal = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"graph": self.graph, "_local": {}}  # what follows from the graph is found again
+        return {"graph": self.graph, "around": self.around, "_local": {}}  # what follows from the graph is found again
 
     @property
     def n_rows(self) -> int:
