@@ -185,7 +185,7 @@ class LatentGP(BaseEstimator):
 
         theta is in the order of `parameters_`, with logarithms of positive parameters. The knots stay where
         the fit has them; `knot_gradient` is with respect to `knots_`. With neighbours, data that are not Gaussian have
-        the gradient at held sites, some percent from that of the value.
+        the gradient at held sites, which is 1 to 15 percent from that of the value.
         """
         check_is_fitted(self)
         problem, selection, scaling = self._fit.problem, self._fit.selection, self._fit.scaling

@@ -21,6 +21,7 @@ from knotwise.evidence.inference.sites import LookSums, Marginals, RowSites, Sit
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
 from knotwise.evidence.residual import Neighbours, Sites
+from knotwise.evidence.residual.arrange import nearest_with_itself
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, with_zeros
 from knotwise.numerics.blocks import Executor, Serial, block_slices
 from knotwise.numerics.linalg import (
@@ -30,7 +31,7 @@ from knotwise.numerics.linalg import (
     times_lower_transposed,
     weighted_gram,
 )
-from knotwise.numerics.nearest import MISSING, Nearest
+from knotwise.numerics.nearest import MISSING
 
 __all__ = ["NearCurvature", "NearSites"]
 
@@ -108,7 +109,10 @@ class NearSites:
         self.V = with_zeros(np.hstack([V, rows.basis]), np.zeros(N))  # the last column is for r
         own = np.arange(N, dtype=np.int32)
         earlier = np.column_stack([np.where(residual.graph == MISSING, N, residual.graph), own]).astype(np.int32)
-        near = np.column_stack([_nearest_with_itself(kernel.coordinates(rows.X), residual.n_neighbors + 1), own])
+        around = residual.around
+        if around is None:
+            around = nearest_with_itself(kernel.coordinates(rows.X), residual.n_neighbors + 1)
+        near = np.column_stack([around, own])
         joint = Joint(kernel, rows.X, np.ascontiguousarray(self.V[:, :K]), self.c, np.zeros(N))
         keep = 8 * N * (earlier.shape[1] ** 2 + near.shape[1] ** 2) <= KEEP_BYTES
         self.earlier = Neighbourhoods(joint, earlier, keep=keep)
@@ -242,12 +246,3 @@ class PseudoSites:
     def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
         own = slice(block.start, block.start + block.n)
         return self.target.likelihood_bar(self.model, block.own, self.pseudo.mean[own], self.pseudo.variance[own])
-
-
-def _nearest_with_itself(points: np.ndarray, n: int) -> np.ndarray:
-    """The nearest rows of each row, itself among them, [N, min(n, N)]; of many equal ones it could be left out."""
-    near = Nearest(points)(points, n)
-    own = np.arange(len(points), dtype=np.int32)
-    lost = ~(near == own[:, None]).any(1)
-    near[lost, -1] = own[lost]
-    return near

@@ -25,7 +25,7 @@ class Variational(SiteInference):
     Its value is that bound: under VFE a bound of the exact GP's log evidence, for every likelihood, with every number
     of knots, converged or not. Where near rows predict what the knots leave, marginals are those of each row's
     neighbourhood (N6): the value is near the exact GP's bound, but no bound itself, and the gradient is that of log Z
-    at held sites, from which the value's own is some percent apart.
+    at held sites, from which the value's own is 1 to 15 percent apart.
     """
 
     #: whether the model has, or had in its fit, neighbours; it decides on words only

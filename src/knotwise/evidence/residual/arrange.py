@@ -10,12 +10,12 @@ import numpy as np
 
 from knotwise.evidence.residual.neighbours import Neighbours
 from knotwise.kernels.base import Kernel
-from knotwise.numerics.nearest import nearest_earlier, random_order, spatial_sort
+from knotwise.numerics.nearest import Nearest, nearest_earlier, random_order, spatial_sort
 
 if TYPE_CHECKING:
     from knotwise.evidence.model import Rows
 
-__all__ = ["Arrangement", "arrange"]
+__all__ = ["Arrangement", "arrange", "nearest_with_itself"]
 
 #: an order of conditioning: (points [N, q], rng) -> the rows in their order, [N]
 Order = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -30,7 +30,13 @@ class Arrangement:
 
 
 def arrange(
-    kernel: Kernel, rows: Rows, n_neighbors: int, rng: np.random.Generator, *, order: Order = random_order
+    kernel: Kernel,
+    rows: Rows,
+    n_neighbors: int,
+    rng: np.random.Generator,
+    *,
+    order: Order = random_order,
+    around: bool = False,
 ) -> Arrangement:
     """Give each row its nearest earlier rows, in the kernel's coordinates, and lay near rows side by side.
 
@@ -50,6 +56,9 @@ def arrange(
         Draws the order of conditioning.
     order : callable
         (points, rng) -> the rows in their order of conditioning; random by default.
+    around : bool
+        Whether the nearest of all rows are found, too, which data that are not Gaussian need: with them the evidence
+        is smooth in the parameters.
 
     Returns
     -------
@@ -79,4 +88,14 @@ def arrange(
     in_blocks = spatial_sort(points)
     points = np.ascontiguousarray(points[in_blocks])
     graph = nearest_earlier(points, order(points, rng), min(n_neighbors, len(rows) - 1))
-    return Arrangement(by_value[in_blocks], Neighbours(graph))
+    near = nearest_with_itself(points, graph.shape[1] + 1) if around else None
+    return Arrangement(by_value[in_blocks], Neighbours(graph, near))
+
+
+def nearest_with_itself(points: np.ndarray, n: int) -> np.ndarray:
+    """The nearest rows of each row, itself among them, [N, min(n, N)]; of many equal ones it could be left out."""
+    near = Nearest(points)(points, n)
+    own = np.arange(len(points), dtype=np.int32)
+    lost = ~(near == own[:, None]).any(1)
+    near[lost, -1] = own[lost]
+    return near

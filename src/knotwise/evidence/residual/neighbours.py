@@ -38,21 +38,22 @@ class Neighbours:
 
     `graph` [N, m] has the numbers of each row's neighbours, all of them earlier in one order of all rows, and `MISSING`
     where there are fewer. The order of the rows in blocks is another; see `arrange`. The power of the model does not
-    matter: nothing is left to be charged. A row that counts k times is one row with noise / k (S18). `n_predicting` is
-    how many neighbours predictions take; None for twice as many, which cost less there than here.
+    matter: nothing is left to be charged. A row that counts k times is one row with noise / k (S18).
+
+    `around` [N, m + 1] are the nearest of all rows, itself among them, from which the marginal of a row is predicted
+    where its site is searched for (N6); None where they are to be found for the parameters of each evaluation.
+    `n_predicting` is how many neighbours predictions take; None for twice as many, which cost less there than here.
     """
 
     graph: np.ndarray
+    around: np.ndarray | None = None
     n_predicting: int | None = None
     _local: dict[tuple[int, int], Members] = field(default_factory=dict, init=False, repr=False)
     diagonal = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "graph": self.graph,
-            "n_predicting": self.n_predicting,
-            "_local": {},
-        }  # what follows from the graph is found again
+        # what follows from the graph is found again
+        return {"graph": self.graph, "around": self.around, "n_predicting": self.n_predicting, "_local": {}}
 
     @property
     def n_rows(self) -> int:

@@ -113,7 +113,8 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
     parameters predict worse.
     """
     problem, stage = fit.problem, fit.stage
-    arrangement = arrange(problem.model.with_theta(fit.theta).kernel, problem.rows, fit.n_neighbors, rng)
+    kernel, around = problem.model.with_theta(fit.theta).kernel, fit.sites is not None
+    arrangement = arrange(kernel, problem.rows, fit.n_neighbors, rng, around=around)
     residual = replace(arrangement.residual, n_predicting=fit.state.n_predicting)
     near = with_neighbours(problem.on_rows(problem.take(arrangement.rows)), residual)
     if problem.optimizer is None or (fit.whole and fit.sites is None):

@@ -62,7 +62,7 @@ def observe(
     if problem.model.likelihood.conjugate:
         return Observed(rows)
     model = problem.model.with_theta(point.theta)
-    arrangement = arrange(model.kernel, rows, n_neighbors, rng)
+    arrangement = arrange(model.kernel, rows, n_neighbors, rng, around=True)
     order = arrangement.rows
     near = with_neighbours(problem.on_rows(rows[order]), arrangement.residual)
     if isinstance(near.model.inference, Variational):
