@@ -1,8 +1,9 @@
 """Knots and neighbours beside GPBoost's full-scale Vecchia approximation: the same rows, kernel, knots and neighbours.
 
 GPBoost is no dependency of knotwise; install it for this script alone: `pip install gpboost`. Then run
-`python benchmarks/peers/full_scale_vecchia.py`. 5,000 rows in 8 columns, Matern 3/2 with a length-scale per column, 100 knots, 15
-neighbours, one thread, parameters fitted by both; processor time, and error and negative log density of 2,000 others.
+`python benchmarks/peers/full_scale_vecchia.py`. 5,000 rows in 8 columns, Matern 3/2 with a length-scale per column, 100
+knots, 15 neighbours, one thread, parameters fitted by both; processor time, and error and negative log density of 2,000
+others.
 A row is appended to `benchmarks/results/peers.jsonl`.
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-import numpy as np  # noqa: E402
+import numpy as np
 
 FOLDER = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(FOLDER / "bars"))
