@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -22,10 +23,12 @@ from knotwise.paper.published import TABLES
 from knotwise.paper.store import Row, job_of, read_rows, row_line
 from knotwise.paper.tables import SETTING_NAMES, tables_of
 from knotwise.paper.tables_short import NAME as SHORT
-from knotwise.paper.tables_short import short_table
+from knotwise.paper.tables_short import short_tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, ROWS, WHY = DOCS / "paper.md", DOCS / "paper" / "rows.jsonl", DOCS / "paper" / "why.md"
+#: of the experiment beyond the paper
+PICTURES, PICTURE_FOLDER = ("figure-9-short-knotwise.png", "figure-10-short-losses-knotwise.png"), DOCS / "paper"
 BLOCK = re.compile(r"(<!-- paper:start (?P<name>\w+) -->\n).*?(<!-- paper:end -->)", re.DOTALL)
 
 
@@ -48,9 +51,10 @@ def claims_list(rows: Sequence[Row]) -> str:
 
 def blocks(rows: Sequence[Row]) -> dict[str, str]:
     """What the page's markers name."""
-    tables = {name: "\n\n".join(table.to_markdown() for table in tables_of(rows, name)) for name in TABLES}
+    found = {name: tables_of(rows, name) for name in TABLES} | {SHORT: short_tables(rows)}
+    tables = {name: "\n\n".join(table.to_markdown() for table in each) for name, each in found.items()}
     why = WHY.read_text(encoding="utf-8").strip()
-    return {"claims": claims_list(rows), "why": why, **tables, SHORT: short_table(rows).to_markdown()}
+    return {"claims": claims_list(rows), "why": why, **tables}
 
 
 def with_blocks(page: str, rows: Sequence[Row]) -> str:
@@ -66,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if folder is not None:
         ROWS.parent.mkdir(exist_ok=True)
         stored = read_rows(ROWS) if ROWS.exists() else []
+        for name in PICTURES:
+            if (drawn := folder / "figures" / name).exists():
+                shutil.copyfile(drawn, PICTURE_FOLDER / name)
         ROWS.write_text("".join(map(row_line, slim([*stored, *read_rows(folder / "rows.jsonl")]))), encoding="utf-8")
     PAGE.write_text(with_blocks(PAGE.read_text(encoding="utf-8"), read_rows(ROWS)), encoding="utf-8")
 

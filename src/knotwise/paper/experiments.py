@@ -133,7 +133,7 @@ SHORT_METHODS = (
     FULL,
     Method("OAT 50", "oat", approximation="vfe"),
     AUTO,
-    Method("auto, 15 neighbours", "auto", approximation=None, n_neighbors=15),
+    Method("15 neighbours", "auto", approximation=None, n_neighbors=15),
 )
 
 EXPERIMENTS: Mapping[str, Experiment] = {

@@ -67,8 +67,8 @@ SUBJECTS = (
     Subject(6, "hickory", "Hickory: intensity", "hickory", draw_hickory),
     Subject(7, "hickory-knots", "Hickory: where the knots are", "hickory", draw_hickory_knots),
     Subject(8, "poisson", "Simulated Poisson data", "poisson", draw_poisson),
-    Subject(9, "short", "Short length-scales: a part of the line", "short", draw_short),
-    Subject(10, "short-losses", "Short length-scales: loss against the exact GP", "short", draw_losses, rows_of),
+    Subject(9, "short", "A short length-scale on a line", "short", draw_short),
+    Subject(10, "short-losses", "Short length-scales against the exact GP", "short", draw_losses, rows_of),
 )
 
 

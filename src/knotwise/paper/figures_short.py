@@ -29,10 +29,10 @@ __all__ = ["SHORT", "draw_losses", "draw_short"]
 SHORT = (
     Panel("one at a time", "OAT 50"),
     Panel("automatic", "auto"),
-    Panel("automatic", "auto, 15 neighbours"),
+    Panel("automatic", "15 neighbours"),
     Panel("exact GP", FULL.name),
 )
-LOOKS = {"OAT 50": ("D", VERMILION), "auto": ("s", GREEN), "auto, 15 neighbours": ("o", BLUE)}
+LOOKS = {"OAT 50": ("D", VERMILION), "auto": ("s", GREEN), "15 neighbours": ("o", BLUE)}
 TITLES = {"line": "one input, 600 rows", "plane": "two inputs, 900 rows"}
 
 
@@ -52,6 +52,7 @@ def draw_short(rows: Mapping[str, Row]) -> Drawing | None:
     heights = limits(picture[key] for picture in pictures for key in ("y", "truth", "mean"))
     bands = [picture[key] for picture in pictures for key in ("low", "high")]
     edges = limits((picture["grid"] for picture in pictures), 0.02)
+    grid[0].locator_params(axis="x", nbins=5)
     grid[0].set(xlim=edges, ylim=limits([widened(heights, bands, 0.3)], 0.1))
     add_legend(figure, grid)
     low, high = limits(picture["grid"] for picture in pictures)

@@ -17,7 +17,7 @@ from knotwise.paper.report_html import Html, anchor, figure_element, heading, pa
 from knotwise.paper.results import Row
 from knotwise.paper.store import job_of
 from knotwise.paper.tables import Table, all_tables
-from knotwise.paper.tables_short import NAME, short_table
+from knotwise.paper.tables_short import NAME, short_tables
 from knotwise.plotting.style import MissingMatplotlibError
 
 __all__ = ["write_report"]
@@ -31,6 +31,8 @@ LEAD = (
 COMMANDS = """\
 knotwise reproduce all           # goes on where it stopped
 knotwise reproduce all --quick   # one seed of everything"""
+
+MEASURE_BY_MEASURE = "Measure by measure: ranges over the seeds, and differences from the paper"
 
 #: from best to worst
 VERDICTS = ("holds", "holds in part", "does not hold here", "not computed", "not run")
@@ -55,7 +57,7 @@ def write_report(rows: Iterable[Row], out: Path) -> Path:
 
 def page(rows: Sequence[Row], figures: Sequence[PaperFigure], word: str = "") -> str:
     """Put the page together from the rows and the figures drawn of them; `word` says which are missing, and why."""
-    tables = all_tables(rows) | {NAME: [short_table(rows)]}
+    tables = all_tables(rows) | {NAME: short_tables(rows)}
     experiments = (
         (name.capitalize(), experiment_section(experiment, rows, tables.get(name, []), figures))
         for name, experiment in EXPERIMENTS.items()
@@ -137,15 +139,16 @@ def experiment_section(
     if not any(row["experiment"] == experiment.name for row in rows):
         command = tag("code", f"knotwise reproduce {experiment.name}")
         return Html(where + tag("p", "Not run. To run it: ", command, class_="word"))
+    words = "Ranges over the seeds" if experiment.beyond else MEASURE_BY_MEASURE
     drawn = (figure_element(figure) for figure in figures if figure.experiment == experiment.name)
-    return Html("".join([where, *(table_element(table, 3) for table in tables[:1]), *drawn, _details(tables[1:])]))
+    first = (table_element(table, 3) for table in tables[:1])
+    return Html("".join([where, *first, *drawn, _details(tables[1:], words)]))
 
 
-def _details(tables: Sequence[Table]) -> Html:
+def _details(tables: Sequence[Table], words: str) -> Html:
     """Fold the tables of single measures away: they are many."""
     if not tables:
         return Html()
-    words = "Measure by measure: ranges over the seeds, and differences from the paper"
     return tag("details", tag("summary", words), *(table_element(table, 3) for table in tables))
 
 
