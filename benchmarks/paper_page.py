@@ -1,7 +1,8 @@
 """The page docs/paper.md: its tables and claims are made from the rows in docs/paper/rows.jsonl.
 
     python benchmarks/paper_page.py                  # the page anew from the stored rows
-    python benchmarks/paper_page.py knotwise-paper   # first store the rows of this folder of `knotwise reproduce`
+    python benchmarks/paper_page.py knotwise-paper   # first store the rows of this folder of `knotwise reproduce`;
+                                                     # stored rows of what it did not run stay
 
 Its table of reasons is written by benchmarks/paper_why.py.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -20,9 +22,13 @@ from knotwise.paper.pictures import rounded
 from knotwise.paper.published import TABLES
 from knotwise.paper.store import Row, job_of, read_rows, row_line
 from knotwise.paper.tables import SETTING_NAMES, tables_of
+from knotwise.paper.tables_short import NAME as SHORT
+from knotwise.paper.tables_short import short_tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, ROWS, WHY = DOCS / "paper.md", DOCS / "paper" / "rows.jsonl", DOCS / "paper" / "why.md"
+#: of the experiment beyond the paper
+PICTURES, PICTURE_FOLDER = ("figure-9-short-knotwise.png", "figure-10-short-losses-knotwise.png"), DOCS / "paper"
 BLOCK = re.compile(r"(<!-- paper:start (?P<name>\w+) -->\n).*?(<!-- paper:end -->)", re.DOTALL)
 
 
@@ -45,8 +51,10 @@ def claims_list(rows: Sequence[Row]) -> str:
 
 def blocks(rows: Sequence[Row]) -> dict[str, str]:
     """What the page's markers name."""
-    tables = {name: "\n\n".join(table.to_markdown() for table in tables_of(rows, name)) for name in TABLES}
-    return {"claims": claims_list(rows), "why": WHY.read_text(encoding="utf-8").strip(), **tables}
+    found = {name: tables_of(rows, name) for name in TABLES} | {SHORT: short_tables(rows)}
+    tables = {name: "\n\n".join(table.to_markdown() for table in each) for name, each in found.items()}
+    why = WHY.read_text(encoding="utf-8").strip()
+    return {"claims": claims_list(rows), "why": why, **tables}
 
 
 def with_blocks(page: str, rows: Sequence[Row]) -> str:
@@ -61,7 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder = parser.parse_args(arguments).folder
     if folder is not None:
         ROWS.parent.mkdir(exist_ok=True)
-        ROWS.write_text("".join(map(row_line, slim(read_rows(folder / "rows.jsonl")))), encoding="utf-8")
+        stored = read_rows(ROWS) if ROWS.exists() else []
+        for name in PICTURES:
+            if (drawn := folder / "figures" / name).exists():
+                shutil.copyfile(drawn, PICTURE_FOLDER / name)
+        ROWS.write_text("".join(map(row_line, slim([*stored, *read_rows(folder / "rows.jsonl")]))), encoding="utf-8")
     PAGE.write_text(with_blocks(PAGE.read_text(encoding="utf-8"), read_rows(ROWS)), encoding="utf-8")
 
 

@@ -26,6 +26,7 @@ def make_rows(settings=("published", "knotwise"), seed=0):
             if method == "Full":
                 picture["counts"] = rng.poisson(1.0, (30, 30)).tolist()
             rows.append(row("hickory", setting, method, knots(rng, 2, method), picture))
+        rows += short(rng) if ours else []
     rows.append(row("motivation", "published", "FIC 5", knots(rng, 1, "Simult. 5"), motivation(rng)))
     return rows + [{**some, "seed": 1, "picture": None} for some in rows]
 
@@ -50,6 +51,20 @@ def row(experiment, setting, method, knots, picture):
         "knots": final,
         "picture": picture,
     }
+
+
+def short(rng):
+    """Rows of short length-scales: three of the line, one of them with a picture, and one of the plane."""
+    made = []
+    for case in ("line-0.05", "line-0.02", "line-0.01", "plane-0.1"):
+        for method in ("Full", "OAT 50", "auto", "15 neighbours"):
+            Z = np.array(knots(rng, 1, method)[1]).ravel()
+            picture = {**curve(rng), "knots": Z[Z < 8].tolist()} if case == "line-0.02" else None
+            made.append(row("short", "knotwise", method, ([], Z[:, None].tolist()), picture))
+            near = 15 if "neighbours" in method else 0
+            scores = {"nlpd": float(rng.normal()), "coverage": 0.95}
+            made[-1] |= {"case": case, "n_neighbors": near, "metrics": made[-1]["metrics"] | scores}
+    return made
 
 
 def knots(rng, dimension, method):

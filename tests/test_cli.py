@@ -105,6 +105,7 @@ def test_list_shows_every_experiment_with_its_place_in_the_paper_and_its_methods
     for experiment in EXPERIMENTS.values():
         assert f"\n{experiment.name}" in f"\n{shown}" and experiment.title in shown and experiment.where in shown
     assert "Simult. adversarial" in shown and "auto" in shown
+    assert "beyond the paper: the first weakness of section 7" in shown and "line-0.02" in shown
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["fit", "--help"]], ids=" ".join)

@@ -30,7 +30,7 @@ def _drawn(name, setting):
 
 def _draw(name, setting, rows):
     subject = next(subject for subject in SUBJECTS if subject.name == name)
-    shown = pictured(rows, subject.experiment, setting)
+    shown = subject.select(rows, subject.experiment, setting)
     with look():
         drawing = subject.draw(shown)
     return drawing, shown
@@ -142,6 +142,33 @@ def test_the_sixth_knots_curve_has_the_value_of_five_as_its_level():
     np.testing.assert_array_equal(line(axes, "knots")[:, 0], np.ravel(rows["FIC 5"]["knots"]))
 
 
+def test_a_part_of_the_line_shows_each_method_with_the_knots_that_lie_there():
+    drawing, rows = draw("short", "knotwise")
+    assert titles(drawing)[1] == f"automatic: {len(rows['auto']['knots'])} knots"
+    assert titles(drawing)[2].endswith("knots, 15 neighbours") and titles(drawing)[3] == "exact GP"
+    for axes, method in zip(panels(drawing), ("OAT 50", "auto", "15 neighbours", "Full"), strict=True):
+        picture = rows[method]["picture"]
+        np.testing.assert_array_equal(line(axes, "mean of f"), np.column_stack([picture["grid"], picture["mean"]]))
+        np.testing.assert_array_equal(line(axes, "truth"), np.column_stack([picture["grid"], picture["truth"]]))
+        np.testing.assert_array_equal(line(axes, "knots")[:, 0], picture["knots"])
+
+
+def test_losses_are_the_medians_over_seeds_by_length_scale():
+    other = [{**row, "seed": 1, "metrics": {**row["metrics"], "nlpd": 3.0}} for row in ROWS if row["seed"] == 0]
+    rows = [row for row in ROWS if row["seed"] == 0] + other
+    drawing, shown = draw("short-losses", "knotwise", rows)
+    nlpd = {(row["case"], row["method"]): row["metrics"]["nlpd"] for row in shown if row["seed"] == 0}
+    cases = {0: {"line-0.05": 0.05, "line-0.02": 0.02, "line-0.01": 0.01}, 1: {"plane-0.1": 0.1}}
+    for i, axes in enumerate(panels(drawing)):
+        for method in ("OAT 50", "auto", "15 neighbours"):
+            # the second seed loses nothing: both densities are 3
+            expected = [(x, (nlpd[case, method] - nlpd[case, "Full"]) / 2) for case, x in cases[i].items()]
+            np.testing.assert_allclose(line(axes, method), expected, rtol=1e-12)
+    assert titles(drawing) == ["one input, 600 rows", "two inputs, 900 rows"]
+    alone = [row for row in rows if row.get("case") == "line-0.02"]
+    assert len(panels(draw("short-losses", "knotwise", alone)[0])) == 1
+
+
 # -- how it looks -------------------------------------------------------------------------------------
 
 
@@ -206,7 +233,7 @@ def test_limits_widen_by_what_is_there_up_to_a_share():
 
 def test_without_rows_nothing_is_drawn_and_every_figure_is_missing(tmp_path):
     assert draw_figures([], tmp_path) == []
-    assert [f"Figure {n}" for n in range(1, 9)] == [words.split(" (")[0] for words in missing_figures([])]
+    assert [f"Figure {n}" for n in range(1, 11)] == [words.split(" (")[0] for words in missing_figures([])]
 
 
 def test_a_panel_without_a_row_is_left_out_with_a_word():
@@ -241,13 +268,13 @@ def test_files_are_images_and_the_same_rows_give_the_same_bytes(tmp_path):
         assert one.svg.read_bytes() == other.svg.read_bytes() and one.png.read_bytes() == other.png.read_bytes()
         assert one.title.startswith("Figure") and "as published" in one.title and "Seed 0" in one.caption
         check_files(one)
-    assert len(missing_figures(first)) == 6
+    assert len(missing_figures(first)) == 8
 
 
 @pytest.mark.slow
 def test_every_figure_of_the_paper_is_drawn_in_every_setting(tmp_path):
     figures = draw_figures(ROWS, tmp_path)
-    assert len(figures) == 14 and missing_figures(figures) == []
+    assert len(figures) == 16 and missing_figures(figures) == []
     for figure in figures:
         check_files(figure)
 

@@ -130,7 +130,7 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_runs(page):
 
 def test_what_was_not_run_is_said_with_the_command_that_runs_it(page):
     text = " ".join(data for _, data in page.texts)
-    for name in ("gaussian", "hickory", "poisson"):
+    for name in ("gaussian", "hickory", "poisson", "short"):
         assert f"knotwise reproduce {name}" in text
     assert "knotwise reproduce banana" not in text
     assert "Not drawn, for want of rows: Figure 3" in text
@@ -202,5 +202,5 @@ def test_the_browser_tells_of_everything_that_can_be_wrong(tmp_path):
 @pytest.mark.slow
 def test_a_whole_report_is_small_enough_to_send(tmp_path):
     path = write_report(make_rows(), tmp_path)
-    assert len(Page(path.read_text(encoding="utf-8")).all("img")) == 14
+    assert len(Page(path.read_text(encoding="utf-8")).all("img")) == 16
     assert path.stat().st_size < 5e6

@@ -12,8 +12,10 @@ __all__ = ["COMMANDS"]
 
 def add_reproduce_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", default=["all"], help="experiments, as `knotwise list` shows them; or all")
-    parser.add_argument("--quick", action="store_true", help="one seed of every method")
-    parser.add_argument("--seeds", type=count, help="seeds of every method (default: 10 of ours, 3 of the published)")
+    parser.add_argument("--quick", action="store_true", help="one seed of every method, and of `short` one data set")
+    parser.add_argument(
+        "--seeds", type=count, help="seeds of every method (default: 10 of ours, 3 of the published; 3 of `short`)"
+    )
     _add_shared_arguments(parser, "knotwise-paper")
 
 
@@ -64,7 +66,9 @@ def run_list(arguments: Namespace) -> None:
 
     for name, experiment in EXPERIMENTS.items():
         print(f"{name:<11} {experiment.title}")
-        print(f"{'':<11} paper: {experiment.where}")
+        print(f"{'':<11} {experiment.place}")
+        if experiment.cases != ("",):
+            print(f"{'':<11} data: {', '.join(experiment.cases)}")
         for setting, methods in experiment.methods.items():
             print(f"{'':<11} {setting}: {', '.join(method.name for method in methods)}")
 
@@ -73,6 +77,6 @@ COMMANDS = {
     "reproduce": Command(
         "run the paper's experiments and set our numbers beside the paper's", add_reproduce_arguments, run_reproduce
     ),
-    "list": Command("show the paper's experiments", lambda parser: None, run_list),
+    "list": Command("show the paper's experiments, and what goes beyond them", lambda parser: None, run_list),
     "demo": Command("run the quick form: reproduce all --quick", add_demo_arguments, run_demo),
 }

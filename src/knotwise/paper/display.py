@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -23,18 +24,18 @@ class Estimate:
 
     def __init__(self, jobs: Sequence[Job], n_workers: int) -> None:
         self.left, self.n_workers = list(jobs), n_workers
-        self.seen: dict[tuple[str, str, str], list[float]] = {}
+        self.seen: dict[Job, list[float]] = {}  # by the job of seed 0
 
     def finished(self, job: Job, seconds: float) -> None:
         self.left.remove(job)
-        self.seen.setdefault((job.experiment, job.setting, job.method), []).append(seconds)
+        self.seen.setdefault(replace(job, seed=0), []).append(seconds)
 
     def seconds_left(self) -> float | None:
         """None before anything is known."""
         if not self.seen:
             return None
         other = fmean(seconds for values in self.seen.values() for seconds in values)
-        guesses = (self.seen.get((job.experiment, job.setting, job.method)) for job in self.left)
+        guesses = (self.seen.get(replace(job, seed=0)) for job in self.left)
         return sum(median(guess) if guess else other for guess in guesses) / self.n_workers
 
 

@@ -1,4 +1,4 @@
-"""The registry: each experiment of the paper is data, the methods of both settings, and how many seeds."""
+"""The registry: each experiment is data, the methods of both settings, and how many seeds; one is beyond the paper."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from knotwise.paper.data import (
     simulate_gaussian,
     simulate_poisson,
 )
+from knotwise.paper.short import CASES, PICTURED, simulate_short
 
 __all__ = ["EXPERIMENTS", "FULL", "Experiment", "Job", "Method", "experiments_named", "plan"]
 
@@ -27,7 +28,8 @@ SEEDS = {PUBLISHED: 3, KNOTWISE: 10}
 class Method:
     """A way to choose knots: its name in tables, what it is, where its knots start, and its limits.
 
-    `kind` is "full", "oat-bo", "oat-rs", "simultaneous", "fixed" or "auto"; `initial` a name of `runs.PLACEMENTS`.
+    `kind` is "full", "oat", "oat-bo", "oat-rs", "simultaneous", "fixed" or "auto"; `initial` a name of
+    `placements.PLACEMENTS`. With neighbours there is no approximation to choose.
     """
 
     name: str
@@ -36,7 +38,8 @@ class Method:
     n_initial: int = 0
     max_knots: int = 50
     t_max: int | None = None
-    approximation: str = "fic"
+    approximation: str | None = "fic"
+    n_neighbors: int = 0
 
 
 FULL = Method("Full", "full", approximation="full")
@@ -57,15 +60,31 @@ def under_vfe(method: Method) -> Method:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Data by seed, methods by setting (the exact GP first), and where the paper has it."""
+    """Data by seed, methods by setting (the exact GP first), and where the paper has it.
+
+    Some experiments have several data sets, its cases, and `data` then takes the name of one as well. One that is
+    `beyond` the paper says in `where` what it takes up.
+    """
 
     name: str
     title: str
     where: str
-    data: Callable[[int], Task]
+    data: Callable[..., Task]
     methods: Mapping[str, tuple[Method, ...]]
     same_data: bool = False  # no split and nothing simulated: one exact GP serves every seed
     seeds: Mapping[str, int] = field(default_factory=lambda: SEEDS)
+    cases: tuple[str, ...] = ("",)
+    quick_cases: tuple[str, ...] = ("",)
+    beyond: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the paper, or that it does not."""
+        return f"{'beyond the' if self.beyond else 'in the'} paper: {self.where}"
+
+    def task(self, seed: int, case: str = "") -> Task:
+        """The data of a seed and, where there are several, of a case."""
+        return self.data(seed, case) if case else self.data(seed)
 
     def method(self, setting: str, name: str) -> Method:
         """The method of a setting by its name."""
@@ -109,6 +128,12 @@ POISSON_METHODS = (
     simultaneous("Simult. 11", "uniform", 11),
     simultaneous("Simult. 20", "uniform", 20),
     Method("Fixed 20", "fixed", "uniform", 20, 20),
+)
+SHORT_METHODS = (
+    FULL,
+    Method("OAT 50", "oat", approximation="vfe"),
+    AUTO,
+    Method("15 neighbours", "auto", approximation=None, n_neighbors=15),
 )
 
 EXPERIMENTS: Mapping[str, Experiment] = {
@@ -158,18 +183,30 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             simulate_poisson,
             both(POISSON_METHODS, "Simult. 20"),
         ),
+        Experiment(
+            "short",
+            "Short length-scales: simulated Gaussian data on a line (600 rows) and in the plane (900 rows)",
+            "the first weakness of section 7",
+            simulate_short,
+            {KNOTWISE: SHORT_METHODS},
+            seeds={KNOTWISE: 3},
+            cases=tuple(CASES),
+            quick_cases=(PICTURED,),
+            beyond=True,
+        ),
     )
 }
 
 
 @dataclass(frozen=True)
 class Job:
-    """One fit: the experiment's name, the setting, the method's name, the seed."""
+    """One fit: the experiment's name, the setting, the method's name, the seed, and the case where there are some."""
 
     experiment: str
     setting: str
     method: str
     seed: int
+    case: str = ""
 
     @property
     def exact(self) -> Job | None:
@@ -177,10 +214,11 @@ class Job:
         experiment = EXPERIMENTS[self.experiment]
         if self.method == FULL.name or FULL not in experiment.methods[self.setting]:
             return None
-        return Job(self.experiment, self.setting, FULL.name, experiment.exact_seed(self.seed))
+        return Job(self.experiment, self.setting, FULL.name, experiment.exact_seed(self.seed), self.case)
 
     def __str__(self) -> str:
-        return f"{self.experiment} ({self.setting}), {self.method}, seed {self.seed}"
+        case = f"{self.case}, " if self.case else ""
+        return f"{self.experiment} ({self.setting}), {case}{self.method}, seed {self.seed}"
 
 
 def experiments_named(names: Iterable[str]) -> list[Experiment]:
@@ -193,13 +231,14 @@ def experiments_named(names: Iterable[str]) -> list[Experiment]:
     return [experiment for name, experiment in EXPERIMENTS.items() if name in wanted]
 
 
-def plan(experiments: Iterable[Experiment], seeds: int | None = None) -> list[Job]:
-    """Every job, seed by seed; the exact GPs come first because the others wait for them."""
+def plan(experiments: Iterable[Experiment], seeds: int | None = None, *, quick: bool = False) -> list[Job]:
+    """Every job, seed by seed; the exact GPs come first because the others wait for them. `quick` has fewer cases."""
     jobs = [
-        Job(experiment.name, setting, method.name, seed)
+        Job(experiment.name, setting, method.name, seed, case)
         for experiment in experiments
         for setting, methods in experiment.methods.items()
         for seed in range(experiment.n_seeds(setting, seeds))
+        for case in (experiment.quick_cases if quick else experiment.cases)
         for method in methods
         if method is not FULL or experiment.exact_seed(seed) == seed
     ]

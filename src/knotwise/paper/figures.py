@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from stored rows: `draw_figures` makes each as PNG and SVG.
+"""The paper's figures and two beyond it, drawn from stored rows: `draw_figures` makes each as PNG and SVG.
 
 A figure is a pure function of the rows. What has no row is left out: a panel with a word in the caption, a figure
 silently (`missing_figures` names it).
@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from knotwise.paper.data import KNOTWISE, PUBLISHED
+from knotwise.paper.experiments import EXPERIMENTS
 from knotwise.paper.figures_curves import draw_five_knots, draw_gaussian, draw_poisson, draw_sixth_knot
 from knotwise.paper.figures_knots import draw_banana_knots, draw_hickory_knots
 from knotwise.paper.figures_maps import draw_banana, draw_hickory
-from knotwise.paper.figures_panels import Drawing, pictured
+from knotwise.paper.figures_panels import Drawing, pictured, rows_of
+from knotwise.paper.figures_short import draw_losses, draw_short
 from knotwise.paper.results import Row
 from knotwise.plotting.style import look, save
 
@@ -38,16 +41,23 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class Subject:
-    """A figure of the paper: its number there, the experiment whose rows it shows, and how it is drawn."""
+    """A figure: its number in the paper or after it, the experiment whose rows it shows, which, and how it is drawn."""
 
     number: int
     name: str
     title: str
     experiment: str
-    draw: Callable[[dict[str, Row]], Drawing | None]
+    draw: Callable[[Any], Drawing | None]
+    select: Callable[[Sequence[Row], str, str], Any] = pictured
+
+    def title_in(self, setting: str) -> str:
+        """The title, with where the figure belongs."""
+        if EXPERIMENTS[self.experiment].beyond:
+            return f"Figure {self.number}, beyond the paper: {self.title}"
+        return f"Figure {self.number} of the paper, {SETTINGS[setting]}: {self.title}"
 
 
-#: in the paper's order
+#: in the paper's order, and ours at the end
 SUBJECTS = (
     Subject(1, "five-knots", "A fit through five knots", "motivation", draw_five_knots),
     Subject(2, "sixth-knot", "The log-likelihood as a function of a sixth knot", "motivation", draw_sixth_knot),
@@ -57,6 +67,8 @@ SUBJECTS = (
     Subject(6, "hickory", "Hickory: intensity", "hickory", draw_hickory),
     Subject(7, "hickory-knots", "Hickory: where the knots are", "hickory", draw_hickory_knots),
     Subject(8, "poisson", "Simulated Poisson data", "poisson", draw_poisson),
+    Subject(9, "short", "A short length-scale on a line", "short", draw_short),
+    Subject(10, "short-losses", "Short length-scales against the exact GP", "short", draw_losses, rows_of),
 )
 
 
@@ -70,14 +82,14 @@ def draw_figures(rows: Sequence[Row], out: Path) -> list[PaperFigure]:
     with look():
         for subject in SUBJECTS:
             for setting in SETTINGS:
-                drawing = subject.draw(pictured(rows, subject.experiment, setting))
+                drawing = subject.draw(subject.select(rows, subject.experiment, setting))
                 if drawing is not None:
                     figures.append(_save(drawing, subject, setting, out))
     return figures
 
 
 def missing_figures(figures: Sequence[PaperFigure]) -> list[str]:
-    """Name the paper's figures of which none was drawn."""
+    """Name the figures of which none was drawn."""
     drawn = {figure.name for figure in figures}
     return [
         f"Figure {subject.number} ({subject.title})"
@@ -96,5 +108,4 @@ def _save(drawing: Drawing, subject: Subject, setting: str, out: Path) -> PaperF
     png, svg = out / f"{name}.png", out / f"{name}.svg"
     for file in (png, svg):
         save(drawing.figure, file)
-    title = f"Figure {subject.number} of the paper, {SETTINGS[setting]}: {subject.title}"
-    return PaperFigure(name, title, drawing.caption, png, svg, subject.experiment)
+    return PaperFigure(name, subject.title_in(setting), drawing.caption, png, svg, subject.experiment)

@@ -24,6 +24,7 @@ __all__ = [
     "missing_words",
     "panel_grid",
     "pictured",
+    "rows_of",
     "title_of",
     "widened",
 ]
@@ -56,6 +57,11 @@ def pictured(rows: Iterable[Row], experiment: str, setting: str) -> dict[str, Ro
         if (row["experiment"], row["setting"]) == (experiment, setting) and row.get("picture"):
             found.setdefault(row["method"], row)
     return found
+
+
+def rows_of(rows: Iterable[Row], experiment: str, setting: str) -> list[Row]:
+    """Return all rows of an experiment in a setting."""
+    return [row for row in rows if (row["experiment"], row["setting"]) == (experiment, setting)]
 
 
 def choose(rows: Mapping[str, Row], panels: Sequence[Panel]) -> list[tuple[Panel, Row]]:

@@ -59,6 +59,7 @@ def is_row(row: Any) -> bool:
         and all(isinstance(row.get(name), str) for name in ("experiment", "method"))
         and row.get("setting") in SETTINGS
         and type(row.get("seed")) is int
+        and isinstance(row.get("case", ""), str)
         and isinstance(row.get("versions"), dict)
         and isinstance(row["versions"].get("knotwise"), str)
         and (isinstance(row.get("metrics"), dict) or isinstance(row.get("error"), str))
@@ -129,7 +130,8 @@ def _refuse_links(folder: Path) -> None:
 def _predictions(folder: Path) -> Iterator[Path]:
     names = "|".join(map(re.escape, EXPERIMENTS))
     settings = "|".join(map(re.escape, SETTINGS))
-    return _matching(folder / EXACT, re.compile(rf"({names})-({settings})-\d+\.npz"))
+    cases = "|".join(re.escape(f"{case}-") for each in EXPERIMENTS.values() for case in each.cases if case)
+    return _matching(folder / EXACT, re.compile(rf"({names})-({settings})-({cases})?\d+\.npz"))
 
 
 def _figures(folder: Path) -> Iterator[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ def picture_of(experiment: str, gp: GPRegressor, task: Task) -> dict[str, Any]:
         "poisson": curve_of_counts,
         "banana": probabilities,
         "hickory": intensities,
+        "short": window_of_f,
     }
     return drawers[experiment](gp, task) if experiment in drawers else {}
 
@@ -33,6 +35,16 @@ def curve_of_f(gp: GPRegressor, task: Task) -> dict[str, Any]:
     grid = task.grid[:, None]
     low, high = gp.predict_interval(grid, kind="latent").T
     return _curve(task, task.truth_on_grid, gp.predict_latent(grid).mean, low, high)
+
+
+def window_of_f(gp: GPRegressor, task: Task) -> dict[str, Any]:
+    """f along the grid, and of the data and the knots what lies there."""
+    assert task.grid is not None
+    low, high = task.grid[0], task.grid[-1]
+    inside = (task.X[:, 0] >= low) & (task.X[:, 0] <= high)
+    Z = gp.knots_[:, 0] if gp.n_knots_ else np.empty(0)
+    part = replace(task, X=task.X[inside], y=task.y[inside])
+    return {**curve_of_f(gp, part), "knots": Z[(low <= Z) & (high >= Z)]}
 
 
 def curve_of_counts(gp: GPRegressor, task: Task) -> dict[str, Any]:

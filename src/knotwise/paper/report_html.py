@@ -8,13 +8,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 
 from knotwise.paper.figures import PaperFigure
-from knotwise.paper.tables import Table
+from knotwise.paper.tables import WORDS, Table
 
 __all__ = ["Html", "anchor", "empty_tag", "figure_element", "heading", "paragraph", "table_element", "tag"]
 
-
-#: columns of words, to the left; numbers are to the right
-WORDS = ("method", "by", "settings")
 
 #: share of its own size at which the words of a figure can still be read
 LEGIBLE = 0.72

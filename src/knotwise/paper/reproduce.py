@@ -18,7 +18,8 @@ from knotwise.paper.published import TABLES
 from knotwise.paper.results import Results
 from knotwise.paper.runs import versions
 from knotwise.paper.store import Row, RowStore
-from knotwise.paper.tables import Table, overview
+from knotwise.paper.tables import WORDS, Table, overview
+from knotwise.paper.tables_short import NAME, short_table
 from knotwise.paper.workers import run_jobs
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ def reproduce(
     """Run the paper's experiments and set our numbers beside the paper's; returns where the report is.
 
     Rows go to `out/rows.jsonl` as they are there, and what is there is not run again, unless `fresh`. `quick` is one
-    seed of everything, `seeds` as many of every method, and else there are ten of our settings and three of the
-    published ones. `jobs` processes work at a time, by default one for each core.
+    seed of everything and one data set of `short`, `seeds` as many of every method, and else there are ten of our
+    settings and three of the published ones and of `short`. `jobs` processes work at a time, by default one for each
+    core.
     """
     from rich.console import Console
 
@@ -56,7 +58,7 @@ def reproduce(
         if value is not None and value < 1:
             raise InvalidInputError(f"`{name}` is {value}; it must be at least 1.")
     experiments = experiments_named(names)
-    planned = plan(experiments, QUICK_SEEDS if quick and seeds is None else seeds)
+    planned = plan(experiments, QUICK_SEEDS if quick and seeds is None else seeds, quick=quick)
     store = RowStore(out, fresh=fresh)
     missing = store.missing(planned, versions())
     n_workers = min(jobs or available_cores(), max(len(missing), 1))
@@ -79,6 +81,8 @@ def show_summary(console: Console, rows: Sequence[Row], experiments: Sequence[Ex
     for experiment in experiments:
         if experiment.name in TABLES:
             _print_table(console, overview(results, experiment))
+        elif experiment.name == NAME:
+            _print_table(console, short_table(rows))
     claims = judge_claims(rows)
     for setting in SETTINGS:
         counts = Counter(claim.verdict for claim in claims if claim.setting == setting)
@@ -94,7 +98,7 @@ def _print_table(console: Console, table: Table) -> None:
     shown = RichTable(title=Text(table.title), title_style="bold", title_justify="left", pad_edge=False)
     shown.box = box.SIMPLE_HEAD
     for column in table.columns:
-        shown.add_column(column, justify="left" if column in ("method", "by") else "right")
+        shown.add_column(column, justify="left" if column in WORDS else "right")
     for cells in table.rows:
         shown.add_row(*map(Text, cells))
     shown.caption, shown.caption_justify = Text(table.note, style="dim"), "left"

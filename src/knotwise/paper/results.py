@@ -17,33 +17,34 @@ Value = Callable[[Row], float | None]
 
 
 class Results:
-    """Rows by experiment, setting and method, in the order of their seeds; rows of failed fits are apart."""
+    """Rows by experiment, setting, method and case, in the order of their seeds; rows of failed fits are apart."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows: dict[tuple[str, str, str], list[Row]] = {}
+        self._rows: dict[tuple[str, str, str, str], list[Row]] = {}
         for row in sorted(rows, key=lambda row: row["seed"]):
-            self._rows.setdefault((row["experiment"], row["setting"], row["method"]), []).append(row)
+            key = row["experiment"], row["setting"], row["method"], row.get("case", "")
+            self._rows.setdefault(key, []).append(row)
 
-    def of(self, experiment: str, setting: str, method: str) -> list[Row]:
+    def of(self, experiment: str, setting: str, method: str, case: str = "") -> list[Row]:
         """The rows of a method that have a result."""
-        return [row for row in self._rows.get((experiment, setting, method), []) if "error" not in row]
+        return [row for row in self._rows.get((experiment, setting, method, case), []) if "error" not in row]
 
-    def failed(self, experiment: str, setting: str, method: str) -> int:
+    def failed(self, experiment: str, setting: str, method: str, case: str = "") -> int:
         """How many fits of a method could not be made."""
-        return sum("error" in row for row in self._rows.get((experiment, setting, method), []))
+        return sum("error" in row for row in self._rows.get((experiment, setting, method, case), []))
 
-    def values(self, experiment: str, setting: str, method: str, value: Value) -> list[float]:
+    def values(self, experiment: str, setting: str, method: str, value: Value, case: str = "") -> list[float]:
         """A number of each row that has it."""
-        found = (value(row) for row in self.of(experiment, setting, method))
+        found = (value(row) for row in self.of(experiment, setting, method, case))
         return [each for each in found if each is not None]
 
-    def pairs(self, experiment: str, setting: str, first: str, second: str) -> list[tuple[Row, Row]]:
+    def pairs(self, experiment: str, setting: str, first: str, second: str, case: str = "") -> list[tuple[Row, Row]]:
         """Rows of two methods on the same data: of the same seed, or where the data are always the same, of any."""
         exact_seed = EXPERIMENTS[experiment].exact_seed
-        others = {row["seed"]: row for row in self.of(experiment, setting, second)}
+        others = {row["seed"]: row for row in self.of(experiment, setting, second, case)}
         both = (
             (row, others.get(row["seed"], others.get(exact_seed(row["seed"]))))
-            for row in self.of(experiment, setting, first)
+            for row in self.of(experiment, setting, first, case)
         )
         return [(row, other) for row, other in both if other is not None]
 

@@ -24,6 +24,7 @@ from knotwise.paper.motivation import sixth_knot
 from knotwise.paper.pictures import picture_of, rounded
 from knotwise.paper.placements import place_knots
 from knotwise.paper.scores import Prediction, score
+from knotwise.paper.short import PICTURED
 from knotwise.version import __version__
 
 __all__ = ["Counted", "Finished", "fit", "run", "versions"]
@@ -55,7 +56,7 @@ def run(job: Job, exact: Prediction | None) -> Finished:
     """Fit and score; a fit that cannot be made is a row with its error."""
     experiment = EXPERIMENTS[job.experiment]
     method = experiment.method(job.setting, job.method)
-    task = experiment.data(job.seed)
+    task = experiment.task(job.seed, job.case)
     row: Row = {
         "experiment": job.experiment,
         "setting": job.setting,
@@ -65,6 +66,8 @@ def run(job: Job, exact: Prediction | None) -> Finished:
         "threads": 1,
         "n_tmax": method.t_max,
     }
+    if job.case:
+        row["case"] = job.case
     with single_threaded_blas():
         try:
             gp, seconds, gradients = fit(task, method, job.setting, job.seed)
@@ -72,13 +75,14 @@ def run(job: Job, exact: Prediction | None) -> Finished:
             return Finished(row | {"error": str(error)}, None)
         prediction = Prediction.of(gp, task)
         metrics = score(gp, task, prediction, prediction if method is FULL else exact)
-        picture = picture_of(job.experiment, gp, task) if job.seed == 0 else {}
+        picture = picture_of(job.experiment, gp, task) if job.seed == 0 and job.case in ("", PICTURED) else {}
         if job.experiment == "motivation":
             sixth = sixth_knot(gp, task)
             metrics, picture = metrics | sixth.scores(), picture | sixth.picture()
         row |= {
             "seconds": round(seconds, 4),
             "n_knots": int(gp.n_knots_),
+            "n_neighbors": int(gp.n_neighbors_),
             "gradient_steps": gradients,
             "log_evidence": float(gp.log_evidence_),
             "metrics": metrics,
@@ -102,6 +106,7 @@ def fit(task: Task, method: Method, setting: str, seed: int) -> tuple[GPRegresso
         **options,
         approximation=method.approximation,
         knots=1 if method is FULL else selector(task, method, setting, seed, counted),
+        n_neighbors=method.n_neighbors,
         random_state=seed,
         n_jobs=1,
         progress=False,
@@ -123,6 +128,8 @@ def selector(task: Task, method: Method, setting: str, seed: int, optimizer: Opt
     """The knot selection of a method, in a setting."""
     if method.kind == "auto":
         return Auto()
+    if method.kind == "oat":  # as it comes
+        return OneAtATime(max_knots=method.max_knots)
     initial = initial_of(task, method, seed)
     if method.kind == "fixed":
         return Fixed(initial)

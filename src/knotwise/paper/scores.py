@@ -70,6 +70,7 @@ def held_out(gp: GPRegressor, task: Task, own: Prediction) -> dict[str, float]:
         twice = metrics.gaussian_log_density(task.y_test, own.mean, own.variance + 2 * own.added)
         low, high = gp.predict_interval(task.X_test).T
         scores |= {
+            "rmse": metrics.rmse(task.y_test, own.mean),
             "srmse": metrics.srmse(task.y_test, own.mean),
             "mnlp_published": metrics.mnlp(twice),
             "coverage": metrics.interval_coverage(task.y_test, low, high),

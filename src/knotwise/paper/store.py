@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ __all__ = ["Row", "RowStore", "job_of", "read_rows", "row_line"]
 Row = dict[str, Any]
 
 
-def job_of(row: Row) -> Job:
+def job_of(row: Mapping[str, Any]) -> Job:
     """The job that a row is the result of."""
-    return Job(row["experiment"], row["setting"], row["method"], row["seed"])
+    return Job(row["experiment"], row["setting"], row["method"], row["seed"], row.get("case", ""))
 
 
 def row_line(row: Row) -> str:
@@ -100,7 +100,8 @@ class RowStore:
             return Prediction(stored["mean"], stored["variance"], float(stored["added"]))
 
     def _prediction_file(self, job: Job) -> Path:
-        return self.exact_folder / f"{job.experiment}-{job.setting}-{job.seed}.npz"
+        case = f"{job.case}-" if job.case else ""
+        return self.exact_folder / f"{job.experiment}-{job.setting}-{case}{job.seed}.npz"
 
     def _write_prediction(self, job: Job, prediction: Prediction) -> None:
         content = io.BytesIO()

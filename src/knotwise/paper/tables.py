@@ -11,8 +11,10 @@ from knotwise.paper.experiments import EXPERIMENTS, Experiment
 from knotwise.paper.published import TABLES
 from knotwise.paper.results import Results, Row, Value, metric, spread
 
-__all__ = ["Table", "all_tables", "detail_table", "overview", "tables_of"]
+__all__ = ["WORDS", "Table", "all_tables", "detail_table", "overview", "tables_of"]
 
+#: columns of words, to the left; numbers are to the right
+WORDS = ("method", "by", "data", "settings")
 NOT_RUN = "not run"
 LEGEND = "Our lines are medians over the seeds, as published and by knotwise's own settings."
 SETTING_NAMES = {PUBLISHED: "as published", KNOTWISE: "knotwise"}
@@ -33,7 +35,7 @@ class Table:
 
     def to_markdown(self) -> str:
         """The table in Markdown, with its title above and its note below; numbers are to the right."""
-        rule = [":--" if name in ("method", "by") else "--:" for name in self.columns]
+        rule = [":--" if name in WORDS else "--:" for name in self.columns]
         lines = ["| " + " | ".join(cells) + " |" for cells in [self.columns, rule, *self.rows]]
         return "\n".join([f"**{self.title}**", "", *lines, *(["", self.note] if self.note else [])])
 
