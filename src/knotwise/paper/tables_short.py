@@ -30,22 +30,22 @@ def short_tables(rows: Sequence[Row]) -> list[Table]:
 
 def short_table(rows: Iterable[Row]) -> Table:
     """Every method by length-scale: knots, neighbours, errors, what a row loses against the exact GP, time."""
-    results, experiment = Results(rows), EXPERIMENTS[NAME]
-    methods = [method.name for method in experiment.methods[KNOTWISE]]
+    results = Results(rows)
+    methods = [method.name for method in EXPERIMENTS[NAME].methods[KNOTWISE]]
     lines = [
         (_title(case) if method == methods[0] else "", method, *_cells(results, method, case))
-        for case in experiment.cases
+        for case in _shown(results)
         for method in methods
     ]
-    note = " ".join(filter(None, [describe_losses(results), NOTE, _seeds(results)]))
+    note = " ".join(filter(None, [describe_losses(results), NOTE, _seeds(results), _hidden(results)]))
     return Table("Short length-scales, beyond the paper", COLUMNS, tuple(lines), note)
 
 
 def loss_table(rows: Iterable[Row]) -> Table:
     """The loss against the exact GP by length-scale and method, with its range over the seeds."""
-    results, experiment = Results(rows), EXPERIMENTS[NAME]
-    methods = [method.name for method in experiment.methods[KNOTWISE] if method is not FULL]
-    lines = [(_title(case), *(_range(losses(results, each, case)) for each in methods)) for case in experiment.cases]
+    results = Results(rows)
+    methods = [method.name for method in EXPERIMENTS[NAME].methods[KNOTWISE] if method is not FULL]
+    lines = [(_title(case), *(_range(losses(results, each, case)) for each in methods)) for case in _shown(results)]
     note = f"In nats for each held-out row: medians over the seeds, and their range. {_seeds(results)}"
     return Table("short: Loss against the exact GP", ("data", *methods), tuple(lines), note)
 
@@ -78,6 +78,22 @@ def _range(values: Sequence[float]) -> str:
         return "-"
     middle, low, high = map(_nats, (median(values), min(values), max(values)))
     return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _shown(results: Results) -> list[str]:
+    """The cases of which something was run, or all: the quick form has one of them."""
+    methods = EXPERIMENTS[NAME].methods[KNOTWISE]
+
+    def was_run(case: str) -> bool:
+        names = (NAME, KNOTWISE)
+        return any(results.of(*names, each.name, case) or results.failed(*names, each.name, case) for each in methods)
+
+    return [case for case in CASES if was_run(case)] or list(CASES)
+
+
+def _hidden(results: Results) -> str:
+    hidden = [_title(case) for case in CASES if case not in _shown(results)]
+    return f"Not run: {'; '.join(hidden)}." if hidden else ""
 
 
 def _seeds(results: Results) -> str:
