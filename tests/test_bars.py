@@ -176,6 +176,39 @@ def test_a_fit_of_plain_defaults_is_the_stored_one(case):
     assert_allclose(again[score], expected[score], atol=0.01)
 
 
+# -- knots and neighbours -----------------------------------------------------------------------------
+
+
+def test_stored_fits_with_neighbours_are_better_than_knots_and_near_the_exact_gp():
+    """Not every seed of these is stored: they take long."""
+    script, found = bar("neighbours"), stored("neighbours_bars", "case", "seed").values()
+    cases = {row["case"] for row in found}
+    assert cases >= {*script.CASES, *script.REAL}
+    for case in cases:
+        claims = script.judge(case, [row for row in found if row["case"] == case])
+        assert all(claims.values()), claims
+
+
+@pytest.mark.parametrize("case", ["classes", "counts"])
+def test_stored_fits_of_counts_and_classes_with_neighbours_are_better_than_knots(case):
+    script = bar("near_sites")
+    rows = [row for row in stored("near_sites", "case", "seed").values() if row["case"] == case]
+    claims = {claim: holds for claim, holds in script.judge(case, rows).items() if "reliable" not in claim}
+    assert rows and all(claims.values()), claims
+
+
+def test_a_stored_fit_with_neighbours_is_quicker_and_no_worse_than_a_peer():
+    row = stored("peers", "rows", "seed")[5000, 0]
+    assert row["ratio"] >= 3 and row["knotwise"]["nlpd"] <= row["gpboost"]["nlpd"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["smooth", "noise"])
+def test_neighbours_stay_off_where_knots_are_enough(case):
+    again = bar("neighbours").CASES[case][0](1)
+    assert again["default"]["neighbors"] == 0
+
+
 # -- one knot at a time -----------------------------------------------------------------------------
 
 
