@@ -41,7 +41,7 @@ N_KNOTS = 100  # with neighbours their number matters little
 POOL_ROWS = 2000  # among which knots are placed
 MORE_PREDICTING = 4  # times as many neighbours predict new rows, where that helps much
 CHOSEN_ROWS, MORE_CHOSEN_ROWS = 3000, 9000  # whose density, given their neighbours, tells the parameters, and at last
-HELD_OUT_ROWS, HELD_OUT_SHARE = 1000, 0.15
+HELD_OUT_ROWS, HELD_OUT_SHARE = 1500, 0.15  # every second of them judges parameters, the others the end
 JUDGES = 30  # rows held out; what fewer say of parameters that move is chance
 ROUNDS = 6  # of choosing neighbours and fitting parameters to them
 TURNS = 4  # of fitting parameters to sites that are held, and finding these anew, in each round
@@ -80,8 +80,8 @@ class NearFit:
 
     @property
     def mean_density(self) -> float:
-        """Of the rows held out; 0 where there are none, so that all parameters are as good."""
-        return float(self.density.mean()) if len(self.density) else 0.0
+        """Of those rows held out that judge parameters; 0 where there are none, so that all parameters are as good."""
+        return float(self.density[::2].mean()) if len(self.density) else 0.0
 
 
 @dataclass(frozen=True)
@@ -144,15 +144,22 @@ class NearTrial:
         more = self._round(fit.problem, fit.theta, fit.n_neighbors, self.chosen, fit.sites)
         if more is None:
             return fit
-        loss, error = mean_gain(fit.density, more.density, self.held_out.weights)
+        loss, error = self.gain(fit.density, more.density)
         return fit if loss > max(BETTER, 2 * error) else replace(more, moving=fit.moving)
 
     def predicted_by_more(self, fit: NearFit) -> NearFit:
         """The same with more neighbours of new rows, where they help much."""
         more = replace(fit.state, n_predicting=min(MORE_PREDICTING * fit.n_neighbors, len(self.others)))
         density = self._density(more)
-        gain, _ = mean_gain(density, fit.density, self.held_out.weights)
+        gain, _ = self.gain(density, fit.density)
         return replace(fit, state=more, density=density) if gain > MUCH_BETTER else fit
+
+    def gain(self, one: np.ndarray, other: np.ndarray, *, at_the_end: bool = False) -> tuple[float, float]:
+        """Mean gain in log density of the rows that judge parameters, and its standard error; at the end, of those
+        that had no part in choosing them.
+        """
+        some, weights = slice(int(at_the_end), None, 2), self.held_out.weights
+        return mean_gain(one[some], other[some], None if weights is None else weights[some])
 
     def alone(self, problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np.ndarray | None:
         """The log density of the rows held out, by the others through knots alone; None where it cannot be had."""

@@ -18,7 +18,6 @@ from knotwise.knots.automatic.near_starts import near_starts, starts_of_kernel
 from knotwise.knots.automatic.near_trial import POOL_ROWS, ROUND, NearFit, NearTrial
 from knotwise.knots.automatic.observed import with_neighbours
 from knotwise.knots.automatic.settle import for_stage
-from knotwise.knots.held_out import mean_gain
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import FittedAt, Selection
@@ -81,7 +80,7 @@ class Nearby:
         many = pool.X[Pivots(problem.model.with_theta(fit.theta).kernel, pool.X).extend(MANY_KNOTS)]
         rivals = [(problem, fit.theta, many), (self.problem, theta, Z)]
         gains = [
-            mean_gain(fit.density, alone, trial.held_out.weights)
+            trial.gain(fit.density, alone, at_the_end=True)
             for alone in (trial.alone(*rival) for rival in rivals)
             if alone is not None
         ]
