@@ -38,6 +38,7 @@ def test_one_class_only_is_an_error_that_names_it(X, label):
 # -- case 10: large counts ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.failure(10)
 @pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
 @pytest.mark.parametrize(("approximation", "largest"), [("vfe", 1e4), ("vfe", 1e7), ("fic", 1e7), ("full", 1e7)])

@@ -28,6 +28,7 @@ EXTREME_STARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.failure(14)
 @pytest.mark.parametrize("kernel", [SquaredExponential, Matern12])
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)

@@ -332,6 +332,7 @@ def assert_same_evidence(a, b, rtol):
         assert_allclose(getattr(a, name), expected, rtol=rtol, atol=rtol * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)
 def test_streamed_blocks_and_other_blocks_agree_with_one_block(likelihood, power):

@@ -208,6 +208,7 @@ def rough(seed=0, n=1500, n_new=1000):
     return X[:n], y[:n], X[n:], y[n:]
 
 
+@pytest.mark.slow
 def test_rough_classes_are_predicted_better_than_by_knots_alone():
     X, y, X_new, y_new = rough()
     options = {"kernel": k.Matern32(), "random_state": 0, "n_jobs": 1}

@@ -76,6 +76,7 @@ def targets(options, X, rng):
 # -- Algorithm 1 ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The optimiser stopped")
 @pytest.mark.parametrize("name", MODELS)
 def test_the_evidence_never_falls_and_every_kept_knot_gains_more_than_the_tolerance(name, rng):

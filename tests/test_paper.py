@@ -22,7 +22,7 @@ from knotwise.paper import runs, workers
 from knotwise.paper.claims import judge_claims
 from knotwise.paper.data import KNOTWISE, PUBLISHED
 from knotwise.paper.display import Estimate, duration
-from knotwise.paper.experiments import EXPERIMENTS, FULL, Job, experiments_named, plan
+from knotwise.paper.experiments import EXPERIMENTS, FULL, Job, experiments_named, job_of, plan
 from knotwise.paper.judging import Finding, lower, similar, times
 from knotwise.paper.motivation import SixthKnot
 from knotwise.paper.placements import place_knots
@@ -30,7 +30,7 @@ from knotwise.paper.published import TABLES
 from knotwise.paper.results import Results, metric, number, spread
 from knotwise.paper.runs import Finished, run, versions
 from knotwise.paper.statements import STATEMENTS
-from knotwise.paper.store import RowStore, job_of, read_rows, row_line
+from knotwise.paper.store import RowStore, read_rows, row_line
 from knotwise.paper.tables import all_tables, tables_of
 from paper_rows import make_rows
 

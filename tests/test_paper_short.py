@@ -12,12 +12,12 @@ from knotwise.knots import OneAtATime
 from knotwise.paper import runs
 from knotwise.paper.claims import judge_claims
 from knotwise.paper.data import KNOTWISE
-from knotwise.paper.experiments import EXPERIMENTS, FULL, Job, experiments_named, plan
+from knotwise.paper.experiments import EXPERIMENTS, FULL, Job, experiments_named, job_of, plan
 from knotwise.paper.folder import is_row
 from knotwise.paper.results import Results
 from knotwise.paper.runs import run, versions
 from knotwise.paper.short import CASES, PICTURED, WINDOW
-from knotwise.paper.store import RowStore, job_of, read_rows
+from knotwise.paper.store import RowStore, read_rows
 from knotwise.paper.tables_short import describe_losses, loss_table, losses, short_table
 from paper_rows import make_rows
 

@@ -215,6 +215,7 @@ def test_a_constant_column_changes_no_prediction_of_a_held_model(data, constant,
 TYPES = ["float32", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "bool", "object"]
 
 
+@pytest.mark.slow
 @bounded
 @given(seed=st.integers(0, 2**16), x_type=st.sampled_from(TYPES), y_type=st.sampled_from(TYPES), fortran=st.booleans())
 def test_every_type_of_number_is_its_value_as_float64(seed, x_type, y_type, fortran):

@@ -210,6 +210,7 @@ def test_one_more_knot_leaves_no_row_less_explained(toy):
     assert everywhere.share < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_the_divergence_is_about_0_58_times_the_square_of_the_share(likelihood):
     rng = np.random.default_rng(0)

@@ -195,6 +195,7 @@ def test_a_warm_start_equals_a_cold_start(approach, name):
         assert_allclose(full_warm.gradient, full_cold.gradient, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e6, np.nan, *slow(1.0, 50.0)])
 @pytest.mark.parametrize("name", ["poisson", *slow("bernoulli")])
 @each_approach

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from knotwise.errors import unknown_option
 from knotwise.paper.data import (
@@ -18,7 +19,7 @@ from knotwise.paper.data import (
 )
 from knotwise.paper.short import CASES, PICTURED, simulate_short
 
-__all__ = ["EXPERIMENTS", "FULL", "Experiment", "Job", "Method", "experiments_named", "plan"]
+__all__ = ["EXPERIMENTS", "FULL", "Experiment", "Job", "Method", "experiments_named", "job_of", "plan"]
 
 #: of the published settings and of ours, in a whole reproduction
 SEEDS = {PUBLISHED: 3, KNOTWISE: 10}
@@ -219,6 +220,11 @@ class Job:
     def __str__(self) -> str:
         case = f"{self.case}, " if self.case else ""
         return f"{self.experiment} ({self.setting}), {case}{self.method}, seed {self.seed}"
+
+
+def job_of(row: Mapping[str, Any]) -> Job:
+    """The job that a row is the result of."""
+    return Job(row["experiment"], row["setting"], row["method"], row["seed"], row.get("case", ""))
 
 
 def experiments_named(names: Iterable[str]) -> list[Experiment]:

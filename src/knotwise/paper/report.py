@@ -11,11 +11,10 @@ from pathlib import Path
 
 from knotwise.files import write_atomically
 from knotwise.paper.claims import Claim, judge_claims
-from knotwise.paper.experiments import EXPERIMENTS, Experiment
+from knotwise.paper.experiments import EXPERIMENTS, Experiment, job_of
 from knotwise.paper.figures import SETTINGS, PaperFigure, draw_figures, missing_figures
 from knotwise.paper.report_html import Html, anchor, figure_element, heading, paragraph, table_element, tag
 from knotwise.paper.results import Row
-from knotwise.paper.store import job_of
 from knotwise.paper.tables import Table, all_tables
 from knotwise.paper.tables_short import NAME, short_tables
 from knotwise.plotting.style import MissingMatplotlibError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,13 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.files import write_atomically
-from knotwise.paper.experiments import FULL, Job
+from knotwise.paper.experiments import FULL, Job, job_of
 from knotwise.paper.folder import EXACT, ROWS, claim_folder, is_row, remove_results
 from knotwise.paper.scores import Prediction
 
-__all__ = ["Row", "RowStore", "job_of", "read_rows", "row_line"]
+__all__ = ["Row", "RowStore", "read_rows", "row_line"]
 
 Row = dict[str, Any]
-
-
-def job_of(row: Mapping[str, Any]) -> Job:
-    """The job that a row is the result of."""
-    return Job(row["experiment"], row["setting"], row["method"], row["seed"], row.get("case", ""))
 
 
 def row_line(row: Row) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecision
-from knotwise.evidence.inference import NAMED, Inference
+from knotwise.evidence.inference import NAMED, Inference, Variational
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.sparse import SparseState
 from knotwise.knots.actions import Action, known_action
@@ -193,6 +193,9 @@ class NeighbourRecord(Record):
         for name in ("n_neighbors", "n_predicting"):
             if not 1 <= getattr(state, name) <= len(state.X):
                 raise refuse(f"{at}.{name}", f"a number from 1 to the {len(state.X)} rows")
+        inference = state.model.inference
+        if isinstance(inference, Variational):  # whose value is no bound where rows have neighbours
+            state = replace(state, model=replace(state.model, inference=replace(inference, near=True)))
         return state
 
 

@@ -120,8 +120,9 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
         stage = for_stage(near, ROUND).optimize(fit.theta, stage.Z, rng)
     point = near.point(stage.theta, stage.Z)
     evidence = near.evaluate(point, gradient=False)
-    # rows held out say when parameters are settled
-    result = replace(stage.result, value=evidence.value, converged=True)
+    result = replace(stage.result, value=evidence.value)
+    if problem.optimizer is not None:
+        result = replace(result, converged=True, reason="rows held out said when the parameters were settled")
     n_neighbors = arrangement.residual.n_neighbors  # fewer than were asked for where rows are few
     reason = f"{len(stage.Z)} knots and {n_neighbors} neighbours of each row, {why}"
     status, advice = None, ""
