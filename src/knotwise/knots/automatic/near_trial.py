@@ -190,7 +190,7 @@ class NearTrial:
         except KnotwiseError:
             return None
         note = f"{describe_kernel(kernel)}, {n_neighbors} neighbours of each of {len(chosen)} rows"
-        note += f"; log density of {len(self.held_out)} others {fit.mean_density:.3f}"
+        note += f"; log density of {len(fit.density[::2])} others {fit.mean_density:.3f}"
         n_rows = fit.neighbourhoods.summary.count if fit.sites is None else self.others.count
         self.trace.add("neighbors", len(Z), fit.value, n_rows=n_rows, note=note)
         return fit
