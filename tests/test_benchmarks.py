@@ -42,6 +42,7 @@ def test_the_bare_transcription_equals_the_engine(power):
     assert_allclose(ours.knot_gradient, knot_gradient, rtol=1e-9, atol=1e-9 * np.abs(knot_gradient).max())
 
 
+@pytest.mark.slow
 def test_the_ladder_measures_tiny_cases_in_children_and_prints_them(capsys):
     ladder = script("ladder")
     cases = [ladder.Case(60, 5, 2, "kept", threads) for threads in (1, 2)]

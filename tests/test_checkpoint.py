@@ -137,7 +137,12 @@ def states(folder):
 # -- the same bits ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK_CASES = ("auto", "neighbors")  # the others take long
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK_CASES else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+)
 def test_a_fit_interrupted_again_and_again_ends_with_the_same_bits_and_less_work(case, counter, tmp_path):
     gp, data = clone(CASES[case][0]), CASES[case][1]()
     counter.fit(gp, data)

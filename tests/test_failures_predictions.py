@@ -104,6 +104,7 @@ class Watched(SquaredExponential):
         return super().value_and_pullback(X, Z)
 
 
+@pytest.mark.slow
 @pytest.mark.failure(23)
 @pytest.mark.parametrize(
     ("n_rows", "block_size", "knots"),

@@ -530,6 +530,7 @@ def test_a_fit_that_is_noise_alone_says_so():
 # -- through the public face ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("likelihood", "proposal"), [("gaussian", BayesOpt(3, 6)), ("poisson", EvidenceGain(2))])
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads(likelihood, proposal, rng):
     X = rng.uniform(size=(150, 2))
