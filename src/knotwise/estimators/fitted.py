@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from knotwise.errors import NoTrainingDataError
+from knotwise.errors import KnotwiseError, NoTrainingDataError
 from knotwise.estimators.options import approximation_word
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence import Evidence, Model, Rows
@@ -73,8 +74,9 @@ class Fit:
         """What knots, neighbours and noise explain of the variance of y; None without neighbours."""
         if not isinstance(self.posterior, NeighbourPosterior):
             return None
-        with single_threaded_blas():
+        with single_threaded_blas(), np.errstate(all="ignore"), suppress(KnotwiseError):  # a file may have any numbers
             return self.posterior.shares()
+        return None
 
     @property
     def size_in_words(self) -> str:
