@@ -28,7 +28,6 @@ RESULTS = FOLDER / "results" / "banana.jsonl"
 def measure(knots: str, seed: int) -> dict[str, Any]:
     """Mean negative log predictive density of the held-out rows by each inference, on one split."""
     from knotwise import GPRegressor, datasets
-    from knotwise.kernels import SquaredExponential
     from knotwise.knots import Fixed
 
     part = datasets.split(datasets.load_banana(), n_train=531, seed=seed)
@@ -36,7 +35,6 @@ def measure(knots: str, seed: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for inference in ("auto", "laplace"):
         gp = GPRegressor(
-            kernel=SquaredExponential(),
             likelihood="bernoulli",
             knots=selector,
             inference=inference,

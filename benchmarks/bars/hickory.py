@@ -32,7 +32,6 @@ RESULTS = FOLDER / "results" / "hickory.jsonl"
 def measure(inference: str, seed: int, n_folds: int = N_FOLDS) -> dict[str, Any]:
     """Predicted over observed trees, and intervals of regions that hold them, over the first folds of five."""
     from knotwise import GPRegressor, datasets
-    from knotwise.kernels import SquaredExponential
 
     trees = datasets.load_hickory()
     X, y, area = trees.X, trees.y, trees.exposure
@@ -43,7 +42,6 @@ def measure(inference: str, seed: int, n_folds: int = N_FOLDS) -> dict[str, Any]
     for k in range(n_folds):
         test = fold == k
         gp = GPRegressor(
-            kernel=SquaredExponential(),
             likelihood="poisson",
             nugget="fit",
             standardize="common",

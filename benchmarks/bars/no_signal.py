@@ -56,16 +56,13 @@ def wald_width(likelihood: str, y: np.ndarray) -> float:
 def measure(likelihood: str, n_rows: int, n_fits: int) -> dict[str, Any]:
     """Coverage and mean relative width of the intervals of f at the middle of the inputs, over seeds."""
     from knotwise import GPRegressor
-    from knotwise.kernels import SquaredExponential
 
     covered, widths, wald, signals = 0, [], [], 0
     for seed in range(n_fits):
         X, y = draw(likelihood, n_rows, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            gp = GPRegressor(
-                SquaredExponential(), likelihood=likelihood, random_state=seed, n_jobs=1, progress=False
-            ).fit(X, y)
+            gp = GPRegressor(likelihood=likelihood, random_state=seed, n_jobs=1, progress=False).fit(X, y)
         low, high = gp.predict_interval([[0.5, 0.5]], kind="latent")[0]
         covered += low <= LEVELS[likelihood] <= high
         widths.append(high - low)

@@ -45,10 +45,8 @@ def orders(seed: int) -> list[np.ndarray]:
 def predictions(kind: str, approximation: str, X: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[Any, ...]:
     """Mean responses and latent moments, and whether the fit warned of little information."""
     from knotwise import GPClassifier, GPRegressor
-    from knotwise.kernels import SquaredExponential
 
     options: dict[str, Any] = {"approximation": approximation, "random_state": 0, "n_jobs": 1, "progress": False}
-    options["kernel"] = SquaredExponential()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if kind == "classifier":

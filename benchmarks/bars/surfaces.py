@@ -41,7 +41,6 @@ def draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def measure(inference: str, seeds: range) -> dict[str, Any]:
     """Coverage over surfaces and regions, and ratios of predicted to true totals."""
     from knotwise import GPRegressor
-    from knotwise.kernels import SquaredExponential
 
     covered, ratios, widths, caught = [], [], [], 0
     for seed in seeds:
@@ -50,7 +49,6 @@ def measure(inference: str, seeds: range) -> dict[str, Any]:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             gp = GPRegressor(
-                kernel=SquaredExponential(),
                 likelihood="poisson",
                 standardize="common",
                 inference=inference,
