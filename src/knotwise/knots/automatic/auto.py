@@ -148,8 +148,9 @@ class Auto:
         if moved.ended != "enough" and problem.optimizer is not None:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
-                end, fitted = replace(end, reason=end.reason + note), None
                 share = rule.share_of(all_rows.scores(all_rows.point(stage.theta, stage.Z)))
+                reason = f"at the parameters of many, {end.reason}; {note}, with which they leave a share of {share:.3f}"
+                end, fitted = replace(end, reason=reason), None
         if near is not None:
             selection = near.select(stage.theta, stage.Z, too_few=end.status is Status.LIMIT_REACHED)
             if selection is not None:
@@ -265,9 +266,10 @@ class Auto:
             best = max(plain.optimize(theta, Z, rng), self._handful(problem, theta, rng), key=_value)
         except KnotwiseError:  # nothing else can be fitted
             return stage, ""
-        why = f"at the parameters of many, {len(Z)} knots make the data less likely than no inputs do"
-        trace.add("refit", len(best.Z), plain.log_evidence(best), theta=best.theta, note=why)
-        return best, f"; {why}, so parameters were fitted to {len(best.Z)} knots"
+        why = "make the data less likely than no inputs do"
+        note = f"at the parameters of many, {len(Z)} knots {why}"
+        trace.add("refit", len(best.Z), plain.log_evidence(best), theta=best.theta, note=note)
+        return best, f"there they {why}, so parameters were fitted to {len(best.Z)} knots"
 
     def _end(self, problem: Problem, n_knots: int, share: float, moved: Moved, settled: Settled, rule: Rule) -> End:
         """Why so many knots, in words, and how good that is."""

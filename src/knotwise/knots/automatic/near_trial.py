@@ -209,7 +209,7 @@ class NearTrial:
         near = surround(kernel, self.others, chosen, n_neighbors, self.rng)
         blocks = problem.run.blocks.at_driver(seen.rows[near.rows])
         assert isinstance(blocks, InMemory)
-        run = replace(problem.run, blocks=replace(blocks, n_own=near.n_own))
+        run = replace(problem.run, blocks=replace(blocks, n_own=near.n_own, block_size=near.block_size))
         some = hold(with_neighbours(replace(problem, run=run), near.residual))
         stage = for_stage(some, ROUND if seen.sites is None else TURN).optimize(theta, Z, self.rng)
         whole = len(chosen) == len(self.others)

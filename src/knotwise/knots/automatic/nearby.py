@@ -63,15 +63,17 @@ class Nearby:
         if asked:
             return select_with_neighbours(trial.on_more_rows(fit), self.rng, self.trace, "as was asked for")
         fit = trial.predicted_by_more(fit)
-        gain = self._gain(trial, fit, theta, Z)
-        if not gain > PAYS:
+        gain, error = self._gain(trial, fit, theta, Z)
+        if not gain > max(PAYS, 2 * error):
+            note = f"knots alone are taken: with neighbours the log density of other rows is {gain:+.3f} +- {error:.3f}"
+            self.trace.add("neighbors", len(fit.stage.Z), fit.value, n_rows=fit.neighbourhoods.summary.count, note=note)
             return None
         fit = trial.predicted_by_more(trial.on_more_rows(fit))
         why = f"rows held out have a log density that is {gain:.2f} higher than through knots alone"
         return select_with_neighbours(fit, self.rng, self.trace, why)
 
-    def _gain(self, trial: NearTrial, fit: NearFit, theta: np.ndarray, Z: np.ndarray) -> float:
-        """Log density of a row held out over that through knots alone; 0 where chance could have made it.
+    def _gain(self, trial: NearTrial, fit: NearFit, theta: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
+        """Mean log density of rows held out over that through knots alone, and its standard error.
 
         Knots alone are those that are given, and many on rows with the parameters of the neighbours.
         """
@@ -84,8 +86,7 @@ class Nearby:
             for alone in (trial.alone(*rival) for rival in rivals)
             if alone is not None
         ]
-        mean, error = min(gains, default=(np.inf, 0.0))
-        return mean if mean > 2 * error else 0.0
+        return min(gains, default=(np.inf, 0.0))
 
 
 def add_neighbours(problem: Problem, selection: Selection, rng: np.random.Generator) -> Selection:

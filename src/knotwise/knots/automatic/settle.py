@@ -42,6 +42,7 @@ EXACT_ROWS, EXACT_ROWS_MOVING = 3000, 1000  # up to which it is taken then; fewe
 ROUND = LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1e-2)  # the next round goes on
 LAST_ROUND = LBFGS(value_tolerance=1e-7, gradient_tolerance=1e-2)  # nothing comes after it
 FIRST_EXACT_ROWS = 1000
+SOME_ROWS, MANY_ROWS = 30_000, 150_000  # of more than so many rows, parameters see so many before they see all
 EXACTLY = LBFGS(value_tolerance=1e-6, gradient_tolerance=1e-2)
 ON_ALL_ROWS = LBFGS(max_iterations=40, value_tolerance=1e-7, gradient_tolerance=1.0)
 
@@ -168,9 +169,13 @@ def _settle_exactly(
 
 
 def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: KnotTrace) -> Settled:
-    """A few steps on all rows, from parameters that a subset has found."""
+    """A few steps on all rows, from parameters that a subset has found; of very many rows, a larger subset first."""
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
-    stage = for_stage(fic, ON_ALL_ROWS).optimize(settled.theta, settled.Z, rng)
+    theta = settled.theta
+    if fic.summary.n_rows > MANY_ROWS:
+        some = fic.on_rows(fic.take(fic.sample(SOME_ROWS, rng)))
+        theta = for_stage(some, ON_ALL_ROWS).optimize(theta, settled.Z, rng).theta
+    stage = for_stage(fic, ON_ALL_ROWS).optimize(theta, settled.Z, rng)
     note = f"parameters on all {fic.summary.count} rows"
     note = f"{note}; {stage.note}" if stage.note else note
     trace.add(
