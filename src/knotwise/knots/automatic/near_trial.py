@@ -15,6 +15,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import InMemory, Rows
 from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.residual.surround import surround
+from knotwise.kernels.base import Kernel
 from knotwise.kernels.describe import describe_kernel
 from knotwise.knots.automatic.observed import (
     Observed,
@@ -82,6 +83,21 @@ class NearFit:
     def mean_density(self) -> float:
         """Of those rows held out that judge parameters; 0 where there are none, so that all parameters are as good."""
         return float(self.density[::2].mean()) if len(self.density) else 0.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one round begins with: parameters and knots, the rows that tell the parameters, and how many neighbours."""
+
+    problem: Problem
+    theta: np.ndarray
+    Z: np.ndarray
+    n_neighbors: int
+    chosen: np.ndarray
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.problem.model.with_theta(self.theta).kernel
 
 
 @dataclass(frozen=True)
@@ -179,40 +195,29 @@ class NearTrial:
         sites: PseudoData | None = None,
     ) -> NearFit | None:
         """Parameters for knots and neighbours that are chosen at theta; None where nothing can be computed."""
-        kernel = problem.model.with_theta(theta).kernel
         Z = _knots(problem, self.others, theta, self.rng, self.most_knots) if self.knots is None else self.knots
+        attempt = Attempt(problem, theta, Z, n_neighbors, chosen)
         try:
             seen = observe(problem, self.others, problem.point(theta, Z), n_neighbors, self.rng, sites)
-            if seen.sites is None:
-                fit = self._fit(problem, theta, Z, seen, n_neighbors, chosen)
-            else:
-                fit = self._take_turns(problem, theta, Z, seen, n_neighbors, chosen)
+            fit = self._fit(attempt, seen) if seen.sites is None else self._take_turns(attempt, seen)
         except KnotwiseError:
             return None
-        note = f"{describe_kernel(kernel)}, {n_neighbors} neighbours of each of {len(chosen)} rows"
+        note = f"{describe_kernel(attempt.kernel)}, {n_neighbors} neighbours of each of {len(chosen)} rows"
         note += f"; log density of {len(fit.density[::2])} others {fit.mean_density:.3f}"
         n_rows = fit.neighbourhoods.summary.count if fit.sites is None else self.others.count
         self.trace.add("neighbors", len(Z), fit.value, n_rows=n_rows, note=note)
         return fit
 
-    def _fit(
-        self,
-        problem: Problem,
-        theta: np.ndarray,
-        Z: np.ndarray,
-        seen: Observed,
-        n_neighbors: int,
-        chosen: np.ndarray,
-    ) -> NearFit:
+    def _fit(self, start: Attempt, seen: Observed) -> NearFit:
         """Fit parameters to neighbourhoods of chosen rows, whose observations stay as they are seen."""
-        kernel = problem.model.with_theta(theta).kernel
-        near = surround(kernel, self.others, chosen, n_neighbors, self.rng)
+        problem, n_neighbors = start.problem, start.n_neighbors
+        near = surround(start.kernel, self.others, start.chosen, n_neighbors, self.rng)
         blocks = problem.run.blocks.at_driver(seen.rows[near.rows])
         assert isinstance(blocks, InMemory)
         run = replace(problem.run, blocks=replace(blocks, n_own=near.n_own, block_size=near.block_size))
         some = hold(with_neighbours(replace(problem, run=run), near.residual))
-        stage = for_stage(some, ROUND if seen.sites is None else TURN).optimize(theta, Z, self.rng)
-        whole = len(chosen) == len(self.others)
+        stage = for_stage(some, ROUND if seen.sites is None else TURN).optimize(start.theta, start.Z, self.rng)
+        whole = len(start.chosen) == len(self.others)
         if seen.sites is None:
             state = NeighbourState.of(some.evaluate(stage.point, gradient=False).state, self.others)
             value = some.log_evidence(stage)
@@ -220,37 +225,30 @@ class NearTrial:
         again = seen
         if problem.optimizer is not None:
             moved = learn_likelihood(problem, self.others, seen.sites, stage.theta)
-            stage = replace(stage, point=problem.point(moved, Z))
+            stage = replace(stage, point=problem.point(moved, start.Z))
             again = observe(problem, self.others, stage.point, n_neighbors, self.rng, seen.sites)
         assert again.state is not None
         fit = NearFit(problem, stage, n_neighbors, self._density(again.state), again.state, some, whole=whole)
         return replace(fit, sites=again.sites, value=again.value)
 
-    def _take_turns(
-        self,
-        problem: Problem,
-        theta: np.ndarray,
-        Z: np.ndarray,
-        seen: Observed,
-        n_neighbors: int,
-        chosen: np.ndarray,
-    ) -> NearFit:
+    def _take_turns(self, start: Attempt, seen: Observed) -> NearFit:
         """Fit parameters to sites that are held, find these anew, and so on; the best turn wins, or the start."""
-        best = self._fit(replace(problem, optimizer=None), theta, Z, seen, n_neighbors, chosen)
+        problem = start.problem
+        best = self._fit(replace(start, problem=replace(problem, optimizer=None)), seen)
         best = replace(best, problem=problem)
         if problem.optimizer is None:
             return best
         n_worse = 0
         for _ in range(TURNS):
             try:
-                new = self._fit(problem, theta, Z, seen, n_neighbors, chosen)
+                new = self._fit(start, seen)
                 assert new.sites is not None
                 seen = replace(seen, rows=as_observations(problem, self.others, new.theta, new.sites), sites=new.sites)
             except KnotwiseError:
                 break
-            still = np.abs(new.theta - theta)[problem.free].max(initial=0.0) < STILL
+            still = np.abs(new.theta - start.theta)[problem.free].max(initial=0.0) < STILL
             n_worse = n_worse + 1 if new.mean_density < best.mean_density else 0
-            theta, best = new.theta, best if n_worse else new
+            start, best = replace(start, theta=new.theta), best if n_worse else new
             if still or n_worse == 2 or new.mean_density < best.mean_density - MUCH_BETTER:
                 break
         return best
