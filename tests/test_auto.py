@@ -157,6 +157,24 @@ def test_a_line_and_a_plane_need_few_knots(rng):
         assert gp.n_knots_ <= most
 
 
+def test_very_many_rows_end_with_the_parameters_of_all_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2000, 1))
+    y = np.sin(9 * X[:, 0]) + 0.2 * rng.normal(size=2000)
+    monkeypatch.setattr("knotwise.knots.automatic.auto.SELECTION_ROWS", 300)
+
+    def fit():
+        return GPRegressor(SquaredExponential(), approximation="vfe", random_state=0).fit(X, y)
+
+    at_once = fit()
+    monkeypatch.setattr("knotwise.knots.automatic.settle.MANY_ROWS", 1000)
+    monkeypatch.setattr("knotwise.knots.automatic.settle.SOME_ROWS", 600)
+    in_steps = fit()
+    one, other = ([step.evidence for step in gp.trace_ if step.action == "refine"] for gp in (at_once, in_steps))
+    assert len(one) == len(other) == 1
+    assert_allclose(other, one, atol=0.1)  # nats
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_weak_signal_is_found_in_many_rows(seed):

@@ -352,6 +352,16 @@ def test_an_approximation_and_neighbours_contradict_each_other(approximation):
     assert near(5, 0, approximation=approximation).fit(X[:40], Y[:40]).n_neighbors_ == 0
 
 
+def test_where_neighbours_do_not_pay_the_trace_says_so(monkeypatch):
+    monkeypatch.setattr("knotwise.knots.automatic.auto.most_exact_rows", lambda problem: 100)
+    monkeypatch.setattr("knotwise.knots.automatic.nearby._near_rows_agree", lambda *asked: True)
+    smooth = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(4).normal(size=N)
+    gp = GPRegressor(SquaredExponential(), random_state=0).fit(X, smooth)
+    notes = [step.note for step in gp.trace_ if step.action == "neighbors"]
+    assert gp.n_neighbors_ == 0 and gp.converged_
+    assert notes[-1].startswith("knots alone are taken: with neighbours the log density of other rows is ")
+
+
 def test_without_neighbours_none_are_taken():
     plain, none = near(12, "auto").fit(X, Y), near(12, 0).fit(X, Y)
     assert plain.n_neighbors_ == none.n_neighbors_ == 0  # "auto" is for automatic knots of many rows

@@ -193,7 +193,7 @@ def test_more_neighbours_come_nearer_to_the_exact_gp():
 # -- blocks, threads, processes -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keep_bytes", [2**28, 0])
+@pytest.mark.parametrize("keep_bytes", [2**28, 8 * 90 * 45, 0], ids=["all", "what the residual has found", "nothing"])
 def test_blocks_of_any_size_give_the_same_evidence(keep_bytes):
     model, rows, Z, jitter = data(n=90, mean=Linear(1.0), weighted=True)
     case = *arranged(model, rows, 6), Z

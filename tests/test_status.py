@@ -66,6 +66,19 @@ def test_the_advice_at_a_limit_is_a_line_that_works(wave):
     assert better.n_knots_ > gp.n_knots_ and better.log_evidence_ > gp.log_evidence_
 
 
+@pytest.mark.parametrize("max_knots", [3, 8])
+def test_at_a_limit_that_matters_no_finding_contradicts_the_others(max_knots):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 1))
+    y = np.sin(100 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    gp, (told,) = fit(X, y, knots=Auto(max_knots=max_knots))
+    found = gp.diagnose()
+    assert gp.status_ == "limit reached" and gp.stop_reason_[1:] in told  # which begins with a capital
+    assert gp.stop_reason_.startswith("at the parameters of many, ")
+    assert gp.stop_reason_.endswith(f"with which they leave a share of {found.unexplained_share:.3f}")
+    assert found.finding("knots").level == "problem"
+
+
 @pytest.mark.slow
 def test_a_classifier_has_the_status_of_its_models(rng):
     X = rng.normal(size=(90, 2))
