@@ -436,6 +436,15 @@ def test_rows_of_a_maxmin_order_are_the_farthest_from_those_before():
         assert nearest[order[place]] == nearest.max()
 
 
+@pytest.mark.parametrize("block_size", [96, 300, 1000, 5000])
+def test_blocks_of_a_spatial_sort_are_boxes_that_do_not_overlap(block_size):
+    points = np.random.default_rng(0).uniform(size=(2000, 2))
+    order = spatial_sort(points, block_size)
+    assert_array_equal(np.sort(order), np.arange(2000))
+    blocks = [points[order[start : start + block_size]] for start in range(0, 2000, block_size)]
+    assert sum(np.prod(np.ptp(block, axis=0)) for block in blocks) <= np.prod(np.ptp(points, axis=0)) + 1e-12
+
+
 def test_a_spatial_sort_puts_near_rows_side_by_side():
     points = np.random.default_rng(1).uniform(size=(4096, 2))
     order = spatial_sort(points)

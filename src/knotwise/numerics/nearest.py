@@ -199,11 +199,12 @@ def maxmin_order(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return shuffled[np.concatenate([np.array(chosen, int), np.flatnonzero(rest)])]
 
 
-def spatial_sort(points: np.ndarray) -> np.ndarray:
+def spatial_sort(points: np.ndarray, block_size: int = 1) -> np.ndarray:
     """The rows, [N], so that rows near each other in space are near each other in the order.
 
     Halves at the median of the coordinate with the widest range, again and again, down to `LEAF_ROWS` rows. A run of
-    rows then has few neighbours outside.
+    rows then has few neighbours outside. Blocks of so many rows are no runs across such a cut, but boxes: parts of
+    more rows are cut between blocks.
     """
     waiting, leaves = [np.arange(len(points))], []
     while waiting:
@@ -213,6 +214,8 @@ def spatial_sort(points: np.ndarray) -> np.ndarray:
             continue
         here = points[rows]
         column, half = np.argmax(np.ptp(here, axis=0)), len(rows) // 2
+        if len(rows) > block_size:
+            half = max(round(half / block_size), 1) * block_size
         rows = rows[np.argsort(here[:, column], kind="stable")]
         waiting += [rows[half:], rows[:half]]
     return np.concatenate(leaves) if leaves else np.arange(0)

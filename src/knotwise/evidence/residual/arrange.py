@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from knotwise.evidence.residual.neighbours import Neighbours
+from knotwise.evidence.residual.neighbours import BLOCK_WIDTH, Neighbours
 from knotwise.kernels.base import Kernel
+from knotwise.numerics.blocks import rows_per_block
 from knotwise.numerics.nearest import Nearest, nearest_earlier, random_order, spatial_sort
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def arrange(
     columns = [*rows.X.T, rows.y, *(c for c in (rows.noise_variance, rows.weights) if c is not None)]
     by_value = np.lexsort(columns[::-1])
     points = kernel.coordinates(rows.X[by_value])
-    in_blocks = spatial_sort(points)
+    in_blocks = spatial_sort(points, rows_per_block(BLOCK_WIDTH, len(rows)))
     points = np.ascontiguousarray(points[in_blocks])
     graph = nearest_earlier(points, order(points, rng), min(n_neighbors, len(rows) - 1))
     near = nearest_with_itself(points, graph.shape[1] + 1) if around else None
