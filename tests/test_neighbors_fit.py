@@ -352,6 +352,7 @@ def test_an_approximation_and_neighbours_contradict_each_other(approximation):
     assert near(5, 0, approximation=approximation).fit(X[:40], Y[:40]).n_neighbors_ == 0
 
 
+@pytest.mark.slow
 def test_where_neighbours_do_not_pay_the_trace_says_so(monkeypatch):
     monkeypatch.setattr("knotwise.knots.automatic.auto.most_exact_rows", lambda problem: 100)
     monkeypatch.setattr("knotwise.knots.automatic.nearby._near_rows_agree", lambda *asked: True)
