@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.joint import JointResponse
@@ -207,11 +208,19 @@ class GPRegressor(RegressorMixin, JointResponse):
         row, `noise_variance` the known noise of each row of Gaussian data.
         """
         with unchanged_on_failure(self) as new:
-            X, y = check_data(new, X, y)
             likelihood = likelihood_from(self.likelihood)
+            if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
+                from knotwise.estimators.collections import read_collections
+
+                per_row = {"sample_weight": sample_weight, "noise_variance": noise_variance}
+                data = read_collections(new, likelihood, X, y, exposure=exposure, trials=trials, **per_row)
+                new._fit_latent(data, has_size=exposure is not None or trials is not None)
+                return self
+            X, y = check_data(new, X, y)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
             noise = self._known_noise(likelihood, noise_variance, len(X))
-            new._fit_latent(Observations(X, y, noise, size, check_weights(sample_weight, len(X))))
+            data = Observations(X, y, noise, size, check_weights(sample_weight, len(X)))
+            new._fit_latent(data, has_size=size is not None)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -149,7 +149,9 @@ class Auto:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
                 share = rule.share_of(all_rows.scores(all_rows.point(stage.theta, stage.Z)))
-                reason = f"at the parameters of many, {end.reason}; {note}, with which they leave a share of {share:.3f}"
+                reason = (
+                    f"at the parameters of many, {end.reason}; {note}, with which they leave a share of {share:.3f}"
+                )
                 end, fitted = replace(end, reason=reason), None
         if near is not None:
             selection = near.select(stage.theta, stage.Z, too_few=end.status is Status.LIMIT_REACHED)
