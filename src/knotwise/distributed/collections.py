@@ -19,7 +19,7 @@ def is_dask(given: Any) -> bool:
 
 def is_frame(given: Any) -> bool:
     """Whether a Dask collection is a data frame."""
-    return is_dask(given) and hasattr(given, "columns")
+    return is_dask(given) and hasattr(given, "columns") and given.ndim == 2  # a series has columns, too
 
 
 class Partitions:

@@ -100,8 +100,11 @@ class Held:
 
 def joined(parts: Sequence[Rows]) -> Rows:
     """Rows one after the other."""
-    columns = ([getattr(part, entry.name) for part in parts] for entry in fields(Rows))
-    return Rows(*(None if values[0] is None else np.concatenate(values) for values in columns))
+    columns = {entry.name: [getattr(part, entry.name) for part in parts] for entry in fields(Rows)}
+    whole: dict[str, Any] = {
+        name: None if values[0] is None else np.concatenate(values) for name, values in columns.items()
+    }
+    return Rows(**whole)
 
 
 def _end(blocks: list[InMemory]) -> None:

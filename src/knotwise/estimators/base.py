@@ -13,10 +13,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.fitted import Fit, posterior_of
+from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
 from knotwise.estimators.outcome import outcome_of
 from knotwise.estimators.oversight import Oversight
@@ -135,6 +137,8 @@ class LatentGP(BaseEstimator):
 
     def predict_latent(self, X: Any) -> Latent:
         """Posterior mean and variance of the function f at the rows of X, without noise or nugget."""
+        if is_dask(X):
+            return lazy_latent(self, X)
         X = self._engine_inputs(X)
         scaling = self._fit.scaling
         with executor_for(check_jobs(self.n_jobs)) as executor:

@@ -69,8 +69,8 @@ def refuse_neighbours(n_neighbors: Any) -> None:
     if not isinstance(n_neighbors, str) and n_neighbors != 0:
         raise InvalidInputError(
             f"`n_neighbors={n_neighbors!r}` needs the rows in one place: the nearest rows of a row can be in any "
-            "partition of a Dask collection. Leave it at 'auto', which does without neighbours here, or fit some of the "
-            "rows in memory (`X.compute()`)."
+            "partition of a Dask collection. Leave it at 'auto', which does without neighbours here, or fit some rows "
+            "in memory (`X.compute()`)."
         )
 
 

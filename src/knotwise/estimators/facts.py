@@ -24,7 +24,7 @@ class Facts:
 
     `count` has each row as often as it counts; `means` are those of y and of the size, and their weight; `some` are y,
     size and weights of rows that stand for all; `values` different targets, and how often each counts, of which 1,000
-    are enough.
+    are enough; `remarks` what the user must be told of the partition.
     """
 
     n_rows: int
@@ -42,12 +42,13 @@ class Facts:
     means: tuple[float, float, float]
     some: tuple[np.ndarray, np.ndarray, np.ndarray]
     values: tuple[np.ndarray, np.ndarray]
+    remarks: tuple[str, ...]
 
     @staticmethod
     def total(parts: Sequence[Facts]) -> Facts:
         """Facts of all rows, added in the order of the partitions; without `means` and `some`, which do not add up."""
         total = copy(parts[0])
-        total.X, total.y, total.noise = (copy(moments) for moments in (total.X, total.y, total.noise))
+        total.X, total.y, total.noise = copy(total.X), copy(total.y), copy(total.noise)
         for part in parts[1:]:
             total += part
         if float(total.count).is_integer():
@@ -99,6 +100,7 @@ def facts_of(data: Observations, n_partitions: int) -> Facts | None:
         (float(y.mean), float(np.average(size, weights=weights)), y.weight),
         (data.y[some], size[some], counts[some]),
         _counted_values(data.y, counts),
+        data.remarks,
     )
 
 

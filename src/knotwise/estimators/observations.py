@@ -23,7 +23,7 @@ class Observations:
     """Checked data in the user's units, [N] each but X [N, D]; None where the data say nothing.
 
     `weights` say how often each row counts; `numbers` which row of the user's data it is, or one of equal ones,
-    and are None where the rows are the user's.
+    and are None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked.
     """
 
     X: np.ndarray
@@ -32,6 +32,7 @@ class Observations:
     size: np.ndarray | None = None
     weights: np.ndarray | None = None
     numbers: np.ndarray | None = None
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.X)

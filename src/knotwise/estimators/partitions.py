@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from knotwise.checkpoint.digest import digest
 from knotwise.distributed.blocks import DaskBlocks, LazyRows
@@ -16,9 +17,10 @@ from knotwise.distributed.places import Place
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.facts import Facts, facts_of
 from knotwise.estimators.observations import Observations
-from knotwise.estimators.reading import Reading
+from knotwise.estimators.reading import Reading, in_partition, labels_of
 from knotwise.estimators.scaled import ScaledArrays, constant_start, spread_of
 from knotwise.estimators.scaling import Scaling
+from knotwise.estimators.validation import check_row_weights
 from knotwise.evidence import Rows
 from knotwise.evidence.blocks import RowSummary
 from knotwise.evidence.full import check_full_size
@@ -59,9 +61,28 @@ class PartitionedObservations:
             check_full_size(n_rows)
         if full or n_rows <= ROWS_AT_DRIVER:
             return _joined(self._map(_as_it_is)).scaled(standardize, likelihood, full=full)
+        _tell(facts)
         total = Facts.total(known)
         scaling = _scaling(total, standardize, likelihood)
         return ScaledPartitions(self, facts, total, scaling)
+
+    def labels(self) -> np.ndarray:
+        """The different labels y of rows of positive weight, in sorted order."""
+        from dask import delayed
+
+        task = delayed(_labels, pure=False)
+        found = self.place.compute([task(i, *own) for i, own in enumerate(self.pieces)])
+        known = [labels for labels in found if len(labels)]
+        if not known:
+            raise InvalidInputError("There is no row with a positive weight in any partition: there is nothing to fit.")
+        return np.unique(np.concatenate(known))
+
+    def digests(self) -> list[str]:
+        """What the partitions are known by."""
+        from dask import delayed
+
+        task = delayed(_digest_of_pieces, pure=False)
+        return self.place.compute([task(*own) for own in self.pieces])
 
     def _map(self, function: Any, *arguments: Any) -> list[Any]:
         """What a function returns for each partition, once it is read."""
@@ -218,6 +239,30 @@ def _scaling(total: Facts, standardize: str | bool, likelihood: Likelihood) -> S
     if not np.isfinite([*X, *y][0]).all() or not np.isfinite(total.X.variance).all():
         raise InvalidInputError("The variance of a column of X or of y is no number. Use other units.")
     return Scaling.of(np.array(X), np.array(y), standardize, targets=likelihood.scales_targets)
+
+
+def _tell(facts: Sequence[Facts | None]) -> None:
+    """Warn of what was remarked in partitions: of the first, and in how many others there is something."""
+    remarked = [(i, each.remarks[0]) for i, each in enumerate(facts) if each is not None and each.remarks]
+    if remarked:
+        (number, remark), n_more = remarked[0], len(remarked) - 1
+        more = f" There is the like in {n_more} more partition{'s' if n_more > 1 else ''}." if n_more else ""
+        warn(f"Partition {number}: {remark}{more}")
+
+
+def _labels(number: int, X: Any, y: Any, weights: Any, size: Any, noise: Any) -> np.ndarray:
+    """The different labels of a partition, in rows of positive weight."""
+    with in_partition(number):
+        labels = labels_of(y)
+        if labels.ndim != 1 or len(labels) != len(X):
+            raise InvalidInputError(f"X has {len(X)} rows, but y has shape {labels.shape}.")
+        check_classification_targets(labels)
+        counts = check_row_weights(weights, len(labels))
+        return np.unique(labels if counts is None else labels[counts > 0])
+
+
+def _digest_of_pieces(X: Any, y: Any, weights: Any, size: Any, noise: Any) -> str:
+    return digest(np.asarray(X), np.asarray(y), weights if np.ndim(weights) == 0 else np.asarray(weights))
 
 
 def _as_it_is(data: Observations) -> Observations:

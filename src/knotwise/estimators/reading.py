@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from knotwise.estimators.validation import check_noise_variance, check_row_weigh
 from knotwise.likelihoods.base import Likelihood
 
 __all__ = ["Reading", "in_partition", "labels_of"]
+
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,12 @@ class Reading:
                 check_noise_variance(noise, n),
                 None if name is None else check_size(self.likelihood, n, **{name: size}),
                 check_row_weights(weights, n),
-            ).checked_for(self.likelihood)
+            )
+            with _caught_warnings() as remarks:
+                data = data.checked_for(self.likelihood)
             counts = n > 0 and (data.weights is None or data.weights.any())
-            return data.merged() if counts else data.take(np.empty(0, int), None)
+            data = data.merged() if counts else data.take(np.empty(0, int), None)
+        return replace(data, remarks=tuple(str(each.message) for each in remarks))
 
     def inputs(self, X: Any) -> np.ndarray:
         """The inputs of a partition, a finite float64 array [n, D]."""
@@ -69,6 +76,14 @@ def labels_of(y: Any) -> np.ndarray:
     if labels.dtype.kind in "fc":
         refuse_non_finite(labels, "y")
     return labels
+
+
+@contextmanager
+def _caught_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Catch warnings, which a worker could tell nobody. Filters belong to the process, so one thread at a time."""
+    with _lock, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
 
 
 @contextmanager

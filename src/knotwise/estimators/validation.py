@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.numbers import (
     and_more,
@@ -38,6 +39,11 @@ SMALLEST_WEIGHT = 1e-100
 
 def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
     """Inputs as a finite float64 array; numbers stored as objects are converted, text is refused by column."""
+    if is_dask(X):
+        raise InvalidInputError(
+            "X is a Dask collection, but this needs all its rows in one place. Give rows that fit in memory "
+            "(`X.compute()`)."
+        )
     refuse_masked_and_dates(X, "X")
     refuse_text(X)
     # one memory layout, so that a data frame and its array give the same bits
