@@ -465,7 +465,7 @@ def cluster():
     with ExitStack() as stack:
 
         def start(n_workers):
-            options = {"processes": True, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+            options = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
             made = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **options))
             return stack.enter_context(distributed.Client(made))
 

@@ -78,13 +78,21 @@ class Cluster:
     @property
     def n_groups(self) -> int:
         """The threads of all workers: few tasks that are large cost the scheduler least."""
-        return max(sum(self.client.nthreads().values()), 1)
+        return sum(self._threads().values())
 
     def compute(self, lazy: Sequence[Any]) -> list[Any]:
         return self._gather(self.client.compute(list(lazy)))
 
     def hold(self, lazy: Sequence[Any]) -> list[Any]:
-        return self.client.compute(list(lazy))
+        """Each value with the worker that has it. Another one takes over where that is lost.
+
+        No worker gets more values than it has threads, so that none waits, and none of its tasks is stolen: what lies
+        beside the rows does not move with them.
+        """
+        slots = self._slots()
+        homes = [slots[i % len(slots)] for i in range(len(lazy))]
+        pairs = zip(lazy, homes, strict=True)
+        return [(self.client.compute(each, workers=[home], allow_other_workers=True), home) for each, home in pairs]
 
     def ask(self, held: Sequence[Any], name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         from distributed.protocol.pickle import dumps
@@ -93,8 +101,24 @@ class Cluster:
         for own in arguments:  # most passes are the same for all
             if id(own) not in requests:
                 requests[id(own)] = dumps((name, own, np.geterr()))
+        there = {"pure": False, "allow_other_workers": True}
         jobs = zip(held, arguments, strict=True)
-        return self._gather([self.client.submit(_answer, one, requests[id(own)], pure=False) for one, own in jobs])
+        return self._gather(
+            [
+                self.client.submit(_answer, future, requests[id(own)], workers=[home], **there)
+                for (future, home), own in jobs
+            ]
+        )
+
+    def _slots(self) -> list[str]:
+        """The address of a worker for each of its threads; all workers once, then those with more threads again."""
+        threads = self._threads()
+        return [worker for k in range(max(threads.values())) for worker in sorted(threads) if threads[worker] > k]
+
+    def _threads(self) -> dict[str, int]:
+        if not self.client.nthreads():
+            self.client.wait_for_workers(1)
+        return self.client.nthreads()
 
     def _gather(self, futures: list[Any]) -> list[Any]:
         from distributed import KilledWorker
