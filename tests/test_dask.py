@@ -1,17 +1,19 @@
 """Rows on Dask: the same estimator, the same code and the same answers."""
 
+import gc
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import time
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from knotwise import GPClassifier, GPRegressor
+from knotwise import GPClassifier, GPRegressor, load
 from knotwise.distributed.blocks import DaskBlocks, LazyRows, RacePass
 from knotwise.distributed.collections import is_dask
 from knotwise.distributed.held import Held, Part
@@ -316,11 +318,13 @@ def test_a_bad_target_and_a_bad_new_row_are_named_too(data):
 # -- after a fit --------------------------------------------------------------------------------------
 
 
-def test_a_fitted_model_is_pickled_without_its_data(data):
+def test_a_fitted_model_is_pickled_and_saved_without_its_data(data, tmp_path):
     X, y = data["X"], data["gaussian"]
     gp = regressor(knots=8, kernel=KERNEL).fit(lazy(X), lazy(y))
     again = pickle.loads(pickle.dumps(gp))
     assert_array_equal(again.predict(X), gp.predict(X))
+    gp.save(tmp_path / "m.knotwise")
+    assert_array_equal(load(tmp_path / "m.knotwise").predict(X), gp.predict(X))
     assert len(pickle.dumps(gp)) < 100_000
     with pytest.raises(NoTrainingDataError, match="Dask"):
         again.evidence()
@@ -519,7 +523,23 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(likeliho
         assert found.log_evidence_ == expected.log_evidence_
         assert_array_equal(found.parameters_.values, expected.parameters_.values)
     else:
-        assert_same_fit(expected, found, np.asarray(X[:50]), 1e-7)
+        assert_same_fit(expected, found, np.asarray(X[:50]))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_nothing_stays_at_the_workers_after_a_fit(cluster, rng):
+    X, y = large(rng, 3_000)
+    client = cluster(1)
+    gp = regressor(knots=8, kernel=KERNEL).fit(lazy(X, 1000), lazy(y, 1000))
+    assert_on_dask(gp)
+    gc.collect()
+    for _ in range(50):
+        left = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        if not left:
+            break
+        time.sleep(0.1)
+    assert not left
 
 
 @pytest.mark.slow

@@ -93,5 +93,8 @@ class Partitions:
 
 
 def _partitions(given: Any) -> list[Any]:
-    lazy = given.to_delayed()
-    return list(np.ravel(lazy)) if isinstance(lazy, np.ndarray) else list(lazy)
+    if hasattr(given, "rechunk"):
+        return list(np.ravel(given.to_delayed()))
+    # Dask would join partitions of few columns, so that X and y of one data frame were cut at different places; as it
+    # is, they share the tasks that read them
+    return list(given.to_delayed(optimize_graph=False))
