@@ -130,7 +130,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Fit one latent model (two classes), or one for each class against the rest.
 
         `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
-        without it.
+        without it. Dask arrays and data frames stay where they are; see `docs/scale.md`.
         """
         with unchanged_on_failure(self) as new:
             if any(map(is_dask, (X, y, sample_weight))):

@@ -208,6 +208,9 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
         row, `noise_variance` the known noise of each row of Gaussian data.
+
+        Dask arrays and data frames stay where they are: passes go to their partitions, on the workers of the active
+        client or in this process, and predictions for them are lazy. See `docs/scale.md`.
         """
         with unchanged_on_failure(self) as new:
             likelihood = likelihood_from(self.likelihood)
