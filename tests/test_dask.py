@@ -122,11 +122,11 @@ def test_the_order_of_rows_within_partitions_changes_no_bit(data, rng):
 
 def test_unknown_sizes_of_partitions_and_empty_ones_are_the_same_fit(data):
     X, y = data["X"], data["gaussian"]
-    known = regressor(knots=8, kernel=SquaredExponential(), block_size=CHUNK).fit(lazy(X), lazy(y))
+    known = regressor(knots=8, kernel=KERNEL, block_size=CHUNK).fit(lazy(X), lazy(y))
     keep = lazy(np.ones(N, bool))
     unknown_X, unknown_y = lazy(X)[keep], lazy(y)[keep]
     assert np.isnan(unknown_X.shape[0])
-    unknown = regressor(knots=8, kernel=SquaredExponential(), block_size=CHUNK).fit(unknown_X, unknown_y)
+    unknown = regressor(knots=8, kernel=KERNEL, block_size=CHUNK).fit(unknown_X, unknown_y)
     assert unknown.log_evidence_ == known.log_evidence_
     some = lazy(X[:, 0] > X[CHUNK, 0])  # nothing is left of the first partition
     fewer = regressor(knots=8, kernel=SquaredExponential()).fit(lazy(X)[some], lazy(y)[some])
@@ -184,8 +184,10 @@ def test_exposure_and_trials_and_known_noise(data, rng):
     assert_same_fit(here, there, X[:20])
 
 
-@pytest.mark.parametrize("likelihood", ["student_t", "lognormal", "gamma", "negative_binomial"])
-@pytest.mark.parametrize("mean", ["constant", "linear"])
+@pytest.mark.parametrize(
+    ("likelihood", "mean"),
+    [("student_t", "constant"), ("lognormal", "linear"), ("gamma", "constant"), ("negative_binomial", "linear")],
+)
 def test_starts_of_other_likelihoods_and_means(likelihood, mean, data):
     X, y = data["X"], data["gaussian"]
     y = {"student_t": y, "negative_binomial": data["poisson"]}.get(likelihood, np.exp(y))
@@ -201,6 +203,7 @@ def test_few_rows_are_fitted_at_the_driver_with_the_same_bits(data, monkeypatch)
     there = regressor(knots=8, kernel=SquaredExponential()).fit(lazy(data["X"]), lazy(data["gaussian"]))
     assert there._fit.training.run.blocks.at_hand
     assert here.log_evidence_ == there.log_evidence_
+    assert_array_equal(here._fit.row_numbers, there._fit.row_numbers)
 
 
 def test_classes_are_those_of_all_partitions(data):

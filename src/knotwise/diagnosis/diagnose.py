@@ -12,7 +12,7 @@ from knotwise.diagnosis.findings import Finding, Place
 from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test
 from knotwise.evidence.scores import WIDE, RowScores
-from knotwise.numerics.blocks import single_threaded_blas
+from knotwise.numerics.blocks import Serial, single_threaded_blas
 from knotwise.numerics.weighted import counted
 from knotwise.posterior import SparsePosterior
 from knotwise.posterior_neighbours import NeighbourPosterior
@@ -143,9 +143,9 @@ def diagnose(estimator: Any) -> Diagnosis:
 
 def _scores(fit: Any) -> RowScores:
     """Scores of the training rows; of those that are elsewhere, of a random sample."""
-    problem = fit.training.anew()
-    if problem.run.blocks.at_hand:
-        return problem.row_scores(fit.selection.point)
+    if fit.training.run.blocks.at_hand:
+        return fit.training.anew().row_scores(fit.selection.point)
+    problem = fit.training.computed_by(Serial())  # whose rows are given back when this is done
     sample = problem.take(problem.sample(SAMPLE_ROWS, np.random.default_rng(0)))
     return problem.row_scores(fit.selection.point, sample)
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from knotwise.errors import KnotwiseError
 from knotwise.numerics.blocks import Executor, single_threaded_blas
 
 __all__ = ["Place", "place_for"]
@@ -103,12 +104,16 @@ class Cluster:
                 requests[id(own)] = dumps((name, own, np.geterr()))
         there = {"pure": False, "allow_other_workers": True}
         jobs = zip(held, arguments, strict=True)
-        return self._gather(
+        answers = self._gather(
             [
                 self.client.submit(_answer, future, requests[id(own)], workers=[home], **there)
                 for (future, home), own in jobs
             ]
         )
+        for answer in answers:
+            if isinstance(answer, KnotwiseError):
+                raise answer
+        return answers
 
     def _slots(self) -> list[str]:
         """The address of a worker for each of its threads; all workers once, then those with more threads again."""
@@ -134,7 +139,13 @@ class Cluster:
 
 
 def _answer(held: Any, request: bytes) -> Any:
-    """In a worker: what the driver asks of something held, with the driver's settings of NumPy."""
+    """In a worker: what the driver asks of something held, with the driver's settings of NumPy.
+
+    An error of ours is an answer: it is part of a search, and nothing for the worker's log.
+    """
     name, arguments, settings = pickle.loads(request)
     with single_threaded_blas(), np.errstate(**settings):
-        return getattr(held, name)(*arguments)
+        try:
+            return getattr(held, name)(*arguments)
+        except KnotwiseError as error:
+            return error

@@ -60,7 +60,8 @@ class PartitionedObservations:
         if full:
             check_full_size(n_rows)
         if full or n_rows <= ROWS_AT_DRIVER:
-            return _joined(self._map(_as_it_is)).scaled(standardize, likelihood, full=full)
+            whole = replace(self, reading=replace(self.reading, merge=False))
+            return _joined(whole._map(_as_it_is)).scaled(standardize, likelihood, full=full)
         _tell(facts)
         total = Facts.total(known)
         scaling = _scaling(total, standardize, likelihood)

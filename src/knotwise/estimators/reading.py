@@ -27,16 +27,18 @@ class Reading:
     """How the pieces of a partition become observations for a likelihood.
 
     `columns` are the names of the columns of data frames. Where `label` is not None, y are labels, and the targets are
-    1 where they are this one and 0 elsewhere.
+    1 where they are this one and 0 elsewhere. `merge` says whether rows are sorted and equal ones merged, or stay as
+    they are.
     """
 
     likelihood: Likelihood
     n_columns: int
     columns: list[Any] | None = None
     label: Any = None
+    merge: bool = True
 
     def __call__(self, number: int, X: Any, y: Any, weights: Any, size: Any, noise: Any) -> Observations:
-        """Check a partition, sort its rows and merge equal ones; rows of weight 0 are gone."""
+        """Check a partition; merged, it has no rows of weight 0."""
         with in_partition(number):
             inputs = self.inputs(X)
             n = len(inputs)
@@ -54,8 +56,9 @@ class Reading:
             )
             with _caught_warnings() as remarks:
                 data = data.checked_for(self.likelihood)
-            counts = n > 0 and (data.weights is None or data.weights.any())
-            data = data.merged() if counts else data.take(np.empty(0, int), None)
+            if self.merge:
+                counts = n > 0 and (data.weights is None or data.weights.any())
+                data = data.merged() if counts else data.take(np.empty(0, int), None)
         return replace(data, remarks=tuple(str(each.message) for each in remarks))
 
     def inputs(self, X: Any) -> np.ndarray:
