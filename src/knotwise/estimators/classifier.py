@@ -234,7 +234,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         They rise with the probabilities, which the latent mean alone does not: its variance belongs to them, too.
         """
         if is_dask(X):
-            return predict_lazily(self, "decision_function", X, width=self._classes_of_models())
+            return predict_lazily(self, "decision_function", X, columns=self._classes_of_models())
         latents = self._latents_of_labels(X)
         density = self.models_[0].likelihood_.log_predictive_density
         odds = []
@@ -256,7 +256,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Probability of each class, [n, classes]; those of several models are scaled to sum to one."""
         if is_dask(X):
             check_is_fitted(self)
-            return predict_lazily(self, "predict_proba", X, width=self.classes_.tolist())
+            return predict_lazily(self, "predict_proba", X, columns=self.classes_.tolist())
         latents = self._latents_of_labels(X)
         if len(latents) == 1:  # by symmetry, each class by itself: 1 - p has no digits where p is almost 1
             latents = [Latent(-latents[0].mean, latents[0].variance), *latents]

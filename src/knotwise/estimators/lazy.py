@@ -30,7 +30,7 @@ def predict_lazily(
     method: str,
     X: Any,
     *,
-    width: int | Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
     n_results: int = 1,
     dtype: Any = float,
     per_row: dict[str, Any] | None = None,
@@ -38,15 +38,15 @@ def predict_lazily(
 ) -> Any:
     """What a method predicts for the rows of X, lazily: a Dask array, or a series or data frame with the index of X.
 
-    `width` is None for one number per row, or how many there are, or their names for a data frame. `n_results` is how
-    many arrays the method returns, `per_row` what it takes for each row beside X. Dask knows the sizes of the
-    partitions of the result where it knows those of X.
+    `columns` are the names of the columns of the result, None where it is one number per row. `n_results` is how many
+    arrays the method returns, `per_row` what it takes for each row beside X. Dask knows the sizes of the partitions of
+    the result where it knows those of X.
     """
-    predict = PredictPartition(method, options, width, n_results, dtype)
+    predict = PredictPartition(method, options, columns, n_results, dtype)
     parts, found = _tasks(estimator, predict, X, per_row or {})
     if n_results == 1:
-        return _collection(found, parts, width, dtype)
-    return tuple(_collection([each[k] for each in found], parts, width, dtype) for k in range(n_results))
+        return _collection(found, parts, columns, dtype)
+    return tuple(_collection([each[k] for each in found], parts, columns, dtype) for k in range(n_results))
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class PredictPartition:
 
     method: str
     options: dict[str, Any]
-    width: int | Sequence[Any] | None
+    columns: Sequence[Any] | None
     n_results: int
     dtype: Any
 
     def __call__(self, model: Any, X: Any, **per_row: Any) -> Any:
         if not len(X):
-            found: Any = np.empty(0 if self.width is None else (0, _n_columns(self.width)), self.dtype)
+            found: Any = np.empty(0 if self.columns is None else (0, len(self.columns)), self.dtype)
             found = (found,) * self.n_results
         else:
             found = getattr(model, self.method)(X, **per_row, **self.options)
@@ -78,9 +78,9 @@ class PredictPartition:
             return found
         import pandas as pd
 
-        if self.width is None:
+        if self.columns is None:
             return pd.Series(found, index=X.index, name=self.method)
-        return pd.DataFrame(found, index=X.index, columns=_names(self.width))
+        return pd.DataFrame(found, index=X.index, columns=list(self.columns))
 
 
 def lazy_latent(estimator: Any, X: Any) -> Latent:
@@ -178,28 +178,17 @@ def without_training_data(estimator: Any) -> Any:
     return model
 
 
-def _collection(found: list[Any], parts: Partitions, width: Any, dtype: Any) -> Any:
+def _collection(found: list[Any], parts: Partitions, columns: Sequence[Any] | None, dtype: Any) -> Any:
     """Lazy partitions as one collection."""
     if is_frame(parts.X):
         import dask.dataframe as dd
         import pandas as pd
 
-        names = _names(width) if width is not None else None
-        kind = np.empty(0, dtype)
-        meta = (
-            pd.Series(kind, dtype=dtype) if names is None else pd.DataFrame(dict.fromkeys(names, kind), columns=names)
-        )
-        return dd.from_delayed(found, meta=meta, verify_meta=False)
+        none = np.empty(0, dtype)
+        empty: Any = pd.Series(none) if columns is None else pd.DataFrame(dict.fromkeys(columns, none))
+        return dd.from_delayed(found, meta=empty, verify_meta=False)
     import dask.array as da
 
     sizes = parts.sizes or (np.nan,) * len(parts)
-    more = () if width is None else (_n_columns(width),)
+    more = () if columns is None else (len(columns),)
     return da.concatenate([da.from_delayed(each, (n, *more), dtype) for each, n in zip(found, sizes, strict=True)])
-
-
-def _names(width: int | Sequence[Any]) -> list[Any]:
-    return list(range(width)) if isinstance(width, int) else list(width)
-
-
-def _n_columns(width: int | Sequence[Any]) -> int:
-    return width if isinstance(width, int) else len(width)

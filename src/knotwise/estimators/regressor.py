@@ -322,7 +322,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         if is_dask(X):
             known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
             columns = ("lower", "upper")
-            return predict_lazily(self, "predict_interval", X, width=columns, per_row=known, level=level, kind=kind)
+            return predict_lazily(self, "predict_interval", X, columns=columns, per_row=known, level=level, kind=kind)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         tails = (0.5 - level / 2, 0.5 + level / 2)
         if kind == "observation" and not likelihood.conjugate:
