@@ -264,8 +264,8 @@ class GPRegressor(RegressorMixin, JointResponse):
                     "(`X.compute()`), or for `return_std`."
                 )
             known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
-            n_results, options = 1 + return_std, {"return_std": True} if return_std else {}
-            return predict_lazily(self, "predict", X, n_results=n_results, per_row=known, **options)
+            n_results = 2 if return_std else 1
+            return predict_lazily(self, "predict", X, n_results=n_results, per_row=known, return_std=return_std)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         variance = variance + self.nugget_
         if return_cov:
