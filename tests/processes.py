@@ -245,6 +245,16 @@ class InProcesses:
     def at_driver(self, rows: Rows) -> InMemory:
         return InMemory(rows, self.held.executor, self.held.block_size, self.keep_bytes)
 
+    @property
+    def at_hand(self) -> bool:
+        return False
+
+    def computed_by(self, executor: Executor) -> InMemory:
+        return InMemory(self.take(slice(None)), executor)
+
+    def identity(self) -> Rows:
+        return self.take(slice(None))
+
     def anew(self) -> InProcesses:
         return type(self)(self.held)
 

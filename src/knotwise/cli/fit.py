@@ -12,6 +12,7 @@ from knotwise import kernels
 from knotwise.cli.columns import require_columns
 from knotwise.cli.command import UsageError, explain_interruption
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
+from knotwise.cli.fit_parts import are_parts, files_of, open_first, read_parts, workers
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.reading import open_table
@@ -33,6 +34,9 @@ ROW_OPTIONS = {"exposure": "exposure", "trials": "trials", "weight": "sample_wei
 
 def run(arguments: Namespace) -> None:
     check_arguments(arguments)
+    if are_parts(arguments):
+        run_on_parts(arguments)
+        return
     check_output(arguments.output, inputs=[arguments.data])
     with warnings_as_notes() as told:
         with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
@@ -45,10 +49,33 @@ def run(arguments: Namespace) -> None:
             gp.fit(rows.X, y, **rows.extras)
         name_inputs(gp, wanted.inputs)
         gp.save(arguments.output)
+    report(gp, arguments, n_rows=len(rows), n_dropped=rows.n_dropped, told=told)
+
+
+def run_on_parts(arguments: Namespace) -> None:
+    """Fit a table in several files, which nobody reads as a whole."""
+    files = files_of(arguments.data)
+    check_output(arguments.output, inputs=files)
+    with warnings_as_notes() as told, open_first(files) as table, workers(arguments):
+        wanted = choose_columns(table, arguments)
+        rows = read_parts(files, wanted, drop_missing=arguments.drop_missing)
+        y, settings = rows[arguments.target], settings_from(arguments)
+        text = y.dtype.kind not in "biuf"
+        gp = GPClassifier(**settings) if arguments.classes or text else GPRegressor(**settings)
+        extras = {argument: rows[name] for argument, name in wanted.extras.items()}
+        with explain_interruption(lambda: what_is_kept(arguments)):
+            gp.fit(rows[list(wanted.inputs)], y, **extras)
+        gp.save(arguments.output)
+        n_rows = getattr(gp, "models_", [gp])[0]._fit.n_rows
+        report(gp, arguments, n_rows=n_rows, n_dropped=None, told=told)
+
+
+def report(gp: Any, arguments: Namespace, *, n_rows: int, n_dropped: int | None, told: list[str]) -> None:
+    """Print what was fitted; `n_dropped` is None where nobody has counted."""
     found = facts(gp) | {
         "target": arguments.target,
-        "rows": len(rows),
-        "dropped": rows.n_dropped,
+        "rows": n_rows,
+        "dropped": n_dropped,
         "warnings": told,
         "output": str(arguments.output),
     }
@@ -112,6 +139,18 @@ def _refuse_second_role(name: str, role: str, roles: dict[str, str]) -> None:
 
 def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.ndarray]:
     """The estimator that the options and the target ask for, and the target as it takes it."""
+    settings = settings_from(arguments)
+    automatic = not arguments.likelihood and are_labels(rows.target, arguments.decimal)
+    if arguments.classes or automatic:
+        return GPClassifier(**settings), labels_of(rows.target, arguments.target)
+    y = target_numbers(table, rows, arguments.target, arguments.decimal)
+    if not arguments.likelihood and len(np.unique(y)) == 2:
+        note(f"the target {arguments.target!r} has two values only: if they are labels, add --classes")
+    return GPRegressor(**settings), y
+
+
+def settings_from(arguments: Namespace) -> dict[str, Any]:
+    """What the options ask for, as settings of an estimator."""
     settings: dict[str, Any] = {
         "random_state": arguments.seed,
         "n_jobs": arguments.threads,
@@ -129,13 +168,7 @@ def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.nda
     for name in ("approximation", "n_neighbors", "inference", "nugget", "mean", "likelihood", "priors"):
         if getattr(arguments, name) is not None:
             settings[name] = getattr(arguments, name)
-    automatic = not arguments.likelihood and are_labels(rows.target, arguments.decimal)
-    if arguments.classes or automatic:
-        return GPClassifier(**settings), labels_of(rows.target, arguments.target)
-    y = target_numbers(table, rows, arguments.target, arguments.decimal)
-    if not arguments.likelihood and len(np.unique(y)) == 2:
-        note(f"the target {arguments.target!r} has two values only: if they are labels, add --classes")
-    return GPRegressor(**settings), y
+    return settings
 
 
 def what_is_kept(arguments: Namespace) -> str:

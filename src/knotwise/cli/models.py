@@ -68,6 +68,9 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--checkpoint", metavar="FOLDER", help="keep finished steps there; the same command then goes on"
     )
+    group.add_argument("--workers", type=count, metavar="N", help="read Parquet files with so many processes (Dask)")
+    group.add_argument("--memory", metavar="SIZE", help="of each of these processes, such as 2GB")
+    group.add_argument("--scheduler", metavar="ADDRESS", help="read Parquet files with the workers of a Dask scheduler")
     group.add_argument("--no-progress", action="store_true", help="show no line in the terminal while it runs")
     group.add_argument("--diagnose", action="store_true", help="say whether the fit can be trusted (needs its data)")
 
@@ -205,7 +208,8 @@ COMMANDS = {
   knotwise fit boston.csv --target medv --inputs lstat,rm --kernel matern52 --ard -o boston.knotwise
   knotwise fit banana.csv --target y --classes -o banana.knotwise
   knotwise fit hickory.csv --target count --likelihood poisson --exposure area --nugget fit -o hickory.knotwise
-  knotwise fit long.parquet --target y --checkpoint state -o long.knotwise""",
+  knotwise fit long.parquet --target y --checkpoint state -o long.knotwise
+  knotwise fit 'rows/*.parquet' --target y --workers 2 --memory 2GB -o rows.knotwise""",
     ),
     "predict": Command(
         "predict the rows of a table",

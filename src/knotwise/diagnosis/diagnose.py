@@ -12,7 +12,7 @@ from knotwise.diagnosis.findings import Finding, Place
 from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test
 from knotwise.evidence.scores import WIDE, RowScores
-from knotwise.numerics.blocks import single_threaded_blas
+from knotwise.numerics.blocks import Serial, single_threaded_blas
 from knotwise.numerics.weighted import counted
 from knotwise.posterior import SparsePosterior
 from knotwise.posterior_neighbours import NeighbourPosterior
@@ -21,6 +21,7 @@ __all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
 
 RELEVANT = 0.05  # W c of a row below which the data could say nothing about what the knots leave open
 N_PLACES = 5
+SAMPLE_ROWS = 25_000  # of rows that are elsewhere, as many as the test of neighbours looks at
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def diagnose(estimator: Any) -> Diagnosis:
                 neighbours = neighbour_test(fit.posterior, rows_of(fit.posterior.state))
                 left_out = predict_left_out(fit.posterior)
             elif fit.training is not None:
-                scores = fit.training.anew().row_scores(fit.selection.point)
-                neighbours = neighbour_test(fit.posterior, fit.training.rows, scores)
+                scores = _scores(fit)
+                neighbours = neighbour_test(fit.posterior, scores.rows, scores)
                 n_inflated, places = _inflated(estimator, scores)
     result = estimator.optimize_result_
     at_bound = tuple(estimator.parameters_.at_bound())
@@ -140,6 +141,15 @@ def diagnose(estimator: Any) -> Diagnosis:
 # -- numbers --------------------------------------------------------------------------------------
 
 
+def _scores(fit: Any) -> RowScores:
+    """Scores of the training rows; of those that are elsewhere, of a random sample."""
+    if fit.training.run.blocks.at_hand:
+        return fit.training.anew().row_scores(fit.selection.point)
+    problem = fit.training.computed_by(Serial())  # whose rows are given back when this is done
+    sample = problem.take(problem.sample(SAMPLE_ROWS, np.random.default_rng(0)))
+    return problem.row_scores(fit.selection.point, sample)
+
+
 def _condition(posterior: SparsePosterior) -> float:
     """Condition number of Kuu with its jitter, as it was factorised."""
     singular = np.linalg.svd(posterior.state.L_inverse, compute_uv=False)
@@ -151,19 +161,22 @@ def _inflated(estimator: Any, scores: RowScores) -> tuple[int | float, tuple[Pla
     share = scores.shares
     relevant = scores.W / (1.0 + scores.W * scores.nugget) * scores.c > RELEVANT
     inflated = (share > WIDE) & relevant
-    X, kernel, scaling = estimator._fit.training.rows.X, estimator._fit.model.kernel, estimator._fit.scaling
+    X, kernel, scaling = scores.rows.X, estimator._fit.model.kernel, estimator._fit.scaling
     names = getattr(estimator, "feature_names_in_", [f"column {i}" for i in range(X.shape[1])])
-    numbers = estimator._fit.row_numbers
+    numbers, whole = estimator._fit.row_numbers, estimator._fit.training.run.blocks.at_hand
     left = np.flatnonzero(inflated)
     places: list[Place] = []
     while len(left) and len(places) < N_PLACES:
         row = left[np.argmax(share[left])]
         inputs = scaling.inputs_back(X[row : row + 1])[0].tolist()
-        number = int(row if numbers is None else numbers[row])
+        number = int(row if numbers is None else numbers[row]) if whole else None
         places.append(Place(number, dict(zip(map(str, names), inputs, strict=True)), float(share[row])))
         prior = np.sqrt(kernel.diag(X[left]) * kernel.diag(X[row : row + 1]))
         left = left[np.abs(kernel(X[left], X[row : row + 1])[:, 0]) < 0.5 * prior]
-    return counted(inflated, scores.weights), tuple(places)
+    n_inflated = counted(inflated, scores.weights)
+    if not whole:  # as many as the sample lets expect
+        n_inflated = round(n_inflated * estimator._fit.n_rows / scores.rows.count)
+    return n_inflated, tuple(places)
 
 
 def _plain(value: Any) -> Any:

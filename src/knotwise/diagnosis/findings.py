@@ -53,9 +53,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Place:
-    """A row around which the knots leave much open: its inputs in the user's units, and its unexplained share."""
+    """A row around which the knots leave much open: its inputs in the user's units, and its unexplained share.
 
-    row: int
+    `row` is its number, None for a row of a sample.
+    """
+
+    row: int | None
     inputs: dict[str, float]
     share: float
 
@@ -167,7 +170,8 @@ def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place
 def _describe(place: Place) -> str:
     """A place in words; the inputs of many columns would bury the rest, and the row number is enough to find them."""
     inputs = "".join(f"{name} = {value:.4g}, " for name, value in place.inputs.items())
-    return f"row {place.row} ({inputs if len(place.inputs) <= FEW_COLUMNS else ''}{place.share:.0%})"
+    which = "a row" if place.row is None else f"row {place.row}"
+    return f"{which} ({inputs if len(place.inputs) <= FEW_COLUMNS else ''}{place.share:.0%})"
 
 
 def _explained(estimator: Any) -> Finding:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, warn
-from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import (
     inference_from,
     kernel_from,
@@ -22,16 +20,15 @@ from knotwise.estimators.options import (
     refuse_mixed_scales,
 )
 from knotwise.estimators.prior_options import with_priors
+from knotwise.estimators.scaled import ScaledData, TrainingData
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
-from knotwise.evidence import InMemory, Model, Rows
-from knotwise.evidence.full import check_full_size
+from knotwise.evidence import Model
 from knotwise.kernels.base import DataScale, Kernel
 from knotwise.knots.problem import Problem, Run
 from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
 from knotwise.numerics.blocks import Executor
-from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 from knotwise.optimize.options import optimizer_from
 
 __all__ = ["Assembly", "assemble"]
@@ -57,7 +54,7 @@ class Assembly:
     little_information: bool = False
 
 
-def assemble(options: Any, data: Observations, feature_names: list[str] | None, executor: Executor) -> Assembly:
+def assemble(options: Any, data: TrainingData, feature_names: list[str] | None, executor: Executor) -> Assembly:
     """Make the problem of a fit.
 
     `options` is an estimator; every parameter that it leaves open starts at the scale of the data. The rows are those
@@ -67,38 +64,33 @@ def assemble(options: Any, data: Observations, feature_names: list[str] | None, 
     likelihood = likelihood_from(options.likelihood)
     if likelihood.conjugate:
         power, full = power_from(options.approximation)
-    data = replace(data, y=likelihood.check_targets(data.y, 1.0 if data.size is None else data.size)).merged()
-    if full:
-        check_full_size(len(data))
-    size, weights = data.size, data.weights
-    scaling = Scaling.of(data.X, data.y, options.standardize, targets=likelihood.scales_targets, weights=weights)
-    X, y = scaling.inputs(data.X), scaling.targets(data.y)
-    variance = _variance(y, weights)
+    seen = data.scaled(options.standardize, likelihood, full=full)
+    scaling, n_columns = seen.scaling, data.n_columns
+    variance = seen.variance
     latent_variance = variance if likelihood.scales_targets else 1.0
     largest = 1e5 if likelihood.scales_targets else 1e3  # on a link's scale a sd of 30 is certainty already
-    scale = DataScale(_spread(X, weights), latent_variance, largest)
+    scale = DataScale(seen.spread, latent_variance, largest)
 
-    kernel = kernel_from(options.kernel, feature_names, X.shape[1])
+    kernel = kernel_from(options.kernel, feature_names, n_columns)
     refuse_mixed_scales(kernel, scaling.columns(feature_names or ()))
-    mean = mean_from(options.mean).on_columns(feature_names, X.shape[1])
+    mean = mean_from(options.mean).on_columns(feature_names, n_columns)
     wanted, guide = inference_from(
         options.inference, Model(kernel, likelihood, mean, power, nugget_from(options.nugget, likelihood))
     )
     asked = scaling.to_engine(wanted)
-    noise = data.known_noise(scaling.y_scale, variance, full=full)
-    level = _constant_start(asked.likelihood, y, 1.0 if size is None else size, weights)
-    typical_noise = None if noise is None else float(np.average(noise, weights=weights))
+    level = seen.level(asked.likelihood)
+    typical_noise = seen.typical_noise
     model = replace(
         asked,
         kernel=asked.kernel.start(scale),
         likelihood=asked.likelihood.start(variance) if typical_noise is None else Gaussian(typical_noise),
-        mean=asked.mean.bind(X, latent_variance, level, weights, on_link=not likelihood.scales_targets),
+        mean=seen.bind(asked.mean, latent_variance, level, on_link=not likelihood.scales_targets),
         nugget=asked.nugget.start(latent_variance),
     )
 
-    held = ["likelihood"] if noise is not None else []  # which has no other parameter than the noise
+    held = ["likelihood"] if typical_noise is not None else []  # which has no other parameter than the noise
     given_mean = bool(np.isfinite(asked.mean.given).any())
-    told = _told_by(likelihood, data.y, weights, learned_mean=not given_mean and model.mean.size > 0)
+    told = _told_by(likelihood, seen, learned_mean=not given_mean and model.mean.size > 0)
     if told == "nothing" or given_mean:
         held.append("mean")
     if np.isfinite(asked.nugget.given).any():
@@ -106,11 +98,12 @@ def assemble(options: Any, data: Observations, feature_names: list[str] | None, 
     other_bounds = [
         model.likelihood.bounds(variance),
         model.nugget.bounds(latent_variance),
-        *[_mean_bounds(likelihood, y, level)] * model.mean.size,
+        *[_mean_bounds(likelihood, seen.target_range, level)] * model.mean.size,
     ]
     block_size = None if options.block_size is None else check_count(options.block_size, "block_size", least=1)
-    rows = Rows(X, y, noise, model.mean.basis(X), size, weights)
-    run = Run(InMemory(rows, executor, block_size))
+    blocks = seen.blocks(model.mean, executor, block_size)
+    n_neighbors = neighbors_from(options.n_neighbors, options, likelihood)
+    run = Run(blocks)
     rest: dict[str, Any] = {
         "optimizer": optimizer_from(options.optimizer),
         "jitter": _checked_jitter(options.jitter),
@@ -118,12 +111,12 @@ def assemble(options: Any, data: Observations, feature_names: list[str] | None, 
         "full": full,
         "guide": guide,
         "may_be_exact": options.approximation is None and options.inference != "ep",
-        "n_neighbors": neighbors_from(options.n_neighbors, options, likelihood),
+        "n_neighbors": n_neighbors if blocks.at_hand else 0,  # a number was refused for rows elsewhere
         "scale_inputs": scaling.inputs,
     }
 
     def with_kernel(kernel: Kernel) -> Problem:
-        asked_kernel = scaling.to_engine(replace(wanted, kernel=kernel.bind(feature_names, X.shape[1]))).kernel
+        asked_kernel = scaling.to_engine(replace(wanted, kernel=kernel.bind(feature_names, n_columns))).kernel
         own = replace(model, kernel=asked_kernel.start(scale))
         table = parameter_table(
             own,
@@ -138,40 +131,25 @@ def assemble(options: Any, data: Observations, feature_names: list[str] | None, 
         given = np.isfinite(np.concatenate([asked_kernel.given, *(part.given for part in asked.parts[1:])]))
         return Problem(own, table, run, given=given, **rest)
 
-    return Assembly(with_kernel(kernel), scaling, data.numbers, with_kernel, told != "enough")
+    return Assembly(with_kernel(kernel), scaling, seen.numbers, with_kernel, told != "enough")
 
 
-def _variance(y: np.ndarray, weights: np.ndarray | None) -> float:
-    """Variance of the targets; a constant one has its mean square, or 1, for a variance."""
-    return float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0
-
-
-def _constant_start(
-    likelihood: Likelihood, y: np.ndarray, size: np.ndarray | float, weights: np.ndarray | None
-) -> float:
-    """The level of the latent function; from the rows once each where one's own likelihood knows no weights."""
-    if weights is None or "weights" not in signature(likelihood.constant_start).parameters:
-        return likelihood.constant_start(y, size)
-    return likelihood.constant_start(y, size, weights)
-
-
-def _mean_bounds(likelihood: Likelihood, y: np.ndarray, level: float) -> np.ndarray:
+def _mean_bounds(likelihood: Likelihood, target_range: tuple[float, float], level: float) -> np.ndarray:
     """Bounds of a constant mean: well beyond the data where f is on their scale, e^20 to each side on a log scale."""
     if not likelihood.scales_targets:
         return np.array([level - 20.0, level + 20.0])
-    low, high = float(y.min()), float(y.max())
+    low, high = target_range
     reach = 3 * (high - low) or 1.0
     return np.array([low - reach, high + reach])
 
 
-def _told_by(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None, *, learned_mean: bool) -> str:
+def _told_by(likelihood: Likelihood, seen: ScaledData, *, learned_mean: bool) -> str:
     """How much the targets tell: "enough", "little", or "nothing" by which a mean could be learned. Warns of the last
     two, where counts or labels hardly differ.
     """
     if not likelihood.discrete:
         return "enough"
-    median = weighted_quantile(y, 0.5, weights)
-    n_rows, n_different = counted(np.isfinite(y), weights), counted(y != median, weights)
+    median, n_rows, n_different = seen.differing()
     almost_none = n_different < NEXT_TO_NO_EVENTS and n_rows > NEXT_TO_NO_EVENTS
     few = 0 < n_different <= FEW_EVENTS and n_rows >= ROWS_PER_EVENT * n_different
     if almost_none or few:
@@ -181,13 +159,6 @@ def _told_by(likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None, 
             + (" The mean is held at the overall level." if almost_none and learned_mean else ""),
         )
     return "nothing" if almost_none else "little" if few else "enough"
-
-
-def _spread(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Standard deviation of each column; a constant one tells nothing and takes the mean of the others."""
-    spread = np.sqrt(mean_and_variance(X, weights)[1])
-    varying = spread[spread > 0]
-    return np.where(spread > 0, spread, varying.mean() if len(varying) else 1.0)
 
 
 def _checked_jitter(jitter: Any) -> float | None:

@@ -13,14 +13,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.fitted import Fit, posterior_of
-from knotwise.estimators.observations import Observations
+from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
 from knotwise.estimators.outcome import outcome_of
 from knotwise.estimators.oversight import Oversight
+from knotwise.estimators.scaled import TrainingData
 from knotwise.estimators.standard_errors import FitErrors
 from knotwise.estimators.summary import Summary, summarize
 from knotwise.estimators.validation import check_count, check_inputs, check_jobs, generator_from
@@ -56,15 +58,16 @@ class LatentGP(BaseEstimator):
 
     _oversight: Oversight | None = None  # of a classifier, while it fits its models
 
-    def _fit_latent(self, data: Observations) -> None:
+    def _fit_latent(self, data: TrainingData, *, has_size: bool) -> None:
         """Fit parameters and knots to checked data, and set the public attributes."""
         rng = generator_from(self.random_state)
-        selector = selector_from(self.knots, data.X.shape[1])
+        selector = selector_from(self.knots, data.n_columns)
         names = getattr(self, "feature_names_in_", None)
         with self._oversight or Oversight.of(self) as oversight, executor_for(check_jobs(self.n_jobs)) as executor:
             made = assemble(self, data, None if names is None else list(names), executor)
             problem, scaling = made.problem, made.scaling
-            oversight.open_journal(self, problem.rows, scaling, names)
+            if oversight.folder is not None:
+                oversight.open_journal(self, problem.run.blocks.identity(), scaling, names)
             problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
             if self.kernel is None:
                 problem = choose_kernel(lambda kernel: replace(made.with_kernel(kernel), run=problem.run), rng)
@@ -85,12 +88,12 @@ class LatentGP(BaseEstimator):
                 order=None,
             ),
             scaling,
-            posterior_of(final.state, problem.rows),
+            posterior_of(final.state, problem),
             problem.table,
             problem.summary.count,
             replace(problem.computed_by(Serial()), full=not has_knots),
             _row_numbers(made.row_numbers, selection.order),
-            data.size is not None,
+            has_size,
         )
         self._publish()
         watcher.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
@@ -134,6 +137,8 @@ class LatentGP(BaseEstimator):
 
     def predict_latent(self, X: Any) -> Latent:
         """Posterior mean and variance of the function f at the rows of X, without noise or nugget."""
+        if is_dask(X):
+            return lazy_latent(self, X)
         X = self._engine_inputs(X)
         scaling = self._fit.scaling
         with executor_for(check_jobs(self.n_jobs)) as executor:

@@ -12,9 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.coefficients import Coefficients
+from knotwise.estimators.collections import read_collections
+from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
@@ -127,10 +130,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Fit one latent model (two classes), or one for each class against the rest.
 
         `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
-        without it.
+        without it. Dask arrays and data frames stay where they are; see `docs/scale.md`.
         """
         with unchanged_on_failure(self) as new:
-            new._fit_classes(X, y, sample_weight)
+            if any(map(is_dask, (X, y, sample_weight))):
+                new._fit_partitions(X, y, sample_weight)
+            else:
+                new._fit_classes(X, y, sample_weight)
         return self
 
     def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
@@ -145,25 +151,50 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         counts = np.ones(len(X), bool) if weights is None else weights > 0
         codes = np.full(len(X), -1)  # of rows that do not count, for which no class is needed
         self.classes_, codes[counts] = np.unique(y[counts], return_inverse=True)
+        self._refuse_one_class("" if counts.all() else ", in rows of positive weight")
+        named = X_given if hasattr(X_given, "columns") else X
+
+        def fit(model: GPRegressor, code: int) -> None:
+            model.fit(named, (codes == code).astype(float), sample_weight=weights)
+
+        self._fit_models(fit, X, codes, weights)
+
+    def _fit_partitions(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit the models to Dask collections; the labels are looked for in all partitions."""
+        data = read_collections(self, Bernoulli(self.link), X, y, sample_weight=sample_weight)
+        self.classes_ = data.labels()
+        self._refuse_one_class("" if sample_weight is None else ", in rows of positive weight")
+
+        def fit(model: GPRegressor, code: int) -> None:
+            own = read_collections(
+                model, Bernoulli(self.link), X, y, sample_weight=sample_weight, label=self.classes_[code]
+            )
+            model._fit_latent(own, has_size=False)
+
+        known = () if self.checkpoint is None else (data.digests(),)
+        self._fit_models(fit, *known)
+
+    def _refuse_one_class(self, where: str) -> None:
         if len(self.classes_) < 2:
             raise InvalidInputError(
-                f"y has one class only, {self.classes_.tolist()[0]!r}"
-                f"{'' if counts.all() else ', in rows of positive weight'}: a classifier needs at least 2 classes. "
+                f"y has one class only, {self.classes_.tolist()[0]!r}{where}: a classifier needs at least 2 classes. "
                 "Add rows of another class."
             )
+
+    def _fit_models(self, fit: Callable[[GPRegressor, int], None], *data: Any) -> None:
+        """Fit a model for each class, or one for two; `data` are what a checkpoint knows them by."""
         rng = generator_from(self.random_state)
         wanted = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         options = {name: value for name, value in self.get_params(deep=False).items() if name != "link"}
         if isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool) and self.knots >= 2:
             options["knots"] = Simultaneous(int(self.knots), initial="kmeans-per-class")
-        named = X_given if hasattr(X_given, "columns") else X
         models = [GPRegressor(likelihood=Bernoulli(self.link), **options | {"random_state": rng}) for _ in wanted]
         with Oversight.of(self) as oversight:
-            oversight.open_journal(self, X, codes, weights, getattr(self, "feature_names_in_", None))
+            oversight.open_journal(self, *data, getattr(self, "feature_names_in_", None))
             for model, code in zip(models, wanted, strict=True):
                 label = f"class {self.classes_.tolist()[code]!r}" if len(wanted) > 1 else ""
                 model._oversight = oversight.part(code, label)
-                model.fit(named, (codes == code).astype(float), sample_weight=weights)
+                fit(model, code)
                 del model._oversight
             oversight.finish()
         self.models_ = models
@@ -202,6 +233,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
         They rise with the probabilities, which the latent mean alone does not: its variance belongs to them, too.
         """
+        if is_dask(X):
+            return predict_lazily(self, "decision_function", X, columns=self._classes_of_models())
         latents = self._latents_of_labels(X)
         density = self.models_[0].likelihood_.log_predictive_density
         odds = []
@@ -212,11 +245,18 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_latent(self, X: Any) -> Latent | list[Latent]:
         """Posterior mean and variance of the latent function, or of one for each class."""
-        latents = [model.predict_latent(rows) for model, rows in self._rows_for_models(X)]
+        if is_dask(X):
+            check_is_fitted(self)
+            latents = [model.predict_latent(X) for model in self.models_]
+        else:
+            latents = [model.predict_latent(rows) for model, rows in self._rows_for_models(X)]
         return latents[0] if len(latents) == 1 else latents
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class, [n, classes]; those of several models are scaled to sum to one."""
+        if is_dask(X):
+            check_is_fitted(self)
+            return predict_lazily(self, "predict_proba", X, columns=self.classes_.tolist())
         latents = self._latents_of_labels(X)
         if len(latents) == 1:  # by symmetry, each class by itself: 1 - p has no digits where p is almost 1
             latents = [Latent(-latents[0].mean, latents[0].variance), *latents]
@@ -226,11 +266,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
+        if is_dask(X):
+            check_is_fitted(self)
+            return predict_lazily(self, "predict", X, dtype=self.classes_.dtype)
         most = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[most]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the labels y that are predicted rightly."""
+        if is_dask(X):
+            return lazy_accuracy(self, X, y=y, sample_weight=sample_weight)
         refuse_masked_and_dates(y, "y")
         refuse_masked_and_dates(sample_weight, "sample_weight")
         return float(super().score(X, y, sample_weight))
@@ -243,7 +288,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                 "Intervals are of the probability or the latent function of one model: for several classes ask "
                 "`models_[k].predict_interval(...)`; a label has no interval."
             )
-        ((model, rows),) = self._rows_for_models(X)
+        ((model, rows),) = [(self.models_[0], X)] if is_dask(X) else self._rows_for_models(X)
         return model.predict_interval(rows, level, kind)
 
     def predict_total(
@@ -315,6 +360,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """Log probability of each label y, [n]."""
+        if is_dask(X):
+            return predict_lazily(self, "log_predictive_density", X, per_row={"y": y})
         log_proba = self._log_proba(X)
         refuse_masked_and_dates(y, "y")
         y = np.asarray(y)
@@ -393,6 +440,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """The latent value of a new label, nugget included, for each model."""
         latents = [(model, model.predict_latent(rows)) for model, rows in self._rows_for_models(X)]
         return [Latent(f.mean, f.variance + model.nugget_) for model, f in latents]
+
+    def _classes_of_models(self) -> list[Any] | None:
+        """The labels of the models; None for one model."""
+        check_is_fitted(self)
+        return None if len(self.models_) == 1 else self.classes_.tolist()
 
     def _labelled_models(self) -> list[tuple[Any, GPRegressor]]:
         check_is_fitted(self)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from knotwise.errors import KnotwiseError, NoTrainingDataError
 from knotwise.estimators.options import approximation_word
 from knotwise.estimators.scaling import Scaling
-from knotwise.evidence import Evidence, Model, Rows
+from knotwise.evidence import Evidence, Model
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.residual import Neighbours
 from knotwise.evidence.sparse import SparseState
@@ -25,13 +26,13 @@ from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState, Sh
 __all__ = ["Fit", "posterior_of"]
 
 
-def posterior_of(state: SparseState | FullState, rows: Rows) -> SparsePosterior | FullPosterior:
-    """The posterior of an evidence's state; with neighbours it keeps the rows. A single row has none."""
+def posterior_of(state: SparseState | FullState, problem: Problem) -> SparsePosterior | FullPosterior:
+    """The posterior of an evidence's state; with neighbours it keeps the problem's rows. A single row has none."""
     if isinstance(state, FullState):
         return FullPosterior(state)
     residual = state.model.residual
     if isinstance(residual, Neighbours) and residual.n_neighbors:
-        return NeighbourPosterior(NeighbourState.of(state, rows))
+        return NeighbourPosterior(NeighbourState.of(state, problem.rows))
     return SparsePosterior(replace(state, model=replace(state.model, residual=None)))
 
 
@@ -40,7 +41,8 @@ class Fit:
     """The solution in the engine's units, and the way back to the user's.
 
     `table` has the parameters with which the fit began, and their bounds; `n_rows` the number of rows, each as often as
-    it counts. `training` is the problem with the data, which a model from a file does not have, and `row_numbers` the
+    it counts. `training` is the problem with the data, which a model from a file does not have, nor a pickled one whose
+    rows are elsewhere, and `row_numbers` the
     rows of the user's data that its rows are, None for all. `size_given` says whether the data came with an exposure or
     trials; None where a file of version 1 does not tell.
     """
@@ -53,6 +55,10 @@ class Fit:
     training: Problem | None = None
     row_numbers: np.ndarray | None = None
     size_given: bool | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        here = self.training is None or self.training.run.blocks.at_hand
+        return self.__dict__ | ({} if here else {"training": None})
 
     @property
     def final(self) -> Evidence:
@@ -99,6 +105,7 @@ class Fit:
         if self.training is None:
             raise NoTrainingDataError(
                 "This model comes from a file, which holds what predictions need and not the data of the fit, so the "
-                "evidence cannot be evaluated. Fit again, or keep the whole estimator with pickle."
+                "evidence cannot be evaluated. Fit again, or keep the whole estimator with pickle (of data in memory: "
+                "what was fitted to a Dask collection is pickled without it)."
             )
         return self.training

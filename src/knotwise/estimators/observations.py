@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import warn
+from knotwise.estimators.scaled import ScaledArrays
+from knotwise.estimators.scaling import Scaling
+from knotwise.evidence.full import check_full_size
+from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import NOISE_FLOOR
+from knotwise.numerics.weighted import mean_and_variance
 
 __all__ = ["Observations", "sorted_order"]
 
@@ -18,7 +23,7 @@ class Observations:
     """Checked data in the user's units, [N] each but X [N, D]; None where the data say nothing.
 
     `weights` say how often each row counts; `numbers` which row of the user's data it is, or one of equal ones,
-    and are None where the rows are the user's.
+    and are None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked.
     """
 
     X: np.ndarray
@@ -27,9 +32,14 @@ class Observations:
     size: np.ndarray | None = None
     weights: np.ndarray | None = None
     numbers: np.ndarray | None = None
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.X)
+
+    @property
+    def n_columns(self) -> int:
+        return self.X.shape[1]
 
     def take(self, numbers: np.ndarray, weights: np.ndarray | None) -> Observations:
         """Some of the rows, with other weights."""
@@ -39,6 +49,23 @@ class Observations:
 
         old = numbers if self.numbers is None else self.numbers[numbers]
         return Observations(self.X[numbers], self.y[numbers], part(self.noise), part(self.size), weights, old)
+
+    def scaled(self, standardize: str | bool, likelihood: Likelihood, *, full: bool) -> ScaledArrays:
+        """The data in the engine's units, sorted and each row once (see `merged`), for a likelihood."""
+        data = self.checked_for(likelihood).merged()
+        if full:
+            check_full_size(len(data))
+        weights = data.weights
+        scaling = Scaling.of(data.X, data.y, standardize, targets=likelihood.scales_targets, weights=weights)
+        X, y = scaling.inputs(data.X), scaling.targets(data.y)
+        # a constant target has its mean square, or 1, for a variance
+        variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0
+        noise = data.known_noise(scaling.y_scale, variance, full=full)
+        return ScaledArrays(scaling, X, y, variance, noise, data.size, weights, data.numbers)
+
+    def checked_for(self, likelihood: Likelihood) -> Observations:
+        """The same data, with targets that the likelihood can have; others are refused by row and value."""
+        return replace(self, y=likelihood.check_targets(self.y, 1.0 if self.size is None else self.size))
 
     def merged(self) -> Observations:
         """The same data sorted by value, with each row once: equal rows add their weights, rows of weight 0 are gone.

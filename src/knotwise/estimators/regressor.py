@@ -11,9 +11,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.collections import read_collections
 from knotwise.estimators.joint import JointResponse
+from knotwise.estimators.lazy import lazy_r2, predict_lazily
 from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
@@ -205,13 +208,22 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
         row, `noise_variance` the known noise of each row of Gaussian data.
+
+        Dask arrays and data frames stay where they are: passes go to their partitions, on the workers of the active
+        client or in this process, and predictions for them are lazy. See `docs/scale.md`.
         """
         with unchanged_on_failure(self) as new:
-            X, y = check_data(new, X, y)
             likelihood = likelihood_from(self.likelihood)
+            if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
+                known = {"sample_weight": sample_weight, "noise_variance": noise_variance}
+                partitions = read_collections(new, likelihood, X, y, exposure=exposure, trials=trials, **known)
+                new._fit_latent(partitions, has_size=exposure is not None or trials is not None)
+                return self
+            X, y = check_data(new, X, y)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
             noise = self._known_noise(likelihood, noise_variance, len(X))
-            new._fit_latent(Observations(X, y, noise, size, check_weights(sample_weight, len(X))))
+            data = Observations(X, y, noise, size, check_weights(sample_weight, len(X)))
+            new._fit_latent(data, has_size=size is not None)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -245,6 +257,15 @@ class GPRegressor(RegressorMixin, JointResponse):
             exposure, trials = require_size(self, "gp.predict(X, return_std=True", exposure, trials)
         else:
             refuse_rates_for_targets(self, exposure, trials)
+        if is_dask(X):
+            if return_cov:
+                raise InvalidInputError(
+                    "`return_cov` is a matrix of all rows, which a Dask collection has too many of. Ask for some rows "
+                    "(`X.compute()`), or for `return_std`."
+                )
+            known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+            n_results = 2 if return_std else 1
+            return predict_lazily(self, "predict", X, n_results=n_results, per_row=known, return_std=return_std)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         variance = variance + self.nugget_
         if return_cov:
@@ -264,12 +285,16 @@ class GPRegressor(RegressorMixin, JointResponse):
         from sklearn.metrics import r2_score
 
         exposure, trials = require_size(self, "gp.score(X, y", exposure, trials)
+        if is_dask(X):
+            return lazy_r2(self, X, y=y, sample_weight=sample_weight, exposure=exposure, trials=trials)
         y = as_finite_numbers(y, "y")
         refuse_masked_and_dates(sample_weight, "sample_weight")
         return float(r2_score(y, self.predict(X, exposure=exposure, trials=trials), sample_weight=sample_weight))
 
     def predict_median(self, X: Any, exposure: Any = None, trials: Any = None) -> np.ndarray:
         """Posterior median of the mean response: its value at the posterior mean of f."""
+        if is_dask(X):
+            return predict_lazily(self, "predict_median", X, per_row={"exposure": exposure, "trials": trials})
         likelihood, mean, _, size = self._response(X, exposure, trials, None)
         return likelihood.conditional_mean(mean, size)
 
@@ -294,6 +319,10 @@ class GPRegressor(RegressorMixin, JointResponse):
             raise unknown_option("`kind`", kind, ["observation", "mean", "latent"])
         if kind == "observation":
             exposure, trials = require_size(self, "gp.predict_interval(X", exposure, trials)
+        if is_dask(X):
+            known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+            columns = ("lower", "upper")
+            return predict_lazily(self, "predict_interval", X, columns=columns, per_row=known, level=level, kind=kind)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         tails = (0.5 - level / 2, 0.5 + level / 2)
         if kind == "observation" and not likelihood.conjugate:
@@ -309,6 +338,9 @@ class GPRegressor(RegressorMixin, JointResponse):
         """Posterior probability that the mean response (a rate, for counts) exceeds the threshold."""
         from scipy.special import ndtr
 
+        if is_dask(X):
+            known = {"exposure": exposure, "trials": trials}
+            return predict_lazily(self, "predict_exceedance", X, per_row=known, threshold=threshold)
         likelihood, mean, variance, size = self._response(X, exposure, trials, None)
         return ndtr((mean - likelihood.latent_of_mean(threshold, size)) / np.sqrt(variance))
 
@@ -317,6 +349,9 @@ class GPRegressor(RegressorMixin, JointResponse):
     ) -> np.ndarray:
         """Log density of each observation y under its own prediction, [n]; of counts at their exposure or trials."""
         exposure, trials = require_size(self, "gp.log_predictive_density(X, y", exposure, trials)
+        if is_dask(X):
+            known = {"y": y, "exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+            return predict_lazily(self, "log_predictive_density", X, per_row=known)
         likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
         y = as_finite_numbers(y, "y")
         if y.shape != mean.shape:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.numbers import (
     and_more,
@@ -24,6 +25,7 @@ __all__ = [
     "check_inputs",
     "check_jobs",
     "check_noise_variance",
+    "check_row_weights",
     "check_size",
     "check_weights",
     "generator_from",
@@ -37,6 +39,11 @@ SMALLEST_WEIGHT = 1e-100
 
 def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
     """Inputs as a finite float64 array; numbers stored as objects are converted, text is refused by column."""
+    if is_dask(X):
+        raise InvalidInputError(
+            "X is a Dask collection, but this needs all its rows in one place. Give rows that fit in memory "
+            "(`X.compute()`)."
+        )
     refuse_masked_and_dates(X, "X")
     refuse_text(X)
     # one memory layout, so that a data frame and its array give the same bits
@@ -105,6 +112,16 @@ def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray 
 
 def check_weights(given: Any, n_rows: int) -> np.ndarray | None:
     """How often each row counts: one number of at least 0 per row, not all of them 0; a number is for all rows."""
+    weights = check_row_weights(given, n_rows)
+    if weights is not None and not weights.any():
+        raise InvalidInputError(
+            f"`sample_weight` is zero in every row, or below {SMALLEST_WEIGHT:.0e}, so there is nothing to fit."
+        )
+    return weights
+
+
+def check_row_weights(given: Any, n_rows: int) -> np.ndarray | None:
+    """How often each of some rows counts, which may all be of weight 0."""
     if given is None:
         return None
     weights = as_numbers(given, "sample_weight")
@@ -129,12 +146,7 @@ def check_weights(given: Any, n_rows: int) -> np.ndarray | None:
             "if they are precisions, give `noise_variance` instead.",
             rows=bad,
         )
-    weights = np.where(weights < SMALLEST_WEIGHT, 0.0, weights)
-    if not weights.any():
-        raise InvalidInputError(
-            f"`sample_weight` is zero in every row, or below {SMALLEST_WEIGHT:.0e}, so there is nothing to fit."
-        )
-    return weights
+    return np.where(weights < SMALLEST_WEIGHT, 0.0, weights)
 
 
 def check_count(value: Any, name: str, *, least: int) -> int:

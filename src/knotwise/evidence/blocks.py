@@ -177,8 +177,21 @@ class Blocks(Protocol):
         """Numbers of some rows in order, drawn at random; by weight, the more often a row counts, the likelier."""
         ...
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether all rows are in the memory of this process, so that asking for all of them costs nothing."""
+        ...
+
     def at_driver(self, rows: Rows) -> Blocks:
         """Other rows, few enough to be held at the driver, computed with what it has."""
+        ...
+
+    def computed_by(self, executor: Executor) -> Blocks:
+        """The same rows with nothing beside them, for work of another time, in which this executor is there."""
+        ...
+
+    def identity(self) -> Any:
+        """What a digest knows the rows by: equal for equal rows."""
         ...
 
     def anew(self) -> Blocks:
@@ -203,7 +216,8 @@ class InMemory:
     """Rows in the memory of this process; blocks run on the executor's threads.
 
     Blocks depend on the data and on the width of the pass, never on the number of threads. Of `n_own` rows, if given,
-    blocks are made, the first ones; the others are there for halos only.
+    blocks are made, the first ones; the others are there for halos only. `first` is the number of the first row, where
+    the rows are a part of others.
     """
 
     rows: Rows
@@ -211,6 +225,7 @@ class InMemory:
     block_size: int | None = None
     keep_bytes: int = KEEP_BYTES
     n_own: int | None = None
+    first: int = 0
     _size: int = field(default=0, init=False, repr=False)
     _blocks: list[tuple[Block, Beside]] = field(default_factory=list, init=False, repr=False)
 
@@ -240,11 +255,21 @@ class InMemory:
     def take(self, numbers: np.ndarray | slice) -> Rows:
         return self.rows[numbers]
 
+    @property
+    def at_hand(self) -> bool:
+        return True
+
+    def computed_by(self, executor: Executor) -> InMemory:
+        return InMemory(self.rows, executor, self.block_size, n_own=self.n_own)
+
+    def identity(self) -> Rows:
+        return self.rows
+
     def at_driver(self, rows: Rows) -> InMemory:
         return InMemory(rows, self.executor, self.block_size, self.keep_bytes)
 
     def anew(self) -> InMemory:
-        new = InMemory(self.rows, self.executor, self.block_size, self.keep_bytes, self.n_own)
+        new = InMemory(self.rows, self.executor, self.block_size, self.keep_bytes, self.n_own, self.first)
         new.__dict__["summary"] = self.summary  # of the same rows
         return new
 
@@ -272,7 +297,8 @@ class InMemory:
         for block, beside in self._blocks:
             beside.clear()
             if last is not None:
-                beside[LAST] = last[block.start : block.start + block.n]
+                begin = block.start - self.first
+                beside[LAST] = last[begin : begin + block.n]
 
     def _map(self, work: Pass) -> Iterator[Any]:
         size = self.block_size or rows_per_block(work.width, self.summary.n_rows)
@@ -292,7 +318,9 @@ class InMemory:
         slices = block_slices(self.summary.n_rows, size)
         whole = len(slices) == 1 and self.n_own is None
         self._size = size
-        self._blocks = [(Block(self.rows if whole else self.rows[s], s.start, s.stop - s.start), {}) for s in slices]
+        self._blocks = [
+            (Block(self.rows if whole else self.rows[s], self.first + s.start, s.stop - s.start), {}) for s in slices
+        ]
 
     def _with_halo(self, block: Block, halo: Halo) -> Block:
         numbers = np.arange(block.start, block.start + block.n)

@@ -11,7 +11,7 @@ import numpy as np
 
 from knotwise.checkpoint.journal import Journal, are_alike
 from knotwise.errors import warn
-from knotwise.evidence import Blocks, Evidence, InMemory, Jitter, Model, Point, Rows, full_evidence, sparse_evidence
+from knotwise.evidence import Blocks, Evidence, Jitter, Model, Point, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.blocks import RowSummary
 from knotwise.evidence.inference import Inference, inference_of
 from knotwise.evidence.scores import (
@@ -137,13 +137,8 @@ class Problem:
         return replace(self, run=replace(self.run, blocks=self.run.blocks.anew()))
 
     def computed_by(self, executor: Executor) -> Problem:
-        """The same problem for nobody to follow, its rows in memory and computed by this executor."""
-        blocks = self.run.blocks
-        if isinstance(blocks, InMemory):
-            mine = InMemory(blocks.rows, executor, blocks.block_size, n_own=blocks.n_own)
-        else:
-            mine = InMemory(blocks.take(slice(None)), executor)
-        return replace(self, run=Run(mine), with_kernel=None)
+        """The same problem for nobody to follow, computed by this executor."""
+        return replace(self, run=Run(self.run.blocks.computed_by(executor)), with_kernel=None)
 
     @cached_property
     def box(self) -> np.ndarray:
@@ -257,10 +252,9 @@ class Problem:
         journal, blocks = self.run.journal, self.run.blocks
         if journal is None:
             return compute()
-        rows = self.rows
         inferences = (repr(self.inference), repr(self.guide))
         own = (
-            rows,
+            blocks.identity(),
             self.table,
             repr(self.model.kernel),
             self.model.power,
@@ -276,7 +270,7 @@ class Problem:
             types=types,
             beside=blocks,
             rng=rng,
-            fits=lambda result, last: fits(result) and (last is None or _is_like_last(last, rows.y)),
+            fits=lambda result, last: fits(result) and (last is None or _is_like_last(last, self.rows.y)),
         )
 
     def new_trace(self) -> KnotTrace:

@@ -36,6 +36,9 @@ class Likelihood(Part):
     quadratic: ClassVar[bool] = False
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
+    #: whether `constant_start` asks for nothing but weighted means of y and size, so that the means of groups of rows,
+    #: with the weights of the groups, are enough
+    starts_from_means: ClassVar[bool] = False
 
     @property
     def width(self) -> float | None:

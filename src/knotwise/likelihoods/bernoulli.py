@@ -25,6 +25,7 @@ class Bernoulli(Likelihood):
     """
 
     discrete = True
+    starts_from_means = True
 
     def __init__(self, link: str = "logit") -> None:
         self.link = link

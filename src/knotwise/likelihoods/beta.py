@@ -29,6 +29,7 @@ class Beta(Likelihood):
 
     parameters = (Parameter("precision", role="noise", bounds=(1e-2, 1e6), direction=-1),)
     log_concave = False
+    starts_from_means = True
     width = np.pi  # of log(1 + e^f), and of digamma(1 + a), whose poles have e^f < 0
 
     def __init__(self, precision: float | None = None) -> None:

@@ -24,6 +24,7 @@ class Binomial(Likelihood):
 
     size_name = "trials"
     discrete = True
+    starts_from_means = True
 
     width = np.pi
 

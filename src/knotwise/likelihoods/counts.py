@@ -46,6 +46,7 @@ class Counts(Likelihood):
 
     size_name = "exposure"
     discrete = True
+    starts_from_means = True
 
     def overdispersion(self) -> float:
         """The dispersion in the variance above."""

@@ -27,6 +27,7 @@ class Gaussian(Likelihood):
     parameters = (Parameter("noise_variance", role="noise", units="y^2"),)
     scales_targets = True
     conjugate = True
+    starts_from_means = True
     quadratic = True
     jointly_concave = True
     width = np.inf

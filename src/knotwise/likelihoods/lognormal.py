@@ -24,6 +24,7 @@ class LogNormal(Multiplicative):
     width = np.inf
     quadratic = True
     jointly_concave = True
+    starts_from_means = False  # but from the mean of log y
 
     def __init__(self, variance: float | None = None) -> None:
         self.variance = variance

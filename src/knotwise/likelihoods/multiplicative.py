@@ -19,6 +19,8 @@ class Multiplicative(Likelihood):
     .. math:: y = e^f \varepsilon, \qquad \varepsilon > 0 \text{ independent of } f
     """
 
+    starts_from_means = True
+
     def log_error_moments(self) -> tuple[float, float]:
         """Logarithms of the first two moments of the error."""
         raise NotImplementedError(f"{type(self).__name__} must define `log_error_moments`.")

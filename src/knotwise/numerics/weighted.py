@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-__all__ = ["counted", "mean_and_variance", "weighted_quantile"]
+__all__ = ["Moments", "counted", "mean_and_variance", "weighted_quantile"]
 
 
 def mean_and_variance(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -34,3 +36,30 @@ def counted(rows: np.ndarray, weights: np.ndarray | None) -> int | float:
         return int(rows.sum())
     total = float(weights[rows].sum())
     return int(total) if total.is_integer() else total
+
+
+@dataclass
+class Moments:
+    """How often rows count together, and mean and variance of their values, [D] each; those of other rows join them.
+
+    Variances are about the own mean, so that no digits are lost far from the origin.
+    """
+
+    weight: float
+    mean: np.ndarray
+    variance: np.ndarray
+
+    @staticmethod
+    def of(values: np.ndarray, weights: np.ndarray | None) -> Moments:
+        weight = float(len(values) if weights is None else weights.sum())
+        return Moments(weight, *mean_and_variance(values, weights))
+
+    def __iadd__(self, other: Moments) -> Moments:
+        weight = self.weight + other.weight
+        share = other.weight / weight
+        apart = other.mean - self.mean
+        self.mean = self.mean + share * apart
+        within = (1.0 - share) * self.variance + share * other.variance
+        self.variance = within + share * (1.0 - share) * apart**2
+        self.weight = weight
+        return self

@@ -1,0 +1,98 @@
+"""`knotwise fit` of a table in several Parquet files: the rows are read by Dask, here or by workers."""
+
+from __future__ import annotations
+
+import glob
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from knotwise.cli.command import UsageError
+from knotwise.cli.parquet import open_parquet
+from knotwise.cli.rows import Wanted
+from knotwise.cli.tables import Table
+from knotwise.errors import InvalidInputError, KnotwiseError
+
+__all__ = ["MissingDaskError", "are_parts", "files_of", "open_first", "read_parts", "workers"]
+
+
+class MissingDaskError(KnotwiseError, ImportError):
+    """Several files, or workers, were given where Dask is not installed."""
+
+
+def are_parts(arguments: Namespace) -> bool:
+    """Whether the data are more than one file, or workers are to read them."""
+    several = glob.has_magic(arguments.data) or Path(arguments.data).is_dir()
+    asked = arguments.scheduler is not None or arguments.workers is not None
+    if arguments.memory is not None and arguments.workers is None:
+        raise UsageError("--memory is that of each worker that --workers starts: give both.")
+    if arguments.scheduler is not None and arguments.workers is not None:
+        raise UsageError("--scheduler has its own workers, and --workers starts some: give one of them.")
+    return several or asked
+
+
+def files_of(data: str) -> list[str]:
+    """The Parquet files that a pattern or a folder names, in the order of their names."""
+    folder = Path(data).is_dir()
+    files = sorted(glob.glob(str(Path(data) / "*.parquet") if folder else data, recursive=True))
+    if not files:
+        raise InvalidInputError(f"{data} names no file. Check the pattern, and put it in quotes.")
+    other = next((file for file in files if Path(file).suffix != ".parquet"), None)
+    if other is not None:
+        raise InvalidInputError(f"{other} is no .parquet file: several files, and workers, are for Parquet alone.")
+    return files
+
+
+@contextmanager
+def open_first(files: list[str]) -> Iterator[Table]:
+    """The first of the files, which has the columns of all."""
+    with open_parquet(files[0]) as table:
+        yield table
+
+
+@contextmanager
+def workers(arguments: Namespace) -> Iterator[None]:
+    """The workers that are asked for, while the fit runs; without them Dask's threads read the rows."""
+    _dask()
+    if arguments.scheduler is None and arguments.workers is None:
+        yield
+        return
+    from distributed import Client, LocalCluster
+
+    if arguments.scheduler is not None:
+        try:
+            client = Client(arguments.scheduler)
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"There is no scheduler at {arguments.scheduler}: {error}") from None
+        with client:
+            yield
+        return
+    memory = "auto" if arguments.memory is None else arguments.memory
+    try:
+        cluster = LocalCluster(
+            n_workers=arguments.workers, threads_per_worker=1, memory_limit=memory, dashboard_address=":0"
+        )
+    except ValueError as error:
+        raise UsageError(f"--memory {arguments.memory} is not an amount such as 2GB: {error}") from None
+    with cluster, Client(cluster):
+        yield
+
+
+def read_parts(files: list[str], wanted: Wanted, *, drop_missing: bool) -> Any:
+    """The columns of all files as one lazy data frame."""
+    frame = _dask().read_parquet(files, columns=wanted.columns)
+    return frame.dropna() if drop_missing else frame
+
+
+def _dask() -> Any:
+    try:
+        import dask.dataframe
+        import distributed  # noqa: F401
+    except ImportError as error:
+        raise MissingDaskError(
+            "Several files, and workers, need Dask, which is not installed here. To have it: "
+            "pip install 'knotwise[dask,parquet]'; or give one file."
+        ) from error
+    return dask.dataframe

@@ -1,0 +1,185 @@
+"""Blocks of rows that are partitions of a Dask collection: passes go to the rows, and sums come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+
+from knotwise.distributed.held import Held, Job, joined
+from knotwise.distributed.places import Place, place_for
+from knotwise.distributed.tree import TreeSum
+from knotwise.errors import TooLargeError
+from knotwise.evidence.blocks import KEEP_BYTES, Beside, Block, InMemory, Pass, RowSummary
+from knotwise.evidence.model import Rows
+from knotwise.numerics.blocks import Executor
+
+__all__ = ["DaskBlocks", "LazyRows"]
+
+MOST_TAKEN = 1_000_000  # rows that the driver takes at one time
+
+_keys = count()
+
+
+@dataclass(frozen=True)
+class LazyRows:
+    """The rows of a fit as Dask knows how to make them: a lazy `Part` for each partition that has rows.
+
+    `starts` are the numbers of the first rows of the parts, and N behind them. `digests`, lazy too, are what the parts
+    are known by.
+    """
+
+    parts: Sequence[Any]
+    digests: Sequence[Any]
+    starts: np.ndarray
+    summary: RowSummary
+    block_size: int | None = None
+
+    def groups(self, n_groups: int | None) -> np.ndarray:
+        """Numbers of the first parts of each group, and of all parts behind them: groups of about as many rows."""
+        n_parts = len(self.parts)
+        if n_groups is None or n_groups >= n_parts:
+            return np.arange(n_parts + 1)
+        ends = self.starts[-1] * np.arange(1, n_groups) / n_groups
+        firsts = np.searchsorted((self.starts[:-1] + self.starts[1:]) / 2, ends)
+        return np.unique(np.concatenate([[0], firsts, [n_parts]]))
+
+
+class DaskBlocks:
+    """The partitions of a Dask collection as `Blocks`.
+
+    Tasks make them, so that those of a lost worker come back by themselves; they stay at the workers of the active
+    client, or without one in the memory of this process. A pass is one task for each thread of the workers. Sums are
+    added in the order of a tree over the partitions: the same partitions give the same bits for any number of workers.
+    """
+
+    def __init__(self, lazy: LazyRows, executor: Executor, place: Place | None = None) -> None:
+        self.lazy, self.executor = lazy, executor
+        self.place = place_for(executor) if place is None else place
+        self.key, self.ended = next(_keys), 0
+
+    @property
+    def summary(self) -> RowSummary:
+        return self.lazy.summary
+
+    @cached_property
+    def keep_bytes(self) -> int:
+        return KEEP_BYTES * (self.place.n_groups or 1)
+
+    @property
+    def at_hand(self) -> bool:
+        return False
+
+    # -- passes ---------------------------------------------------------------------------------------
+
+    def sum(self, work: Pass) -> Any:
+        total = TreeSum(len(self.lazy.parts))
+        for nodes in self._ask("sum", self._job(work)):
+            for (level, number), value in nodes.items():
+                total.add(value, number, level)
+        return total.total
+
+    def gather(self, work: Pass) -> np.ndarray:
+        return np.concatenate(self._ask("gather", self._job(work)))
+
+    def top(self, work: Pass, k: int) -> np.ndarray:
+        found = self._ask("top", self._job(work), k)
+        scores, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return numbers[np.lexsort((numbers, -scores))][:k]
+
+    # -- some rows ------------------------------------------------------------------------------------
+
+    def take(self, numbers: np.ndarray | slice) -> Rows:
+        if isinstance(numbers, slice):
+            numbers = np.arange(*numbers.indices(self.summary.n_rows))
+        if len(numbers) > MOST_TAKEN:
+            raise TooLargeError(
+                f"{len(numbers):,} rows of a Dask collection are needed in one place, and at most {MOST_TAKEN:,} are "
+                "taken. Do it with a sample of the rows in memory (`X.compute()`).",
+                n_rows=len(numbers),
+                limit=MOST_TAKEN,
+            )
+        wanted, places = np.unique(numbers, return_inverse=True)
+        ends = np.searchsorted(wanted, self.lazy.starts[self._firsts])
+        some = [i for i, (a, b) in enumerate(pairwise(ends)) if a < b] or [0]
+        held = [self._held[i] for i in some]
+        return joined(self.place.ask(held, "take", [(wanted[ends[i] : ends[i + 1]],) for i in some]))[places]
+
+    def sample(self, n_rows: int, rng: np.random.Generator, *, by_weight: bool = False) -> np.ndarray:
+        n = self.summary.n_rows
+        if by_weight and self.summary.is_weighted:
+            return np.sort(self.top(RacePass(int(rng.integers(2**63))), min(n_rows, n)))
+        return np.sort(rng.choice(n, min(n_rows, n), replace=False))
+
+    def at_driver(self, rows: Rows) -> InMemory:
+        return InMemory(rows, self.executor, self.lazy.block_size)
+
+    # -- the same rows --------------------------------------------------------------------------------
+
+    def anew(self) -> DaskBlocks:
+        new = DaskBlocks(self.lazy, self.executor, self.place)
+        new.__dict__.update(_held=self._held, _firsts=self._firsts, keep_bytes=self.keep_bytes)
+        return new
+
+    def computed_by(self, executor: Executor) -> DaskBlocks:
+        return DaskBlocks(self.lazy, executor)
+
+    def identity(self) -> tuple[str, ...]:
+        return self._digests
+
+    @cached_property
+    def _digests(self) -> tuple[str, ...]:
+        return tuple(self.place.compute(self.lazy.digests))
+
+    # -- what lies beside them ------------------------------------------------------------------------
+
+    def end_evaluation(self) -> None:
+        self.ended += 1  # the next pass tells it
+
+    def last(self) -> None:
+        """Nothing: what a search has left stays with the rows, and a fit that goes on later looks for it again."""
+
+    def restore(self, last: np.ndarray | None) -> None:
+        """Forget what lies beside the blocks; an array would only save time, and is not sent there."""
+        self.key = next(_keys)
+
+    # -- tasks ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _firsts(self) -> np.ndarray:
+        return self.lazy.groups(self.place.n_groups)
+
+    @cached_property
+    def _held(self) -> list[Any]:
+        from dask import delayed
+
+        hold = delayed(Held, pure=False)
+        return self.place.hold([hold(list(self.lazy.parts[a:b])) for a, b in pairwise(self._firsts)])
+
+    def _job(self, work: Pass) -> Job:
+        assert work.halo is None  # neighbours are refused before a fit begins
+        return Job(work, self.key, self.ended, len(self.lazy.parts), self.lazy.block_size)
+
+    def _ask(self, name: str, *arguments: Any) -> list[Any]:
+        return self.place.ask(self._held, name, [arguments] * len(self._held))
+
+
+@dataclass(frozen=True)
+class RacePass:
+    """Scores of which the k largest are k rows drawn without replacement, each row as likely as often it counts.
+
+    Each row runs for a time that is exponential with its weight for a rate, and the first k are taken.
+    """
+
+    seed: int
+    width: int = 1
+    halo: None = None
+
+    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+        weights = block.own.weights
+        assert weights is not None
+        return -np.random.default_rng([self.seed, block.start]).exponential(size=block.n) / weights

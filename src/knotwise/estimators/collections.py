@@ -1,0 +1,89 @@
+"""Dask collections at the public door: they become partitions that are read where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from knotwise.distributed.collections import Partitions, is_frame
+from knotwise.distributed.places import place_for
+from knotwise.errors import InvalidInputError
+from knotwise.estimators.partitions import PartitionedObservations
+from knotwise.estimators.reading import Reading
+from knotwise.likelihoods.base import Likelihood
+from knotwise.numerics.blocks import Serial
+
+__all__ = ["check_columns", "read_collections", "refuse_neighbours"]
+
+
+def read_collections(
+    estimator: Any,
+    likelihood: Likelihood,
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    trials: Any = None,
+    noise_variance: Any = None,
+    label: Any = None,
+) -> PartitionedObservations:
+    """The data of a fit, which nobody has looked at yet; where `label` is not None, targets say which y are this one.
+
+    All have the partitions of X. What one value for each row can be known without reading is checked here.
+    """
+    refuse_neighbours(estimator.n_neighbors)
+    if y is None:
+        raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
+    if noise_variance is not None and not likelihood.conjugate:
+        raise InvalidInputError(
+            f"`noise_variance` is for Gaussian data, but the likelihood is {type(likelihood).__name__}."
+        )
+    size_name, size = _size(likelihood, exposure=exposure, trials=trials)
+    parts = Partitions(X)
+    check_columns(estimator, parts, reset=True)
+    per_row = (
+        parts.along(y, "y"),
+        parts.along(sample_weight, "sample_weight"),
+        parts.along(size, size_name),
+        parts.along(noise_variance, "noise_variance"),
+    )
+    reading = Reading(likelihood, parts.n_columns, parts.columns, label)
+    return PartitionedObservations(list(zip(parts.lazy, *per_row, strict=True)), reading, place_for(Serial()))
+
+
+def check_columns(estimator: Any, parts: Partitions, *, reset: bool = False) -> None:
+    """Check the number and the names of the columns against those of the fit, or keep them for later."""
+    row: Any = np.zeros((1, parts.n_columns))
+    if is_frame(parts.X):
+        import pandas as pd
+
+        row = pd.DataFrame(row, columns=parts.columns)
+    validate_data(estimator, row, reset=reset, ensure_min_samples=1)
+
+
+def refuse_neighbours(n_neighbors: Any) -> None:
+    """Neighbours of a row can be in any partition; "auto" does without them."""
+    if not isinstance(n_neighbors, str) and n_neighbors != 0:
+        raise InvalidInputError(
+            f"`n_neighbors={n_neighbors!r}` needs the rows in one place: the nearest rows of a row can be in any "
+            "partition of a Dask collection. Leave it at 'auto', which does without neighbours here, or fit some rows "
+            "in memory (`X.compute()`)."
+        )
+
+
+def _size(likelihood: Likelihood, **given: Any) -> tuple[str, Any]:
+    """The exposure or trials, and its name; refused where the likelihood has none."""
+    size_name, size = "exposure", None
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name != likelihood.size_name:
+            raise InvalidInputError(
+                f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}. "
+                + (f"It takes `{likelihood.size_name}`." if likelihood.size_name else "Leave it out.")
+            )
+        size_name, size = name, value
+    return size_name, size

@@ -1,0 +1,128 @@
+"""The data of a fit in the engine's units, and what is asked of all rows together before a fit begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from inspect import signature
+from typing import Protocol
+
+import numpy as np
+
+from knotwise.estimators.scaling import Scaling
+from knotwise.evidence import Blocks, InMemory, Rows
+from knotwise.likelihoods.base import Likelihood
+from knotwise.means import Mean
+from knotwise.numerics.blocks import Executor
+from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
+
+__all__ = ["ScaledArrays", "ScaledData", "TrainingData", "constant_start", "spread_of"]
+
+
+class TrainingData(Protocol):
+    """Checked data in the user's units, wherever they are."""
+
+    @property
+    def n_columns(self) -> int: ...
+
+    def scaled(self, standardize: str | bool, likelihood: Likelihood, *, full: bool) -> ScaledData:
+        """The data in the engine's units, each row once; `full` says that they are for the exact GP."""
+        ...
+
+
+class ScaledData(Protocol):
+    """Data in the engine's units. Nothing here returns a value for each row, but through blocks.
+
+    `variance` is that of the targets, or their mean square where they are constant; `spread` [D] the standard
+    deviations of the columns; `target_range` the least and the largest target; `typical_noise` the mean of known noise
+    variances, None without; `numbers` which rows of the user's data the rows are, None where nobody knows or needs it.
+    """
+
+    @property
+    def scaling(self) -> Scaling: ...
+
+    @property
+    def variance(self) -> float: ...
+
+    @property
+    def spread(self) -> np.ndarray: ...
+
+    @property
+    def target_range(self) -> tuple[float, float]: ...
+
+    @property
+    def typical_noise(self) -> float | None: ...
+
+    @property
+    def numbers(self) -> np.ndarray | None: ...
+
+    def level(self, likelihood: Likelihood) -> float:
+        """The level of the latent function."""
+        ...
+
+    def differing(self) -> tuple[float, int | float, int | float]:
+        """The median of the targets, how many there are, and how many differ from it, each as often as it counts."""
+        ...
+
+    def bind(self, mean: Mean, second_moment: float, level: float, *, on_link: bool) -> Mean:
+        """The mean for these inputs; see `Mean.bind`."""
+        ...
+
+    def blocks(self, mean: Mean, executor: Executor, block_size: int | None) -> Blocks:
+        """The rows, with the basis of the mean."""
+        ...
+
+
+@dataclass(frozen=True)
+class ScaledArrays:
+    """Data in memory: inputs X [N, D] and targets y [N] in the engine's units, and what else is known of the rows."""
+
+    scaling: Scaling
+    X: np.ndarray
+    y: np.ndarray
+    variance: float
+    noise: np.ndarray | None
+    size: np.ndarray | None
+    weights: np.ndarray | None
+    numbers: np.ndarray | None
+
+    @property
+    def spread(self) -> np.ndarray:
+        return spread_of(mean_and_variance(self.X, self.weights)[1])
+
+    @property
+    def target_range(self) -> tuple[float, float]:
+        return float(self.y.min()), float(self.y.max())
+
+    @property
+    def typical_noise(self) -> float | None:
+        return None if self.noise is None else float(np.average(self.noise, weights=self.weights))
+
+    def level(self, likelihood: Likelihood) -> float:
+        return constant_start(likelihood, self.y, 1.0 if self.size is None else self.size, self.weights)
+
+    def differing(self) -> tuple[float, int | float, int | float]:
+        median = weighted_quantile(self.y, 0.5, self.weights)
+        return median, counted(np.isfinite(self.y), self.weights), counted(self.y != median, self.weights)
+
+    def bind(self, mean: Mean, second_moment: float, level: float, *, on_link: bool) -> Mean:
+        return mean.bind(self.X, second_moment, level, self.weights, on_link=on_link)
+
+    def blocks(self, mean: Mean, executor: Executor, block_size: int | None) -> InMemory:
+        rows = Rows(self.X, self.y, self.noise, mean.basis(self.X), self.size, self.weights)
+        return InMemory(rows, executor, block_size)
+
+
+def spread_of(variance: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column; a constant one tells nothing and takes the mean of the others."""
+    spread = np.sqrt(variance)
+    varying = spread[spread > 0]
+    return np.where(spread > 0, spread, varying.mean() if len(varying) else 1.0)
+
+
+def constant_start(
+    likelihood: Likelihood, y: np.ndarray, size: np.ndarray | float, weights: np.ndarray | None
+) -> float:
+    """The level of the latent function; from the rows once each where one's own likelihood knows no weights."""
+    if weights is None or "weights" not in signature(likelihood.constant_start).parameters:
+        return likelihood.constant_start(y, size)
+    return likelihood.constant_start(y, size, weights)

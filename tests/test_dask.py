@@ -1,0 +1,558 @@
+"""Rows on Dask: the same estimator, the same code and the same answers."""
+
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from knotwise import GPClassifier, GPRegressor, load
+from knotwise.distributed.blocks import DaskBlocks, LazyRows, RacePass
+from knotwise.distributed.collections import is_dask
+from knotwise.distributed.held import Held, Part
+from knotwise.distributed.tree import TreeSum
+from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError
+from knotwise.estimators import partitions
+from knotwise.evidence import InMemory, Rows
+from knotwise.evidence.blocks import RowSummary
+from knotwise.kernels import SquaredExponential
+from knotwise.knots.passes import NearnessPass
+from knotwise.numerics.blocks import Serial
+from knotwise.numerics.weighted import Moments, mean_and_variance
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+
+N = 600
+CHUNK = 200
+KERNEL = SquaredExponential(1.0, 0.5)
+
+
+@pytest.fixture(autouse=True)
+def few_rows_stay_on_dask(monkeypatch):
+    """Small data go through the partitions too, as large ones do."""
+    monkeypatch.setattr(partitions, "ROWS_AT_DRIVER", 0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Inputs [N, 2] in the order in which a fit in memory has them, and targets of three kinds."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(N, 2))
+    X = X[np.argsort(X[:, 0])]
+    f = np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1])
+    return {
+        "X": X,
+        "gaussian": f + 0.2 * rng.normal(size=N),
+        "poisson": rng.poisson(np.exp(f)).astype(float),
+        "bernoulli": (f > 0.5 * rng.normal(size=N)).astype(float),
+    }
+
+
+def lazy(values, chunk=CHUNK):
+    return da.from_array(values, chunks=(chunk, *values.shape[1:]))
+
+
+def regressor(likelihood="gaussian", **options):
+    return GPRegressor(likelihood=likelihood, random_state=0, n_jobs=1, **options)
+
+
+def assert_same_fit(one, other, X, tolerance=1e-8):
+    assert one.n_knots_ == other.n_knots_
+    assert_allclose(one.log_evidence_, other.log_evidence_, rtol=tolerance)
+    assert_allclose(one.parameters_.values, other.parameters_.values, rtol=tolerance)
+    expected = one.predict(X)
+    assert_allclose(other.predict(X), expected, atol=tolerance * np.abs(expected).max())
+
+
+def assert_on_dask(gp):
+    assert isinstance(gp._fit.training.run.blocks, DaskBlocks)
+
+
+# -- the same answers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "bernoulli"])
+@pytest.mark.parametrize("knots", [8, "auto"])
+def test_equal_blocks_give_the_answer_of_rows_in_memory(likelihood, knots, data):
+    X, y = data["X"], data[likelihood]
+    options = {"knots": knots, "block_size": CHUNK, "kernel": SquaredExponential(), "approximation": "vfe"}
+    here = regressor(likelihood, **options).fit(X, y)
+    there = regressor(likelihood, **options).fit(lazy(X), lazy(y))
+    assert_on_dask(there)
+    assert_same_fit(here, there, X[:50])
+
+
+def test_laplace_is_that_of_rows_in_memory(data):
+    X, y = data["X"], data["poisson"]
+    options = {"knots": 8, "block_size": CHUNK, "inference": "laplace", "kernel": KERNEL}
+    here = regressor("poisson", **options).fit(X, y)
+    there = regressor("poisson", **options).fit(lazy(X), lazy(y))
+    assert_same_fit(here, there, X[:50])
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_the_number_of_threads_changes_no_bit(likelihood, data):
+    X, y = lazy(data["X"], 130), lazy(data[likelihood], 130)
+    options = {"likelihood": likelihood, "knots": 8, "kernel": SquaredExponential(), "random_state": 0}
+    fits = [GPRegressor(**options, n_jobs=n).fit(X, y) for n in (1, 2)]
+    for fit in fits[1:]:
+        assert fit.log_evidence_ == fits[0].log_evidence_
+        assert_array_equal(fit.parameters_.values, fits[0].parameters_.values)
+        assert_array_equal(fit.knots_, fits[0].knots_)
+
+
+def test_the_order_of_rows_within_partitions_changes_no_bit(data, rng):
+    X, y = data["X"], data["gaussian"]
+    order = np.concatenate([start + rng.permutation(CHUNK) for start in range(0, N, CHUNK)])
+    one, other = (
+        regressor(knots=8, kernel=SquaredExponential()).fit(lazy(X[o]), lazy(y[o])) for o in (np.arange(N), order)
+    )
+    assert one.log_evidence_ == other.log_evidence_
+    assert_array_equal(one.parameters_.values, other.parameters_.values)
+
+
+def test_unknown_sizes_of_partitions_and_empty_ones_are_the_same_fit(data):
+    X, y = data["X"], data["gaussian"]
+    known = regressor(knots=8, kernel=KERNEL, block_size=CHUNK).fit(lazy(X), lazy(y))
+    keep = lazy(np.ones(N, bool))
+    unknown_X, unknown_y = lazy(X)[keep], lazy(y)[keep]
+    assert np.isnan(unknown_X.shape[0])
+    unknown = regressor(knots=8, kernel=KERNEL, block_size=CHUNK).fit(unknown_X, unknown_y)
+    assert unknown.log_evidence_ == known.log_evidence_
+    some = lazy(X[:, 0] > X[CHUNK, 0])  # nothing is left of the first partition
+    fewer = regressor(knots=8, kernel=SquaredExponential()).fit(lazy(X)[some], lazy(y)[some])
+    expected = regressor(knots=8, kernel=SquaredExponential()).fit(X[CHUNK + 1 :], y[CHUNK + 1 :])
+    assert_same_fit(expected, fewer, X[:20], 1e-6)
+
+
+def test_frames_have_names_and_columns_of_any_chunks(data):
+    X, y = data["X"], data["gaussian"]
+    frame = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "y": y})
+    parts = dd.from_pandas(frame, npartitions=3)
+    gp = regressor(knots=8, kernel=SquaredExponential()).fit(parts[["east", "north"]], parts["y"])
+    assert gp.feature_names_in_.tolist() == ["east", "north"]
+    assert_on_dask(gp)
+    arrays = regressor(knots=8, kernel=SquaredExponential()).fit(da.from_array(X, chunks=(CHUNK, 1)), y)
+    assert arrays.log_evidence_ == gp.log_evidence_
+    with pytest.raises(ValueError, match="feature names"):
+        gp.predict(parts[["north", "east"]])
+
+
+def test_weights_are_repeated_rows(data, rng):
+    X, y = data["X"], data["gaussian"]
+    weights = rng.integers(0, 3, N).astype(float)
+    options = {"knots": X[::60], "kernel": SquaredExponential(), "block_size": CHUNK}
+    given = regressor(**options).fit(lazy(X), lazy(y), sample_weight=lazy(weights))
+    twice = np.repeat(np.arange(N), weights.astype(int))
+    cuts = tuple(int(part.sum()) for part in np.split(weights, 3))
+    repeated = regressor(**options).fit(
+        da.from_array(X[twice], chunks=(cuts, 2)), da.from_array(y[twice], chunks=(cuts,))
+    )
+    assert given.log_evidence_ == repeated.log_evidence_
+    assert_array_equal(given.parameters_.values, repeated.parameters_.values)
+    here = regressor(**options).fit(X, y, sample_weight=weights)
+    assert_allclose(given.log_evidence_, here.log_evidence_, rtol=1e-5)  # the start is from other random rows
+
+
+def test_exposure_and_trials_and_known_noise(data, rng):
+    X = data["X"]
+    exposure = rng.uniform(0.5, 2.0, N)
+    counts = rng.poisson(exposure * np.exp(np.sin(6 * X[:, 0]))).astype(float)
+    options = {"knots": X[::60], "kernel": KERNEL, "optimizer": None}
+    here = regressor("poisson", **options).fit(X, counts, exposure=exposure)
+    there = regressor("poisson", **options).fit(lazy(X), lazy(counts), exposure=lazy(exposure))
+    assert_same_fit(here, there, X[:20])
+    with pytest.raises(InvalidInputError, match="fitted with `exposure`"):
+        there.score(lazy(X), lazy(counts))
+    trials = rng.integers(1, 9, N).astype(float)
+    successes = rng.binomial(trials.astype(int), 0.4).astype(float)
+    here = regressor("binomial", **options).fit(X, successes, trials=trials)
+    there = regressor("binomial", **options).fit(lazy(X), lazy(successes), trials=trials)  # in memory, it is cut
+    assert_same_fit(here, there, X[:20])
+    noise = rng.uniform(0.01, 0.1, N)
+    here = regressor(**options).fit(X, data["gaussian"], noise_variance=noise)
+    there = regressor(**options).fit(lazy(X), lazy(data["gaussian"]), noise_variance=lazy(noise))
+    assert_same_fit(here, there, X[:20])
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "mean"),
+    [("student_t", "constant"), ("lognormal", "linear"), ("gamma", "constant"), ("negative_binomial", "linear")],
+)
+def test_starts_of_other_likelihoods_and_means(likelihood, mean, data):
+    X, y = data["X"], data["gaussian"]
+    y = {"student_t": y, "negative_binomial": data["poisson"]}.get(likelihood, np.exp(y))
+    options = {"knots": X[::90], "kernel": KERNEL, "mean": mean, "optimizer": None, "inference": "laplace"}
+    here = regressor(likelihood, **options).fit(X, y)
+    there = regressor(likelihood, **options).fit(lazy(X), lazy(y))
+    assert_same_fit(here, there, X[:20])
+
+
+def test_few_rows_are_fitted_at_the_driver_with_the_same_bits(data, monkeypatch):
+    monkeypatch.setattr(partitions, "ROWS_AT_DRIVER", N)
+    here = regressor(knots=8, kernel=SquaredExponential()).fit(data["X"], data["gaussian"])
+    there = regressor(knots=8, kernel=SquaredExponential()).fit(lazy(data["X"]), lazy(data["gaussian"]))
+    assert there._fit.training.run.blocks.at_hand
+    assert here.log_evidence_ == there.log_evidence_
+    assert_array_equal(here._fit.row_numbers, there._fit.row_numbers)
+
+
+def test_classes_are_those_of_all_partitions(data):
+    X = data["X"]
+    y = np.where(X[:, 0] < 0.2, "a", np.where(X[:, 1] < 0.5, "b", "c"))  # "a" is in the first partition only
+    options = {"knots": X[::60], "kernel": KERNEL, "optimizer": None, "n_jobs": 1, "random_state": 0}
+    here = GPClassifier(**options).fit(X, y)
+    there = GPClassifier(**options).fit(lazy(X), lazy(y))
+    assert there.classes_.tolist() == ["a", "b", "c"]
+    assert_allclose(there.predict_proba(X[::9]), here.predict_proba(X[::9]), rtol=1e-7)
+    labels = there.predict(lazy(X))
+    assert labels.chunks == lazy(X).chunks[:1]
+    assert_array_equal(labels.compute(), there.predict(X))
+    assert there.predict_proba(lazy(X)).shape == (N, 3)
+    assert_allclose(there.log_predictive_density(lazy(X), lazy(y)).compute(), there.log_predictive_density(X, y))
+    assert there.score(lazy(X), lazy(y)) == there.score(X, y)
+    with pytest.raises(InvalidInputError, match="one class only"):
+        GPClassifier(**options).fit(lazy(X), lazy(np.full(N, "a")))
+
+
+# -- predictions --------------------------------------------------------------------------------------
+
+
+def test_lazy_predictions_are_those_of_rows_in_memory(data):
+    X, y = data["X"], data["poisson"]
+    gp = regressor("poisson", knots=8, kernel=KERNEL).fit(lazy(X), lazy(y))
+    lazily = lazy(X, 250)
+    mean, sd = gp.predict(lazily, return_std=True)
+    for found, expected in zip((mean, sd), gp.predict(X, return_std=True), strict=True):
+        assert is_dask(found) and found.chunks == lazily.chunks[:1]
+        assert_allclose(found.compute(), expected, rtol=1e-12)
+    interval = gp.predict_interval(lazily, level=0.8)
+    assert interval.shape == (N, 2)
+    assert_allclose(interval.compute(), gp.predict_interval(X, level=0.8), rtol=1e-10)
+    latent, expected = gp.predict_latent(lazily), gp.predict_latent(X)
+    assert_allclose(latent.mean.compute(), expected.mean, rtol=1e-10, atol=1e-12)
+    assert_allclose(latent.variance.compute(), expected.variance, rtol=1e-10)
+    density = gp.log_predictive_density(lazily, lazy(y), exposure=2.0)  # cut at other places
+    assert_allclose(density.compute(), gp.log_predictive_density(X, y, exposure=2.0), rtol=1e-10)
+    assert_allclose(gp.predict_exceedance(lazily, 1.5).compute(), gp.predict_exceedance(X, 1.5), rtol=1e-10)
+    assert_allclose(gp.score(lazily, lazy(y)), gp.score(X, y), rtol=1e-12)
+    weights = np.linspace(0, 2, N)
+    weighted = gp.score(lazily, lazy(y), sample_weight=lazy(weights))
+    assert_allclose(weighted, gp.score(X, y, sample_weight=weights), rtol=1e-12)
+
+
+def test_lazy_predictions_for_frames_have_their_index(data):
+    X, y = data["X"], data["gaussian"]
+    frame = pd.DataFrame(X, columns=["east", "north"], index=np.arange(N) + 1000)
+    gp = regressor(knots=8, kernel=KERNEL).fit(frame, y)
+    parts = dd.from_pandas(frame, npartitions=4)
+    pd.testing.assert_series_equal(
+        gp.predict(parts).compute(), pd.Series(gp.predict(frame), frame.index), check_names=False
+    )
+    interval = gp.predict_interval(parts).compute()
+    assert interval.columns.tolist() == ["lower", "upper"]
+    assert_array_equal(interval.index, frame.index)
+    none_left = parts[parts["east"] > parts["east"].max().compute() - 1e-3]
+    assert len(gp.predict(none_left).compute()) == (X[:, 0] > X[:, 0].max() - 1e-3).sum()
+
+
+def test_what_needs_all_rows_is_refused_in_words(data):
+    X, y = lazy(data["X"]), lazy(data["gaussian"])
+    gp = regressor(knots=8, kernel=KERNEL).fit(X, y)
+    with pytest.raises(InvalidInputError, match="nearest rows of a row can be in any"):
+        regressor(n_neighbors=5).fit(X, y)
+    with pytest.raises(InvalidInputError, match="return_cov"):
+        gp.predict(X, return_cov=True)
+    with pytest.raises(InvalidInputError, match="all its rows in one place"):
+        gp.sample_latent(X)
+    with pytest.raises(InvalidInputError, match="X is a ndarray"):
+        regressor().fit(data["X"], y)
+    with pytest.raises(InvalidInputError, match="X has 3 partitions, but `y` has 2"):
+        regressor().fit(X[X[:, 0] > -1], lazy(data["gaussian"], 500))
+
+
+# -- what is wrong ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "words"),
+    [
+        ("X", np.nan, "Partition 1: Input X contains NaN in row 7, column 1"),
+        ("y", np.inf, "Partition 1: Input y contains infinity in row 7"),
+        ("sample_weight", -1.0, "Partition 1: `sample_weight` must be finite and not negative, but is -1 in row 7"),
+        ("exposure", 0.0, "Partition 1: `exposure` must be positive and finite, but is 0 in row 7"),
+    ],
+)
+def test_a_bad_value_is_named_by_partition_and_row(where, value, words, data):
+    arrays = {"X": data["X"].copy(), "y": data["poisson"].copy(), "sample_weight": np.ones(N), "exposure": np.ones(N)}
+    arrays[where][(CHUNK + 7, 1) if where == "X" else CHUNK + 7] = value
+    gp = regressor("poisson", knots=8)
+    with pytest.raises(InvalidInputError, match=words) as caught:
+        gp.fit(**{name: lazy(values) for name, values in arrays.items()})
+    assert caught.value.partition == 1
+    assert caught.value.rows.tolist() == [7]
+    assert not hasattr(gp, "kernel_")
+
+
+def test_a_bad_target_and_a_bad_new_row_are_named_too(data):
+    X, y = data["X"], data["poisson"].copy()
+    y[2 * CHUNK + 3] = -1.0
+    with pytest.raises(InvalidInputError, match=r"Partition 2: .*row 3"):
+        regressor("poisson", knots=8).fit(lazy(X), lazy(y))
+    y[2 * CHUNK + 3], y[3] = 0.5, 1.5
+    with pytest.warns(FitWarning, match=r"Partition 0: .*the first is 1.5 in row 3.* in 1 more partition"):
+        regressor("poisson", knots=X[::90], optimizer=None, kernel=KERNEL).fit(lazy(X), lazy(y))
+    gp = regressor(knots=8, kernel=KERNEL).fit(lazy(X), lazy(data["gaussian"]))
+    bad = X.copy()
+    bad[CHUNK, 0] = np.nan
+    with pytest.raises(InvalidInputError, match="Partition 1: Input X contains NaN in row 0"):
+        gp.predict(lazy(bad)).compute()
+
+
+# -- after a fit --------------------------------------------------------------------------------------
+
+
+def test_a_fitted_model_is_pickled_and_saved_without_its_data(data, tmp_path):
+    X, y = data["X"], data["gaussian"]
+    gp = regressor(knots=8, kernel=KERNEL).fit(lazy(X), lazy(y))
+    again = pickle.loads(pickle.dumps(gp))
+    assert_array_equal(again.predict(X), gp.predict(X))
+    gp.save(tmp_path / "m.knotwise")
+    assert_array_equal(load(tmp_path / "m.knotwise").predict(X), gp.predict(X))
+    assert len(pickle.dumps(gp)) < 100_000
+    with pytest.raises(NoTrainingDataError, match="Dask"):
+        again.evidence()
+    assert_allclose(gp.evidence().value, gp.log_evidence_, rtol=1e-12)
+
+
+def test_diagnosis_standard_errors_and_certificate_need_no_other_calls(data):
+    X, y = data["X"], data["gaussian"]
+    here = regressor(knots=8, kernel=KERNEL).fit(X, y)
+    there = regressor(knots=8, kernel=KERNEL).fit(lazy(X), lazy(y))
+    assert_allclose(there.diagnose().unexplained_share, here.diagnose().unexplained_share, rtol=1e-4)
+    one, other = (gp.parameters_.standard_errors(compute=True) for gp in (here, there))
+    assert_allclose(other.standard_error, one.standard_error, rtol=1e-4)
+    assert_allclose(there.certify().lower, here.certify().lower, rtol=1e-6)
+
+
+def test_a_fit_goes_on_from_its_checkpoint(data, tmp_path):
+    X, y = lazy(data["X"]), lazy(data["gaussian"])
+    expected = regressor(knots="auto", kernel=KERNEL).fit(X, y)
+    seen = []
+
+    def stop(event):
+        seen.append(event)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        regressor(knots="auto", kernel=KERNEL, checkpoint=tmp_path, callback=stop).fit(X, y)
+    assert any(tmp_path.rglob("*"))
+    again = regressor(knots="auto", kernel=KERNEL, checkpoint=tmp_path).fit(X, y)
+    assert again.log_evidence_ == expected.log_evidence_
+
+
+# -- blocks -------------------------------------------------------------------------------------------
+
+
+def held_rows(rng, sizes, weights=False):
+    n = sum(sizes)
+    rows = Rows(
+        rng.normal(size=(n, 2)),
+        rng.normal(size=n),
+        None,
+        np.ones((n, 1)),
+        None,
+        rng.uniform(0.1, 3, n) if weights else None,
+    )
+    return rows, np.concatenate([[0], np.cumsum(sizes)])
+
+
+def dask_blocks(rows, starts, executor=None):
+    from dask import delayed
+
+    parts = [delayed(Part)(i, int(a), rows[a:b]) for i, (a, b) in enumerate(pairwise(starts))]
+    return DaskBlocks(LazyRows(parts, [], starts, RowSummary.of(rows)), executor or Serial())
+
+
+def test_rows_are_taken_sampled_and_ranked_as_in_memory(rng):
+    rows, starts = held_rows(rng, (40, 1, 25, 60))
+    here, there = InMemory(rows), dask_blocks(rows, starts)
+    numbers = np.array([100, 3, 3, 41, 40, 125])
+    assert_array_equal(there.take(numbers).X, rows.X[numbers])
+    assert_array_equal(there.take(slice(0, 50)).y, rows.y[:50])
+    work = NearnessPass(np.zeros(2))
+    assert_array_equal(there.top(work, 9), here.top(work, 9))
+    assert_array_equal(there.gather(work), here.gather(work))
+    draws = [blocks.sample(20, np.random.default_rng(1)) for blocks in (here, there)]
+    assert_array_equal(*draws)
+
+
+def test_too_many_rows_are_not_taken(rng, monkeypatch):
+    monkeypatch.setattr("knotwise.distributed.blocks.MOST_TAKEN", 10)
+    rows, starts = held_rows(rng, (8, 8))
+    with pytest.raises(TooLargeError, match="16 rows of a Dask collection"):
+        dask_blocks(rows, starts).take(slice(None))
+
+
+def test_rows_are_drawn_by_weight(rng):
+    rows, starts = held_rows(rng, (30, 20), weights=True)
+    blocks = dask_blocks(rows, starts)
+    drawn = np.concatenate([blocks.sample(1, rng, by_weight=True) for _ in range(3000)])
+    shares = rows.weights / rows.weights.sum()
+    counts = np.bincount(drawn, minlength=50)
+    chi2 = ((counts - 3000 * shares) ** 2 / (3000 * shares)).sum()
+    assert chi2 < 85  # 49 degrees of freedom: chance gives more once in a thousand
+    assert len(np.unique(blocks.sample(30, rng, by_weight=True))) == 30
+    assert pickle.loads(pickle.dumps(RacePass(3))) == RacePass(3)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 13])
+def test_a_tree_adds_in_one_order_however_the_leaves_are_grouped(n, rng):
+    leaves = rng.normal(size=n) * 10.0 ** rng.integers(-8, 8, n)
+    whole = TreeSum(n)
+    for i, leaf in enumerate(leaves):
+        whole.add(leaf, i)
+    for n_groups in range(1, n + 1):
+        total = TreeSum(n)
+        for numbers in np.array_split(np.arange(n), n_groups):
+            part = TreeSum(n)
+            for i in numbers:
+                part.add(leaves[i], i)
+            for (level, number), value in part.nodes.items():
+                total.add(value, number, level)
+        assert total.total == whole.total
+    assert_allclose(whole.total, leaves.sum(), rtol=1e-10)
+
+
+def test_moments_join_as_if_all_rows_were_one(rng):
+    X, weights = 1e6 + rng.normal(size=(50, 3)), rng.uniform(0.1, 2.0, 50)
+    total = Moments.of(X[:20], weights[:20])
+    total += Moments.of(X[20:], weights[20:])
+    mean, variance = mean_and_variance(X, weights)
+    assert_allclose(total.mean, mean, rtol=1e-14)
+    assert_allclose(total.variance, variance, rtol=1e-8)
+
+
+def test_what_lies_beside_the_rows_goes_nowhere_and_is_dropped_with_them(rng):
+    rows, _ = held_rows(rng, (30,))
+    held = Held([Part(0, 0, rows)])
+    held._beside[0] = (0, [InMemory(rows)])
+    again = pickle.loads(pickle.dumps(held))
+    assert not again._beside
+    assert_array_equal(again.parts[0].rows.X, rows.X)
+    assert sys.getsizeof(held) >= rows.X.nbytes
+
+
+def test_dask_is_not_imported_without_need():
+    code = "import sys, knotwise; knotwise.GPRegressor(knots=3).fit([[1.0], [2.0], [3.0]], [1.0, 2.0, 1.0]); "
+    code += "assert not {'dask', 'distributed'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- workers ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster():
+    """A function that starts worker processes and their client; all of them end with the test."""
+    from contextlib import ExitStack
+
+    distributed = pytest.importorskip("distributed")
+
+    with ExitStack() as stack:
+
+        def start(n_workers):
+            options = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+            made = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **options))
+            return stack.enter_context(distributed.Client(made))
+
+        yield start
+
+
+def large(rng, n=12_000):
+    X = rng.uniform(size=(n, 2))
+    return X, np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1]) + 0.2 * rng.normal(size=n)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_the_number_of_worker_processes_changes_no_bit(likelihood, cluster, rng):
+    X, y = large(rng)
+    y = y if likelihood == "gaussian" else rng.poisson(np.exp(y)).astype(float)
+    X, y = lazy(X, 1700), lazy(y, 1700)
+    fits = [regressor(likelihood).fit(X, y)]
+    for n_workers in (1, 2):
+        client = cluster(n_workers)
+        fits.append(regressor(likelihood).fit(X, y))
+        client.close()
+    for fit in fits[1:]:
+        assert_on_dask(fit)
+        assert fit.log_evidence_ == fits[0].log_evidence_
+        assert_array_equal(fit.parameters_.values, fits[0].parameters_.values)
+        assert_array_equal(fit.knots_, fits[0].knots_)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(likelihood, cluster, rng):
+    X, y = large(rng, 6_000)
+    y = y if likelihood == "gaussian" else rng.poisson(np.exp(y)).astype(float)
+    X, y = lazy(X, 900), lazy(y, 900)
+    expected = regressor(likelihood).fit(X, y)
+    client = cluster(2)
+    killed = []
+
+    def kill_once(event):
+        if len(killed) < 1 and event.n_knots > 9:
+            pids = [info["pid"] for info in client.run(lambda: {"pid": os.getpid()}).values()]
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
+
+    found = regressor(likelihood, callback=kill_once).fit(X, y)
+    assert killed
+    if likelihood == "gaussian":
+        assert found.log_evidence_ == expected.log_evidence_
+        assert_array_equal(found.parameters_.values, expected.parameters_.values)
+    else:
+        assert_same_fit(expected, found, np.asarray(X[:50]))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_nothing_stays_at_the_workers_after_a_fit(cluster, rng):
+    X, y = large(rng, 3_000)
+    client = cluster(1)
+    gp = regressor(knots=8, kernel=KERNEL).fit(lazy(X, 1000), lazy(y, 1000))
+    assert_on_dask(gp)
+    gc.collect()
+    for _ in range(50):
+        left = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        if not left:
+            break
+        time.sleep(0.1)
+    assert not left
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_predictions_run_on_workers_and_name_a_bad_row(cluster, rng):
+    X, y = large(rng, 3_000)
+    gp = regressor(knots=8, kernel=KERNEL).fit(X, y)
+    cluster(1)
+    assert_allclose(gp.predict(lazy(X, 1000)).compute(), gp.predict(X), rtol=1e-12)
+    X[1500, 0] = np.nan
+    with pytest.raises(InvalidInputError, match="Partition 1: Input X contains NaN in row 500, column 0") as caught:
+        regressor(knots=8).fit(lazy(X, 1000), lazy(y, 1000))
+    assert caught.value.partition == 1
