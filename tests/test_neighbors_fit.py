@@ -145,6 +145,7 @@ def test_samples_of_many_rows_are_right_at_each_row_and_say_what_they_leave_out(
     assert_allclose(f.std(0), latent.std, rtol=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knots", ["auto", 15], ids=str)
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_neither_the_order_of_the_rows_nor_threads_matter(knots, weights):
