@@ -12,6 +12,7 @@ from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.partitions import PartitionedObservations
 from knotwise.estimators.reading import Reading
+from knotwise.estimators.validation import size_given
 from knotwise.likelihoods.base import Likelihood
 from knotwise.numerics.blocks import Serial
 
@@ -41,7 +42,7 @@ def read_collections(
         raise InvalidInputError(
             f"`noise_variance` is for Gaussian data, but the likelihood is {type(likelihood).__name__}."
         )
-    size_name, size = _size(likelihood, exposure=exposure, trials=trials)
+    size_name, size = size_given(likelihood, exposure=exposure, trials=trials)
     parts = Partitions(X)
     check_columns(estimator, parts, reset=True)
     per_row = (
@@ -72,18 +73,3 @@ def refuse_neighbours(n_neighbors: Any) -> None:
             "partition of a Dask collection. Leave it at 'auto', which does without neighbours here, or fit some rows "
             "in memory (`X.compute()`)."
         )
-
-
-def _size(likelihood: Likelihood, **given: Any) -> tuple[str, Any]:
-    """The exposure or trials, and its name; refused where the likelihood has none."""
-    size_name, size = "exposure", None
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name != likelihood.size_name:
-            raise InvalidInputError(
-                f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}. "
-                + (f"It takes `{likelihood.size_name}`." if likelihood.size_name else "Leave it out.")
-            )
-        size_name, size = name, value
-    return size_name, size

@@ -29,6 +29,7 @@ __all__ = [
     "check_size",
     "check_weights",
     "generator_from",
+    "size_given",
 ]
 
 #: copies of one row beyond which rounding lifts the bound of a fit with automatic knots above the exact evidence
@@ -84,9 +85,9 @@ def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:
     return noise
 
 
-def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray | None:
-    """The exposure or the number of trials of each row, as the likelihood has it; a number counts for all rows."""
-    size = None
+def size_given(likelihood: Likelihood, **given: Any) -> tuple[str, Any]:
+    """The exposure or trials, and its name; refused where the likelihood has none of this name."""
+    size_name, size = "exposure", None
     for name, value in given.items():
         if value is None:
             continue
@@ -95,18 +96,27 @@ def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray 
                 f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}. "
                 + (f"It takes `{likelihood.size_name}`." if likelihood.size_name else "Leave it out.")
             )
-        size = as_numbers(value, name)
-        size = np.full(n_rows, float(size)) if size.ndim == 0 else size
-        if size.shape != (n_rows,):
-            raise InvalidInputError(f"`{name}` must have one value for each of the {n_rows} rows, not {size.shape}.")
-        whole = name == "trials"
-        bad = np.flatnonzero(~(np.isfinite(size) & (size > 0) & (not whole or size == np.floor(size))))
-        if len(bad):
-            raise InvalidInputError(
-                f"`{name}` must be positive{' whole numbers' if whole else ' and finite'}, but is {size[bad[0]]:g} "
-                f"in row {bad[0]}{and_more(len(bad))}. Drop these rows or correct them.",
-                rows=bad,
-            )
+        size_name, size = name, value
+    return size_name, size
+
+
+def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray | None:
+    """The exposure or the number of trials of each row, as the likelihood has it; a number counts for all rows."""
+    name, value = size_given(likelihood, **given)
+    if value is None:
+        return None
+    size = as_numbers(value, name)
+    size = np.full(n_rows, float(size)) if size.ndim == 0 else size
+    if size.shape != (n_rows,):
+        raise InvalidInputError(f"`{name}` must have one value for each of the {n_rows} rows, not {size.shape}.")
+    whole = name == "trials"
+    bad = np.flatnonzero(~(np.isfinite(size) & (size > 0) & (not whole or size == np.floor(size))))
+    if len(bad):
+        raise InvalidInputError(
+            f"`{name}` must be positive{' whole numbers' if whole else ' and finite'}, but is {size[bad[0]]:g} "
+            f"in row {bad[0]}{and_more(len(bad))}. Drop these rows or correct them.",
+            rows=bad,
+        )
     return size
 
 
