@@ -250,8 +250,14 @@ class Problem:
         of this step.
         """
         journal, blocks = self.run.journal, self.run.blocks
+
+        def step() -> Result:
+            result = compute()
+            blocks.restore(blocks.last())  # the next step has beside its rows what a checkpoint keeps, and no more
+            return result
+
         if journal is None:
-            return compute()
+            return step()
         inferences = (repr(self.inference), repr(self.guide))
         own = (
             blocks.identity(),
@@ -266,7 +272,7 @@ class Problem:
         )
         return journal.recall(
             (*inputs, *own),
-            compute,
+            step,
             types=types,
             beside=blocks,
             rng=rng,
