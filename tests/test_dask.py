@@ -381,7 +381,7 @@ def dask_blocks(rows, starts, executor=None):
     from dask import delayed
 
     parts = [delayed(Part)(i, int(a), rows[a:b]) for i, (a, b) in enumerate(pairwise(starts))]
-    return DaskBlocks(LazyRows(parts, [], starts, RowSummary.of(rows)), executor or Serial())
+    return DaskBlocks(LazyRows(parts, [], range(len(parts)), starts, RowSummary.of(rows)), executor or Serial())
 
 
 def test_rows_are_taken_sampled_and_ranked_as_in_memory(rng):

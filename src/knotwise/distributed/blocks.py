@@ -31,11 +31,12 @@ class LazyRows:
     """The rows of a fit as Dask knows how to make them: a lazy `Part` for each partition that has rows.
 
     `starts` are the numbers of the first rows of the parts, and N behind them. `digests`, lazy too, are what the parts
-    are known by.
+    are known by, `numbers` those of the user's partitions of which they are made.
     """
 
     parts: Sequence[Any]
     digests: Sequence[Any]
+    numbers: Sequence[int]
     starts: np.ndarray
     summary: RowSummary
     block_size: int | None = None
@@ -139,7 +140,7 @@ class DaskBlocks:
 
     @cached_property
     def _digests(self) -> tuple[str, ...]:
-        return tuple(self.place.compute(self.lazy.digests))
+        return tuple(self.place.compute(self.lazy.digests, self.lazy.numbers))
 
     # -- what lies beside them ------------------------------------------------------------------------
 
@@ -163,8 +164,10 @@ class DaskBlocks:
     def _held(self) -> list[Any]:
         from dask import delayed
 
-        hold = delayed(Held, pure=False)
-        return self.place.hold([hold(list(self.lazy.parts[a:b])) for a, b in pairwise(self._firsts)])
+        hold, groups = delayed(Held, pure=False), list(pairwise(self._firsts))
+        return self.place.hold(
+            [hold(list(self.lazy.parts[a:b])) for a, b in groups], [self.lazy.numbers[a:b] for a, b in groups]
+        )
 
     def _ask(self, name: str, work: Pass, *arguments: Any) -> list[Any]:
         """What each group returns for a pass; one that has lost what earlier passes left makes these again first."""
