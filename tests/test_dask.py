@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,13 +18,18 @@ from knotwise import GPClassifier, GPRegressor, load
 from knotwise.distributed.blocks import DaskBlocks, LazyRows, RacePass
 from knotwise.distributed.collections import is_dask
 from knotwise.distributed.held import Held, Part
+from knotwise.distributed.places import Here
 from knotwise.distributed.tree import TreeSum
 from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError
 from knotwise.estimators import partitions
-from knotwise.evidence import InMemory, Rows
+from knotwise.evidence import InMemory, Jitter, Model, Rows, sparse_evidence
 from knotwise.evidence.blocks import RowSummary
+from knotwise.evidence.inference import Laplace, PowerEP, Variational
 from knotwise.kernels import SquaredExponential
+from knotwise.knots import OneAtATime
 from knotwise.knots.passes import NearnessPass
+from knotwise.likelihoods import Gaussian, Poisson
+from knotwise.means import Constant
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.weighted import Moments, mean_and_variance
 
@@ -91,11 +97,15 @@ def test_equal_blocks_give_the_answer_of_rows_in_memory(likelihood, knots, data)
     assert_same_fit(here, there, X[:50])
 
 
-def test_laplace_is_that_of_rows_in_memory(data):
-    X, y = data["X"], data["poisson"]
-    options = {"knots": 8, "block_size": CHUNK, "inference": "laplace", "kernel": KERNEL}
-    here = regressor("poisson", **options).fit(X, y)
-    there = regressor("poisson", **options).fit(lazy(X), lazy(y))
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("inference", ["laplace", "variational", "ep"])
+def test_every_inference_is_that_of_rows_in_memory(inference, likelihood, data):
+    X, y = data["X"], data[likelihood]
+    options = {"knots": X[::75], "block_size": CHUNK, "inference": inference, "kernel": SquaredExponential()}
+    options["approximation"] = "fic" if inference == "ep" else "vfe"
+    here = regressor(likelihood, **options).fit(X, y)
+    there = regressor(likelihood, **options).fit(lazy(X), lazy(y))
+    assert_on_dask(there)
     assert_same_fit(here, there, X[:50])
 
 
@@ -204,6 +214,18 @@ def test_few_rows_are_fitted_at_the_driver_with_the_same_bits(data, monkeypatch)
     assert there._fit.training.run.blocks.at_hand
     assert here.log_evidence_ == there.log_evidence_
     assert_array_equal(here._fit.row_numbers, there._fit.row_numbers)
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_a_classifier_with_any_inference_is_that_of_rows_in_memory(inference, data):
+    X, y = data["X"], np.where(data["bernoulli"] > 0, "yes", "no")
+    options = {"knots": X[::90], "block_size": CHUNK, "inference": inference, "kernel": SquaredExponential()}
+    options |= {"approximation": "fic", "n_jobs": 1, "random_state": 0}
+    here = GPClassifier(**options).fit(X, y)
+    there = GPClassifier(**options).fit(lazy(X), lazy(y))
+    assert_on_dask(there.models_[0])
+    assert_allclose(there.log_evidence_, here.log_evidence_, rtol=1e-8)
+    assert_allclose(there.predict_proba(X[::9]), here.predict_proba(X[::9]), rtol=1e-8)
 
 
 def test_classes_are_those_of_all_partitions(data):
@@ -361,6 +383,32 @@ def test_a_fit_goes_on_from_its_checkpoint(data, tmp_path):
     assert again.log_evidence_ == expected.log_evidence_
 
 
+@pytest.mark.parametrize("kind", ["poisson", "classes"])
+def test_an_interrupted_fit_of_counts_or_classes_ends_with_the_same_bits(kind, data, tmp_path):
+    X, y = lazy(data["X"]), lazy(data["poisson" if kind == "poisson" else "bernoulli"])
+    options = {"knots": OneAtATime(max_knots=7), "kernel": KERNEL, "inference": "variational"}
+
+    def fit(**more):
+        if kind == "poisson":
+            return regressor("poisson", **options, **more).fit(X, y)
+        return GPClassifier(**options, **more, n_jobs=1, random_state=0).fit(X, y)
+
+    expected, seen = fit(), []
+
+    def stop(event):
+        seen.append(event)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(checkpoint=tmp_path, callback=stop)
+    assert any(tmp_path.rglob("*.step"))
+    again = fit(checkpoint=tmp_path)
+    assert again.log_evidence_ == expected.log_evidence_
+    assert_array_equal(again.parameters_.values, expected.parameters_.values)
+    assert_array_equal(again.knots_, expected.knots_)
+
+
 # -- blocks -------------------------------------------------------------------------------------------
 
 
@@ -377,11 +425,11 @@ def held_rows(rng, sizes, weights=False):
     return rows, np.concatenate([[0], np.cumsum(sizes)])
 
 
-def dask_blocks(rows, starts, executor=None):
+def dask_blocks(rows, starts, executor=None, place=None):
     from dask import delayed
 
     parts = [delayed(Part)(i, int(a), rows[a:b]) for i, (a, b) in enumerate(pairwise(starts))]
-    return DaskBlocks(LazyRows(parts, [], range(len(parts)), starts, RowSummary.of(rows)), executor or Serial())
+    return DaskBlocks(LazyRows(parts, [], range(len(parts)), starts, RowSummary.of(rows)), executor or Serial(), place)
 
 
 def test_rows_are_taken_sampled_and_ranked_as_in_memory(rng):
@@ -451,6 +499,72 @@ def test_what_lies_beside_the_rows_goes_nowhere_and_is_dropped_with_them(rng):
     assert not again._beside
     assert_array_equal(again.parts[0].rows.X, rows.X)
     assert sys.getsizeof(held) >= rows.X.nbytes
+
+
+SEARCHES = {
+    "laplace-vfe": (Laplace(), 0.0),
+    "laplace-fic": (Laplace(), 1.0),
+    "variational-vfe": (Variational(), 0.0),
+    "variational-fic": (Variational(), 1.0),
+    "ep-fic": (PowerEP(), 1.0),
+}
+
+
+class Losing(Here):
+    """A place at which one group loses what lies beside its rows, before the pass with a given number."""
+
+    at = -1
+    asked = 0
+
+    def ask(self, held, name, arguments):
+        if Losing.asked == Losing.at:
+            held[-1]._beside.clear()
+        Losing.asked += 1
+        return super().ask(held, name, arguments)
+
+
+def some_evaluations(inference, power):
+    """Evidence of counts at three points, one after the other, and how many passes it took."""
+    rows, starts = held_rows(np.random.default_rng(3), (40, 25, 30))
+    rows = replace(rows, y=np.random.default_rng(4).poisson(2.0, len(rows)).astype(float))
+    Losing.asked = 0
+    blocks = dask_blocks(rows, starts, place=Losing(Serial()))
+    mean = Constant(0.3).bind(rows.X, 1.0, 0.3)
+    found = []
+    for lengthscale in (0.7, 0.8, 0.9):
+        model = Model(SquaredExponential(1.0, lengthscale), Poisson(), mean, power, inference=inference)
+        evidence = sparse_evidence(model, blocks, rows.X[::15], jitter=Jitter(1e-8, rows.X[:2]))
+        found.append(np.concatenate([[evidence.value], evidence.gradient, evidence.knot_gradient.ravel()]))
+    return np.array(found), Losing.asked
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_what_a_group_loses_before_any_pass_changes_no_bit(search, monkeypatch):
+    monkeypatch.setattr(Losing, "at", -1)
+    expected, n_passes = some_evaluations(*SEARCHES[search])
+    assert n_passes > 10
+    for at in range(n_passes):
+        monkeypatch.setattr(Losing, "at", at)
+        found, n_asked = some_evaluations(*SEARCHES[search])
+        assert_array_equal(found, expected)
+        assert n_asked == n_passes + (at > 0)
+
+
+def test_more_passes_than_are_kept_end_at_the_same_fixed_point(monkeypatch):
+    monkeypatch.setattr(Losing, "at", -1)
+    expected, n_passes = some_evaluations(*SEARCHES["variational-fic"])
+    monkeypatch.setattr("knotwise.distributed.blocks.MOST_KEPT", 0)
+    for at in (n_passes // 2, n_passes - 1):
+        monkeypatch.setattr(Losing, "at", at)
+        assert_allclose(some_evaluations(*SEARCHES["variational-fic"])[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_gaussian_data_leave_nothing_to_be_kept(rng):
+    rows, starts = held_rows(rng, (40, 25))
+    blocks = dask_blocks(rows, starts)
+    model = Model(SquaredExponential(1.0, 0.7), Gaussian(0.2), Constant(0.3).bind(rows.X, 1.0, 0.3), 0.0)
+    sparse_evidence(model, blocks, rows.X[::15], jitter=Jitter(1e-8, rows.X[:2]))
+    assert not blocks._past
 
 
 def test_dask_is_not_imported_without_need():

@@ -250,14 +250,8 @@ class Problem:
         of this step.
         """
         journal, blocks = self.run.journal, self.run.blocks
-
-        def step() -> Result:
-            result = compute()
-            blocks.restore(blocks.last())  # the next step has beside its rows what a checkpoint keeps, and no more
-            return result
-
         if journal is None:
-            return step()
+            return compute()
         inferences = (repr(self.inference), repr(self.guide))
         own = (
             blocks.identity(),
@@ -272,7 +266,7 @@ class Problem:
         )
         return journal.recall(
             (*inputs, *own),
-            step,
+            compute,
             types=types,
             beside=blocks,
             rng=rng,
