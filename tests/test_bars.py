@@ -334,6 +334,27 @@ def test_a_tenth_of_the_intervals_without_signal_covers_and_is_narrow(likelihood
     assert found["coverage"] >= 0.7 and found["relative_width"] <= 1.5, found
 
 
+# -- faults -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("killed", ["worker", "driver"])
+def test_stored_fits_whose_worker_or_driver_was_killed_end_with_the_same_result(killed):
+    script = bar("faults")
+    rows = [row for row in stored("faults", "seed").values() if row["killed"] == killed]
+    assert {row["seed"] for row in rows} == {seed for seed, case in script.CASES.items() if case[0] == killed}
+    assert len(rows) == (20 if killed == "worker" else 10)
+    claims = script.judge(rows)
+    assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_tenth_of_the_killed_fits_ends_with_the_same_result():
+    pytest.importorskip("distributed")
+    claims = bar("faults").judge(list(bar("faults").measure([3, 5, 21])))
+    assert all(claims.values()), claims
+
+
 # -- time -----------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from itertools import pairwise
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ from knotwise import GPClassifier, GPRegressor, load
 from knotwise.distributed.blocks import DaskBlocks, LazyRows, RacePass
 from knotwise.distributed.collections import is_dask
 from knotwise.distributed.held import Held, Part
-from knotwise.distributed.places import Here
+from knotwise.distributed.places import Cluster, Here
 from knotwise.distributed.tree import TreeSum
-from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError
+from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError, WorkersLostError
 from knotwise.estimators import partitions
 from knotwise.evidence import InMemory, Jitter, Model, Rows, sparse_evidence
 from knotwise.evidence.blocks import RowSummary
@@ -393,7 +394,7 @@ def test_an_interrupted_fit_of_counts_or_classes_ends_with_the_same_bits(kind, d
             return regressor("poisson", **options, **more).fit(X, y)
         return GPClassifier(**options, **more, n_jobs=1, random_state=0).fit(X, y)
 
-    expected, seen = fit(), []
+    expected, seen = fit(checkpoint=tmp_path / "whole"), []
 
     def stop(event):
         seen.append(event)
@@ -401,9 +402,9 @@ def test_an_interrupted_fit_of_counts_or_classes_ends_with_the_same_bits(kind, d
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(checkpoint=tmp_path, callback=stop)
+        fit(checkpoint=tmp_path / "broken", callback=stop)
     assert any(tmp_path.rglob("*.step"))
-    again = fit(checkpoint=tmp_path)
+    again = fit(checkpoint=tmp_path / "broken")
     assert again.log_evidence_ == expected.log_evidence_
     assert_array_equal(again.parameters_.values, expected.parameters_.values)
     assert_array_equal(again.knots_, expected.knots_)
@@ -585,9 +586,9 @@ def cluster():
 
     with ExitStack() as stack:
 
-        def start(n_workers):
+        def start(n_workers, **more):
             options = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-            made = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **options))
+            made = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **options, **more))
             return stack.enter_context(distributed.Client(made))
 
         yield start
@@ -641,6 +642,93 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(likeliho
         assert_array_equal(found.parameters_.values, expected.parameters_.values)
     else:
         assert_same_fit(expected, found, np.asarray(X[:50]))
+
+
+def assert_same_bits(one, other):
+    assert one.log_evidence_ == other.log_evidence_
+    assert_array_equal(one.parameters_.values, other.parameters_.values)
+    assert_array_equal(one.knots_, other.knots_)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("what", ["joins late", "stands still"])
+def test_a_worker_that_joins_late_or_stands_still_changes_no_bit(what, cluster, rng):
+    X, y = large(rng, 6_000)
+    X, y = lazy(X, 900), lazy(rng.poisson(np.exp(y)).astype(float), 900)
+    options = {"likelihood": "poisson", "kernel": SquaredExponential()}
+    expected = regressor(**options).fit(X, y)
+    client, done = cluster(1 if what == "joins late" else 2), []
+
+    def disturb(event):
+        if not done and event.n_knots > 9:
+            done.append(what)
+            if what == "joins late":
+                client.cluster.scale(2)
+                client.wait_for_workers(2)
+            else:
+                pid = next(iter(client.run(os.getpid).values()))
+                os.kill(pid, signal.SIGSTOP)
+                Timer(3.0, os.kill, (pid, signal.SIGCONT)).start()
+
+    found = regressor(**options, callback=disturb).fit(X, y)
+    assert done
+    assert_same_bits(found, expected)
+
+
+def too_large(values):
+    """A partition that takes all the memory there is, in steps that a nanny can follow."""
+    taken = []
+    for _ in range(300):
+        taken.append(np.ones(2**20))  # 8 MiB
+        time.sleep(0.02)
+    return values
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_workers_without_memory_are_an_error_that_names_the_partition(cluster, rng):
+    dask = pytest.importorskip("dask")
+    X, y = large(rng, 3_000)
+    fits = da.from_array(X, chunks=(1000, 2))
+    X = da.concatenate([fits[:1000], fits[1000:2000].map_blocks(too_large, dtype=float), fits[2000:]])
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+        cluster(1, memory_limit="500MB")
+        with pytest.raises(WorkersLostError, match=r"died several times .* partition 1\. .*rechunk") as caught:
+            regressor(knots=8, kernel=KERNEL).fit(X, lazy(y, 1000))
+    assert caught.value.partitions == (1,)
+
+
+def test_a_task_without_memory_and_workers_that_pause_are_errors_in_words(monkeypatch):
+    """The client is a stand-in; the real ones are slow to run out of memory."""
+
+    class Client:
+        def scheduler_info(self, n_workers):
+            return {"workers": {"a": {"status": "paused"}, "b": {"status": "paused"}}}
+
+        def gather(self, futures):
+            raise MemoryError("Unable to allocate 7.3 TiB")
+
+    class Future:
+        def __init__(self, status):
+            self.status = status
+
+    waits = []
+
+    def wait(futures, timeout):
+        waits.append(timeout)
+        raise TimeoutError
+
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "wait", wait)
+    with pytest.raises(WorkersLostError, match=r"All of Dask's workers have paused.*Make the partitions smaller"):
+        Cluster(Client())._gather([Future("pending")], [(0,)])
+    assert len(waits) == 2  # the first time they may go on again
+    monkeypatch.setattr(distributed, "wait", lambda futures, timeout: None)
+    futures = [Future("finished"), Future("error")]
+    with pytest.raises(WorkersLostError, match=r"ran out of memory .*the partitions 4, 5.*7.3 TiB") as caught:
+        Cluster(Client())._gather(futures, [(0, 1), (4, 5)])
+    assert caught.value.partitions == (4, 5)
 
 
 @pytest.mark.slow

@@ -10,12 +10,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from knotwise.errors import KnotwiseError, WorkersLostError
+from knotwise.errors import KnotwiseError, WorkersLostError, warn
 from knotwise.numerics.blocks import Executor, single_threaded_blas
 
 __all__ = ["Place", "place_for"]
 
+LARGE = "distributed.admin.large-graph-warning-threshold"
 MOST_NAMED = 10  # partitions that an error lists
+WHAT_TO_DO = (
+    "Make the partitions smaller (`X.rechunk(...)`, `frame.repartition(...)`), give each worker more memory or fewer "
+    "threads, or ask for fewer knots."
+)
+PATIENCE = 60.0  # seconds without an end of the tasks, after which it is asked whether any worker is at work
 
 
 class Place(Protocol):
@@ -101,6 +107,7 @@ class Cluster:
         ]
 
     def ask(self, held: Sequence[Any], name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        import dask
         from distributed.protocol.pickle import dumps
 
         requests: dict[int, bytes] = {}
@@ -108,14 +115,12 @@ class Cluster:
             if id(own) not in requests:
                 requests[id(own)] = dumps((name, own, np.geterr()))
         there = {"pure": False, "allow_other_workers": True}
-        jobs = zip(held, arguments, strict=True)
-        answers = self._gather(
-            [
+        with dask.config.set({LARGE: "1GB"}):  # Dask would advise to load data otherwise, and these are no data
+            answers = [
                 self.client.submit(_answer, future, requests[id(own)], workers=[home], **there)
-                for (future, home, _), own in jobs
-            ],
-            [numbers for _, _, numbers in held],
-        )
+                for (future, home, _), own in zip(held, arguments, strict=True)
+            ]
+        answers = self._gather(answers, [numbers for _, _, numbers in held])
         for answer in answers:
             if isinstance(answer, KnotwiseError):
                 raise answer
@@ -136,6 +141,7 @@ class Cluster:
         from distributed import KilledWorker
 
         try:
+            self._wait(futures)
             return self.client.gather(futures)
         except (KilledWorker, MemoryError) as error:
             failed = [i for i, future in enumerate(futures) if future.status == "error"]
@@ -143,11 +149,37 @@ class Cluster:
             what = "died several times" if isinstance(error, KilledWorker) else "ran out of memory"
             raise WorkersLostError(
                 f"Dask's workers {what} at the same task, on {_named(numbers)}. Most likely a partition and the few "
-                "copies of it that a task needs do not fit in the memory of a worker. Make the partitions smaller "
-                "(`X.rechunk(...)`, `frame.repartition(...)`), give each worker more memory or fewer threads, or ask "
-                f"for fewer knots. Dask says: {error}",
+                f"copies of it that a task needs do not fit in the memory of a worker. {WHAT_TO_DO} Dask says: {error}",
                 numbers,
             ) from error
+
+    def _wait(self, futures: list[Any]) -> None:
+        """Wait for the end of tasks, as long as there are workers that can work on them, or may come."""
+        from distributed import wait
+
+        paused = False
+        while True:
+            try:
+                wait(futures, timeout=PATIENCE)
+                return
+            except TimeoutError:
+                statuses = self._statuses()
+            if not statuses:
+                warn("Dask has no worker at present. The fit waits for one; start one, or interrupt it.")
+            elif paused and statuses == {"paused"}:
+                raise WorkersLostError(
+                    "All of Dask's workers have paused, because their memory is nearly full, and none can go on. "
+                    f"{WHAT_TO_DO}"
+                )
+            paused = statuses == {"paused"}
+
+    def _statuses(self) -> set[str]:
+        """What the workers are doing."""
+        try:
+            known = self.client.scheduler_info(n_workers=-1)
+        except TypeError:  # older versions of Dask always name all of them
+            known = self.client.scheduler_info()
+        return {worker["status"] for worker in known["workers"].values()}
 
 
 def _named(numbers: Sequence[int]) -> str:
