@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -139,8 +140,7 @@ def kill_worker(client: Any, seed: int, kind: str, expected: dict[str, np.ndarra
             own.wait_for_workers(2)
             victim = list(own.run(os.getpid).values())[int(rng.integers(2))]
             with ThreadPoolExecutor(1) as pool:
-                start = time.process_time()
-                killed = pool.submit(kill_when, victim, lambda: time.process_time() - start > moment, ended.is_set)
+                killed = pool.submit(kill_at, moment, time.process_time, victim, ended.is_set)
                 try:
                     result = fit(kind)
                 finally:
@@ -150,10 +150,11 @@ def kill_worker(client: Any, seed: int, kind: str, expected: dict[str, np.ndarra
     raise RuntimeError(f"None of {TRIES} moments fell into a fit.")
 
 
-def kill_when(pid: int, now: Callable[[], bool], never: Callable[[], bool]) -> bool:
-    """Kill a process as soon as it is time, or give up; whether it was killed."""
-    while not never():
-        if now():
+def kill_at(moment: float, clock: Callable[[], float], pid: int, ended: Callable[[], bool]) -> bool:
+    """Kill a process when its time has come, unless the fit has ended; whether it was killed."""
+    start = clock()
+    while not ended():
+        if clock() - start > moment:
             os.kill(pid, signal.SIGKILL)
             return True
         time.sleep(0.005)
@@ -173,12 +174,8 @@ def kill_driver(client: Any, seed: int, kind: str, expected: dict[str, np.ndarra
             driver = _start_driver(scheduler, kind, checkpoint, found)
             assert driver.stdout is not None
             driver.stdout.readline()  # the fit begins
-            start = processor_time(driver.pid)
-            killed = kill_when(
-                driver.pid,
-                lambda: processor_time(driver.pid) - start > moment,  # noqa: B023
-                lambda: driver.poll() is not None,  # noqa: B023
-            )
+            clock, ended = partial(processor_time, driver.pid), partial(has_ended, driver)
+            killed = kill_at(moment, clock, driver.pid, ended)
             driver.wait()
             if not killed:
                 continue
@@ -202,6 +199,10 @@ def drive(scheduler: str, kind: str, checkpoint: str, found: str) -> None:
     with Client(scheduler):
         print("begins", flush=True)
         np.savez(found, **fit(kind, Path(checkpoint)))
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
 
 
 def processor_time(pid: int) -> float:
