@@ -177,7 +177,7 @@ class DaskBlocks:
         try:
             answers = self._ask_groups(range(len(self._held)), name, (job, None, *arguments))
             lost = [i for i, answer in enumerate(answers) if answer is None]
-            again = self._ask_groups(lost, name, (job, tuple(self._past), *arguments))
+            again = self._ask_groups(lost, name, (job, tuple(self._past), *arguments)) if lost else []
         except KnotwiseError:  # some groups have made the pass
             self._keep(job)
             raise
