@@ -3,8 +3,8 @@
 Run `python benchmarks/dask_evaluation.py [--rows N] [--store]`. Gaussian data, 4 columns, 100 knots. Workers draw their
 own rows, this process draws the same rows once, and both must find the same numbers. Then they take turns, so that a
 disturbance meets both; the medians are compared. The claim at 4,000,000 rows: workers take at most 1.15 times as long.
-Measured beside it, for the model of cost (`scale_model.py`): the rate of dgemm on one core, the seconds of a pass that
-does nothing, and how much the tasks of a pass vary. `--store` appends to `benchmarks/results/dask_evaluation.jsonl`.
+Measured beside it, for the model of cost (`scale_model.py`): the rate of dgemm on one core, the seconds of a pass and
+of a task that do nothing, and how much the tasks of a pass vary. `--store` appends to `results/dask_evaluation.jsonl`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ sys.path[:0] = [str(FOLDER), str(FOLDER / "bars")]
 RESULTS = FOLDER / "results" / "dask_evaluation.jsonl"
 BAR = 1.15
 DGEMM_SIZE = 1000
+MANY = 400  # tasks without work, by which the time that the scheduler takes for one is known
 
 
 def draw_part(number: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +123,8 @@ def measure(n_rows: int, n_partitions: int, n_knots: int, rounds: int) -> dict[s
 
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.ERROR}
     A, B = np.random.default_rng(4).standard_normal((2, DGEMM_SIZE, DGEMM_SIZE))
-    found: dict[str, list[float]] = {name: [] for name in ("threads", "workers", "dgemm", "empty_pass", "tasks")}
+    names = ("threads", "workers", "dgemm", "empty_pass", "per_task", "tasks")
+    found: dict[str, list[float]] = {name: [] for name in names}
     with LocalCluster(**settings) as cluster, Client(cluster) as client, executor_for(2) as executor:
         case = Case(n_rows, n_partitions, n_knots, client, executor)
         case.check()
@@ -131,6 +133,7 @@ def measure(n_rows: int, n_partitions: int, n_knots: int, rounds: int) -> dict[s
             found["workers"].append(seconds_of(lambda: case.evaluate(case.there)))
             found["dgemm"].append(seconds_of(lambda: A @ B))
             found["empty_pass"] += [seconds_of(lambda: case.there.sum(EmptyPass())) for _ in range(5)]
+            found["per_task"].append(seconds_of(lambda: client.gather(client.map(int, range(MANY), pure=False))) / MANY)
         for _ in range(rounds):
             found["tasks"] += task_seconds(client, lambda: case.evaluate(case.there))
     median = {name: statistics.median(values) for name, values in found.items() if values}
@@ -149,6 +152,7 @@ def measure(n_rows: int, n_partitions: int, n_knots: int, rounds: int) -> dict[s
         "best_workers": round(min(found["workers"]), 4),
         "gigaflops": round(2 * DGEMM_SIZE**3 / median["dgemm"] / 1e9, 2),
         "empty_pass": round(median["empty_pass"], 5),
+        "per_task": round(median["per_task"], 6),
         "task_spread": round(task_spread(found["tasks"]), 4),
         "load": os.getloadavg()[1],
     }

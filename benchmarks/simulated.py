@@ -18,10 +18,14 @@ KINDS = ("gaussian", "counts", "classes")
 
 @dataclass(frozen=True)
 class Simulation:
-    """Rows of one kind: numbers with noise, counts, or classes 0 and 1; `roughness` multiplies the frequencies."""
+    """Rows of one kind: numbers with noise, counts, or classes 0 and 1.
+
+    `roughness` multiplies the frequencies of the function; `noise_variance` is that of numbers.
+    """
 
     kind: str = "gaussian"
     roughness: float = 1.0
+    noise_variance: float = NOISE_VARIANCE
 
     def latent(self, X: np.ndarray) -> np.ndarray:
         """The function that is seen with noise, [n]."""
@@ -38,7 +42,7 @@ class Simulation:
         X = rng.uniform(size=(n_rows, N_COLUMNS))
         response = self.response(X)
         if self.kind == "gaussian":
-            return X, response + np.sqrt(NOISE_VARIANCE) * rng.standard_normal(n_rows)
+            return X, response + np.sqrt(self.noise_variance) * rng.standard_normal(n_rows)
         if self.kind == "counts":
             return X, rng.poisson(response).astype(float)
         return X, (rng.uniform(size=n_rows) < response).astype(float)
@@ -47,7 +51,7 @@ class Simulation:
         """Log density of observations where the function is known, [n]."""
         response = self.response(X)
         if self.kind == "gaussian":
-            return norm.logpdf(y, response, np.sqrt(NOISE_VARIANCE))
+            return norm.logpdf(y, response, np.sqrt(self.noise_variance))
         if self.kind == "counts":
             return poisson.logpmf(y, response)
         return xlogy(y, response) + xlogy(1 - y, 1 - response)
