@@ -129,6 +129,12 @@ def test_fit_names_the_file_that_lacks_a_column(rows, run):
     assert "rows/part.9.parquet has no column 'b'" in said
 
 
+def test_a_file_whose_name_looks_like_a_pattern_is_one_file(rows, folder, run):
+    (rows / "all.parquet").rename(rows / "rows[1].parquet")
+    assert run("predict", folder / "y.knotwise", "rows[1].parquet", "-o", "one.parquet")[0] == 0
+    assert len(pq.read_table(rows / "one.parquet")) == 60
+
+
 def test_names_are_kept_where_their_order_is_that_of_the_files():
     assert part_names(["x/1.parquet", "y/2.parquet"]) == ["1.parquet", "2.parquet"]
     assert part_names(["x/2.parquet", "y/1.parquet"]) == ["0-2.parquet", "1-1.parquet"]

@@ -26,7 +26,8 @@ class MissingDaskError(KnotwiseError, ImportError):
 
 def are_parts(arguments: Namespace) -> bool:
     """Whether the data are more than one file, or workers are to read them."""
-    several = glob.has_magic(arguments.data) or Path(arguments.data).is_dir()
+    path = Path(arguments.data)
+    several = path.is_dir() or (glob.has_magic(arguments.data) and not path.exists())  # a name may have brackets
     asked = arguments.scheduler is not None or arguments.workers is not None
     if arguments.memory is not None and arguments.workers is None:
         raise UsageError("--memory is that of each worker that --workers starts: give both.")
