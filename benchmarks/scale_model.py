@@ -32,6 +32,7 @@ sys.path.insert(0, str(FOLDER))
 RESULTS, PAGE = FOLDER / "results", FOLDER.parent / "docs" / "scale.md"
 VALUE_FLOPS, GRADIENT_FLOPS = 2, 6  # per row and knot^2
 KERNEL_FLOPS = 40  # what a kernel value costs, as much as so many flops; it is computed once in each pass
+NOTHING = ["(Nothing is stored yet.)"]
 DRIVER_FLOPS = 10  # per knot^3, at the driver, in each evaluation
 
 
@@ -187,7 +188,8 @@ def table_of_simulations(machine: Machine, knots: int, repeats: int) -> list[str
             work = Work(rows, knots, n, n)
             plain, tree = (mean_seconds(work, machine, repeats, tree=tree) for tree in (False, True))
             ideal = sum(work.pass_flops) / machine.flops / n
-            cells.append(f"{plain:.3g} s, {ideal / plain:.0%} ({ideal / tree:.0%})")
+            shown = f"{plain:,.0f}" if plain >= 100 else f"{plain:.3g}"
+            cells.append(f"{shown} s, {ideal / plain:.0%} ({ideal / tree:.0%})")
         lines.append(f"| 10^{round(np.log10(rows))} | {' | '.join(cells)} |")
     return lines
 
@@ -243,9 +245,9 @@ def main() -> None:
     machine = calibrated(Machine(1e9 * given.gigaflops, given.bandwidth))
     simulated = table_of_simulations(machine, given.knots, given.repeats)
     blocks = {
-        "measurements": table_of_measurements(machine),
+        "measurements": table_of_measurements(machine) if measured() else NOTHING,
         "simulation": [*describe(machine, given.knots), *simulated, "", *lines_of_use(machine, given.knots)],
-        "subset": table_of_subsets(latest(stored("subset"))),
+        "subset": table_of_subsets(latest(stored("subset"))) if stored("subset") else NOTHING,
     }
     page = PAGE.read_text()
     for name, lines in blocks.items():
