@@ -155,7 +155,8 @@ def calibrated(machine: Machine) -> Machine:
     machine = replace(machine, latency=latency, per_task=last["per_task"], spread=last["task_spread"])
     work = Work(row["rows"], row["knots"], row["groups"], row["partitions"], row["columns"])
     seconds = row["workers"] - predict(work, replace(machine, flops=np.inf))
-    return replace(machine, flops=sum(work.pass_flops) / (work.groups * seconds))
+    flops = sum(work.pass_flops) / work.groups + DRIVER_FLOPS * work.knots**3
+    return replace(machine, flops=flops / seconds)
 
 
 def table_of_measurements(machine: Machine) -> list[str]:

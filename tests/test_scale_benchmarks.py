@@ -120,7 +120,7 @@ def test_the_calibrated_machine_takes_as_long_as_was_measured(model, tmp_path, m
     monkeypatch.setattr(model, "RESULTS", tmp_path)
     machine = model.calibrated(model.Machine(1.0))
     small, other = model.measured()
-    assert_allclose(model.predict(small[1], machine), 0.9, rtol=1e-3)  # but for what the driver computes
+    assert_allclose(model.predict(small[1], machine), 0.9, rtol=1e-12)
     expected = model.predict(other[1], machine)
     assert model.table_of_measurements(machine)[-1].endswith(f"| 2 | {expected:.3g} | {expected / 2:.2f} |")
 
