@@ -130,8 +130,8 @@ class Held:
             self._beside.pop(job.key, None)
             for earlier in past:
                 with suppress(KnotwiseError):  # as the driver saw it then
-                    for blocks in self._begin(earlier):
-                        blocks.run(earlier.work)
+                    for each in self._begin(earlier):
+                        each.run(earlier.work)
         blocks = self._begin(job)
         before = _left(blocks)
         value = run(blocks)
