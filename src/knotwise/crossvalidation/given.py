@@ -19,17 +19,20 @@ __all__ = ["Given"]
 
 @dataclass(frozen=True)
 class Given:
-    """Inputs as the user gave them, and targets [N]; per row [N] or None: weights, exposure, trials and known noise."""
+    """Inputs as the user gave them, and targets [N]; per row [N] or None: weights, exposure or trials, known noise."""
 
     X: Any
     targets: np.ndarray
+    likelihood: Likelihood
     weights: np.ndarray | None
-    exposure: np.ndarray | None
-    trials: np.ndarray | None
+    size: np.ndarray | None
     known_noise: np.ndarray | None
 
     @staticmethod
-    def checked(X: Any, y: Any, sample_weight: Any, exposure: Any, trials: Any, noise_variance: Any) -> Given:
+    def checked(
+        X: Any, y: Any, likelihood: Likelihood, sample_weight: Any, exposure: Any, trials: Any, noise_variance: Any
+    ) -> Given:
+        """The data, as far as all rows are looked at together; fits check the rest."""
         if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
             raise InvalidInputError(
                 "Cross-validation takes rows that are here, but got a Dask collection. Give rows that fit in memory "
@@ -38,26 +41,18 @@ class Given:
         targets = as_finite_numbers(y, "y")
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if targets.shape != (n_rows,):
-            raise InvalidInputError(
-                f"X has {n_rows} rows, but y has shape {targets.shape}: give one value for each row."
-            )
+            raise InvalidInputError(f"X has {n_rows} rows, but y has shape {targets.shape}: give one value per row.")
         weights = check_weights(sample_weight, n_rows)
         if weights is not None and not weights.all():
             raise InvalidInputError(
                 f"`sample_weight` is 0 in row {int(np.argmin(weights))}, so that its prediction does not count. Leave "
                 "such rows out."
             )
-        exposure, trials = (
-            None if s is None else np.broadcast_to(np.asarray(s, float), n_rows) for s in (exposure, trials)
-        )
-        return Given(X, targets, weights, exposure, trials, check_noise_variance(noise_variance, n_rows))
+        size = check_size(likelihood, n_rows, exposure=exposure, trials=trials)
+        return Given(X, targets, likelihood, weights, size, check_noise_variance(noise_variance, n_rows))
 
     def __len__(self) -> int:
         return len(self.targets)
-
-    def sizes(self, likelihood: Likelihood) -> np.ndarray | None:
-        """The exposure or the trials, as the likelihood has it."""
-        return check_size(likelihood, len(self), exposure=self.exposure, trials=self.trials)
 
     def take(self, rows: np.ndarray) -> Given:
         """Some rows."""
@@ -65,13 +60,18 @@ class Given:
         def part(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[rows]
 
-        others = (self.weights, self.exposure, self.trials, self.known_noise)
-        return Given(_safe_indexing(self.X, rows), self.targets[rows], *map(part, others))
+        X, y = _safe_indexing(self.X, rows), self.targets[rows]
+        return Given(X, y, self.likelihood, part(self.weights), part(self.size), part(self.known_noise))
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Exposure or trials by name, if there are any."""
+        return {} if self.size is None else {str(self.likelihood.size_name): self.size}
 
     @property
     def for_prediction(self) -> dict[str, Any]:
         """What `predict` takes beside X."""
-        return {"exposure": self.exposure, "trials": self.trials, "noise_variance": self.known_noise}
+        return self.sizes | {"noise_variance": self.known_noise}
 
     @property
     def for_fit(self) -> dict[str, Any]:

@@ -80,8 +80,8 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
     for fold in folds:
         rest = rows[fold.train(len(rows))]
         own = clone(gp).set_params(**held)
-        size = {model.likelihood.size_name: rest.size} if rest.size is not None else {}
-        own.fit(rest.X, rest.y, sample_weight=rest.weights, noise_variance=rest.noise_variance, **size)
+        sizes = given.take(fold.train(len(rows))).sizes
+        own.fit(rest.X, rest.y, sample_weight=rest.weights, noise_variance=rest.noise_variance, **sizes)
         latents.append(own.predict_latent(rows.X[fold.left_out]))
     return _with_marginals(gp, folds, latents, len(rows))
 
@@ -89,12 +89,12 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
 def engine_rows(gp: Any, given: Given) -> Rows:
     """The rows in the units of the fit."""
     scaling, model = gp._fit.scaling, gp._fit.model
-    size = given.sizes(gp.likelihood_)
-    data = Observations(np.empty((len(given), 0)), given.targets, given.known_noise, size).checked_for(gp.likelihood_)
+    data = Observations(np.empty((len(given), 0)), given.targets, given.known_noise, given.size)
+    data = data.checked_for(gp.likelihood_)
     y, X = scaling.targets(data.y), gp._engine_inputs(given.X)
     exact = isinstance(gp._fit.posterior, FullPosterior)
     noise = data.known_noise(scaling.y_scale, float(y.var()) or 1.0, full=exact)
-    return Rows(X, y, noise, model.mean.basis(X), size, given.weights)
+    return Rows(X, y, noise, model.mean.basis(X), given.size, given.weights)
 
 
 def _latent_from_others(fit: Fit, rows: Rows, fold: Fold, rng: np.random.Generator, executor: Executor) -> Latent:

@@ -13,7 +13,7 @@ from knotwise.crossvalidation.given import Given
 from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
 from knotwise.crossvalidation.result import CrossValidation
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
-from knotwise.estimators.options import kernel_from
+from knotwise.estimators.options import kernel_from, likelihood_from
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.sizes import require_size
@@ -105,9 +105,11 @@ def cross_validate(
         raise unknown_option("`knots` of `cross_validate`", knots, ["anew", "held"])
     if not 0 < level < 1:
         raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
-    given = Given.checked(X, y, sample_weight, exposure, trials, noise_variance)
+    likelihood = likelihood_from(gp.likelihood)
+    given = Given.checked(X, y, likelihood, sample_weight, exposure, trials, noise_variance)
     if not refit or knots == "held":
-        _require_fitted(gp, refit, given)
+        _require_fitted(gp, refit)
+        require_size(gp, "cross_validate(gp, X, y", exposure, trials)
     rng = generator_from(random_state)
     folds = folds_from(blocks, lambda: _places(gp, given), X, given.targets, int(rng.integers(2**31)))
     with warnings.catch_warnings(record=True) as caught:
@@ -121,9 +123,8 @@ def cross_validate(
     labels = np.empty(len(given), np.asarray([fold.label for fold in folds]).dtype)
     for fold in folds:
         labels[fold.test] = fold.label
-    gaussian = gp.likelihood == "gaussian" or getattr(gp.likelihood, "conjugate", False)
-    about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": gaussian, "X": X}
-    return CrossValidation(given.targets, **found, block=labels, weights=given.weights, **about)
+    about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
+    return CrossValidation(given.targets, **found, block=labels, weights=given.weights, X=X, **about)
 
 
 def _refitted(
@@ -148,7 +149,7 @@ def _refitted(
 
 
 def _predicted(model: GPRegressor, given: Given, level: float, rng: np.random.Generator) -> dict[str, Any]:
-    """Predictions of rows by a model that has not seen them, [n] each by name, and where their observations lie in these."""
+    """Predictions of rows that the model has not seen, and where their observations lie in these: [n] each, by name."""
     X, y, known = given.X, given.targets, given.for_prediction
     mean, sd = model.predict(X, return_std=True, **known)
     lower, upper = model.predict_interval(X, level, **known).T
@@ -168,14 +169,13 @@ def _held_knots(gp: GPRegressor) -> dict[str, Any]:
     return {"kernel": kernel, "knots": gp.knots_} | how
 
 
-def _require_fitted(gp: GPRegressor, refit: bool, given: Given) -> None:
+def _require_fitted(gp: GPRegressor, refit: bool) -> None:
     if not hasattr(gp, "_fit"):
         what = "knots" if refit else "parameters"
         raise InvalidInputError(
             f"The {what} of `gp` are to be held, but it is not fitted. Fit it first, `gp.fit(X, y)`, or write "
             "`refit=True, knots='anew'`."
         )
-    require_size(gp, "cross_validate(gp, X, y", given.exposure, given.trials)
 
 
 def _places(gp: GPRegressor, given: Given) -> np.ndarray:
