@@ -132,6 +132,9 @@ def variogram_of(model: Model, table: ParameterTable, errors: ParameterErrors) -
             grows = True
             sills.append(_without_number("partial sill", name_of(part), "not stationary: its variance has no limit"))
             continue
+        if not columns_seen(part, n_columns):
+            sills.append(_without_number("partial sill", name, "none: a level is no part of differences"))
+            continue
         sill = float(part.diag(origin)[0])
         place[own] = part.diag_pullback(origin, one)
         total, total_bar = total + sill, total_bar + place
@@ -181,8 +184,6 @@ def _ranges(part: Any, name: str, own: slice, by_delta: _Delta) -> Iterator[Vari
         else:
             units = called if columns.names and len(members) == 1 else "x"
             yield by_delta.line("range", name, called, units, distance, bar)
-    if not groups:
-        yield _without_number("range", name, "the same at any distance")
 
 
 @dataclass(frozen=True)

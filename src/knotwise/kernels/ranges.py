@@ -67,8 +67,6 @@ def reach_along(kernel: Kernel, column: int, n_columns: int) -> Reach:
     leaves = [leaf for leaf, columns in _leaves(kernel, list(range(n_columns))) if column in columns]
     if any(isinstance(leaf, Periodic) for leaf in leaves):
         return Reach(np.inf, nothing, "repeats itself: correlation comes back with every period")
-    if not leaves:
-        return Reach(np.inf, nothing, "the same at any distance")
     origin, there = np.zeros((1, n_columns)), np.zeros((1, n_columns))
     sill = float(kernel.diag(origin)[0])
 
