@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.style import BLACK, BLUE, GREY, LIGHT_GREY, axes_or_new, counted, shorten
+from knotwise.plotting.style import BLACK, BLUE, GREY, LIGHT_GREY, SKY, axes_or_new, counted, shorten
 from knotwise.plotting.view import checked_rows, checked_targets, target_name, view_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_variogram"]
 
 CURVE_POINTS = 240
+BAR_HEIGHT = 0.12  # of the axes, for the bin with most pairs
 
 
 def plot_variogram(
@@ -36,8 +37,8 @@ def plot_variogram(
 ) -> Axes:
     """Draw the semivariogram of what the trend leaves of y, the fitted one, and where simulated data would lie.
 
-    Dots are semivariances of pairs of rows in bins of distance, and small numbers say how many pairs. The curve is the
-    fitted model's, from the nugget up to the sill. The band holds 95 % of the values, bin by bin, of data simulated
+    Dots are semivariances of pairs of rows in bins of distance, and bars at the foot say how many pairs. The curve is
+    the fitted model's, from the nugget up to the sill. The band holds 95 % of the values, bin by bin, of data simulated
     from the fitted model at the same rows: dots outside of it in several bins say that the kernel does not fit. The
     fit is by maximum likelihood, not to the dots.
 
@@ -115,9 +116,10 @@ def plot_variogram(
     over = f" in {', '.join(shorten(name, 16) for name in names)}" if len(names) < 4 else ""
     ranges = ", in practical ranges" if found.separation.in_ranges else ""
     ax.set(xlabel=f"distance{over}{ranges}", ylabel=f"semivariance of {target_name(y)}", xlim=(0, None))
-    ax.set_ylim(0, 1.12 * ax.get_ylim()[1])  # room for the numbers of pairs
-    _write_pairs(ax, found)
-    ax.legend(frameon=False, fontsize=9, loc="best")
+    ax.set_ylim(0, None)
+    _draw_pairs(ax, found)
+    above: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+    ax.legend(ncols=2, fontsize=8, frameon=False, **above)  # inside it would cover data somewhere
     return ax
 
 
@@ -144,10 +146,10 @@ def _draw(ax: Axes, gp: Any, found: EmpiricalVariogram, n_simulations: int) -> N
             ax.scatter(*places, s=30, marker=marker, color=BLACK, zorder=4, label=label)
 
 
-def _write_pairs(ax: Axes, found: EmpiricalVariogram) -> None:
-    """Small numbers above each bin: how many pairs of rows it has."""
-    above: Any = {"transform": ax.get_xaxis_transform(), "fontsize": 7, "color": GREY, "va": "top"}
-    for distance, n_pairs in zip(found.distance, found.n_pairs.tolist(), strict=True):
-        text = f"{n_pairs}" if n_pairs < 10_000 else f"{n_pairs / 1000:.0f}k"
-        ax.text(distance, 0.99, text, ha="center", **above)
-    ax.set_title("above each bin: its pairs of rows", loc="left", fontsize=8, color=GREY, pad=4)
+def _draw_pairs(ax: Axes, found: EmpiricalVariogram) -> None:
+    """Light bars at the foot: how many pairs of rows each bin has."""
+    most = int(found.n_pairs.max())
+    width = 0.8 * float(found.distance.max()) / len(found.distance)
+    heights: Any = {"height": BAR_HEIGHT * found.n_pairs / most, "transform": ax.get_xaxis_transform()}
+    label = f"pairs of rows, at most {most:,}"
+    ax.bar(found.distance, width=width, color=SKY, alpha=0.3, linewidth=0, zorder=-1, label=label, **heights)
