@@ -76,12 +76,10 @@ def measure_trend() -> dict[str, Any]:
     X, y = load_meuse()
     gp = model(prior_sd=1e3).fit(X, y)
     found = gp.coefficients_
-    S = (X.to_numpy() - X.to_numpy().mean(0)) / X.to_numpy().std(0)
+    S = ((X - X.mean()) / X.std(ddof=0)).to_numpy()
     covariance = gp.kernel_(S) + gp.likelihood_.noise_variance * np.eye(len(y))
-    # statsmodels estimates a factor of the covariance, which is known here
-    gls = sm.GLS(y, sm.add_constant(X["sqrt_dist"]), sigma=covariance).fit(
-        cov_type="fixed scale", cov_kwds={"scale": 1}
-    )
+    known: dict[str, Any] = {"cov_type": "fixed scale", "cov_kwds": {"scale": 1}}  # statsmodels would estimate a factor
+    gls = sm.GLS(y, sm.add_constant(X["sqrt_dist"]), sigma=covariance).fit(**known)
     return {
         "estimate": [round(float(v), 6) for v in found.estimate],
         "standard_error": [round(float(v), 6) for v in found.standard_error],
