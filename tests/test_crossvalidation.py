@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from knotwise import GPClassifier, GPRegressor, cross_validate
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import SquaredExponential
+from knotwise.knots import Fixed
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Linear
 from knotwise.metrics import gaussian_crps
@@ -173,6 +174,16 @@ def test_knots_chosen_anew_at_held_parameters_keep_the_units_of_the_fit():
     assert_allclose(anew.mean, held.mean, rtol=1e-7)
     assert_allclose(anew.sd, held.sd, rtol=1e-7)
     assert "parameters held, knots anew" in repr(anew)
+
+
+@pytest.mark.parametrize("wrapped", [np.array, Fixed])
+def test_places_of_knots_that_were_given_are_those_of_the_users_units(wrapped):
+    """They are the same for every block, so that both ways are the same."""
+    rows = X * [100.0, 1.0]
+    gp = GPRegressor(KERNEL, mean=3.0, knots=wrapped(rows[:10]), n_neighbors=0, jitter=JITTER).fit(rows, Y)
+    held, anew = (cross_validate(gp, rows, Y, blocks=FOUR, refit=False, knots=knots) for knots in ("held", "anew"))
+    assert_allclose(anew.mean, held.mean, rtol=1e-6)
+    assert_allclose(anew.sd, held.sd, rtol=1e-6)
 
 
 def test_the_model_itself_stays_as_it_was():

@@ -15,6 +15,7 @@ from knotwise.crossvalidation.given import Given
 from knotwise.errors import KnotwiseError
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.observations import Observations
+from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_jobs, generator_from
 from knotwise.evidence import Rows, full_evidence, sparse_evidence
 from knotwise.evidence.residual import arrange
@@ -65,6 +66,7 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
     fit, rows = gp._fit, engine_rows(gp, given)
     model = fit.model
     held: dict[str, Any] = {
+        "knots": _in_units_of(fit.scaling, gp.knots),
         "kernel": model.kernel,
         "likelihood": model.likelihood,
         "mean": model.mean,
@@ -84,6 +86,20 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
         own.fit(rest.X, rest.y, sample_weight=rest.weights, noise_variance=rest.noise_variance, **sizes)
         latents.append(own.predict_latent(rows.X[fold.left_out]))
     return _with_marginals(gp, folds, latents, len(rows))
+
+
+def _in_units_of(scaling: Scaling, knots: Any) -> Any:
+    """What chooses the knots, for inputs in the units of the fit: places that a user gave are moved there."""
+    if isinstance(knots, str | int | np.integer):
+        return knots
+    if not hasattr(knots, "select") or hasattr(knots, "__array__"):
+        return scaling.inputs(np.asarray(knots, float))
+    initial = getattr(knots, "initial", "")
+    if isinstance(initial, str) or callable(initial):
+        return knots
+    moved = copy(knots)
+    moved.initial = scaling.inputs(np.asarray(initial, float))
+    return moved
 
 
 def engine_rows(gp: Any, given: Given) -> Rows:
