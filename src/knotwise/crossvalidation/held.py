@@ -12,7 +12,7 @@ import numpy as np
 from knotwise.crossvalidation.downdates import exact_left_out, sparse_left_out
 from knotwise.crossvalidation.folds import Fold
 from knotwise.crossvalidation.given import Given
-from knotwise.errors import KnotwiseError
+from knotwise.errors import KnotwiseError, warn
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.scaling import Scaling
@@ -115,26 +115,29 @@ def engine_rows(gp: Any, given: Given) -> Rows:
 
 def _latent_from_others(fit: Fit, rows: Rows, fold: Fold, rng: np.random.Generator, executor: Executor) -> Latent:
     try:
-        return _posterior_of(fit, rows[fold.train(len(rows))], rng, executor).latent(rows.X[fold.left_out], executor)
+        posterior = _posterior_of(fit, rows[fold.train(len(rows))], rng, executor)
     except KnotwiseError as error:
         error.add_note(f"This was without block {fold.label!r}.")
         raise
+    return posterior.latent(rows.X[fold.left_out], executor)
 
 
 def _posterior_of(fit: Fit, rows: Rows, rng: np.random.Generator, executor: Executor) -> RowwisePosterior:
     """The posterior of other rows at the parameters and knots of a fit."""
     model, point = fit.model, fit.selection.point
-    if isinstance(fit.posterior, FullPosterior):
-        return FullPosterior(full_evidence(model, rows, gradient=False).state)
-    assert point.jitter is not None
-    if isinstance(fit.posterior, NeighbourPosterior):
-        around = not model.likelihood.conjugate
-        arrangement = arrange(model.kernel, rows, fit.n_neighbors, rng, around=around)
+    near = fit.posterior.state.n_predicting if isinstance(fit.posterior, NeighbourPosterior) else 0
+    if near:
+        arrangement = arrange(model.kernel, rows, fit.n_neighbors, rng, around=not model.likelihood.conjugate)
         model, rows = replace(model, residual=arrangement.residual), rows[arrangement.rows]
-    state = sparse_evidence(model, rows, point.Z, jitter=point.jitter, gradient=False, executor=executor).state
-    if isinstance(fit.posterior, NeighbourPosterior):
-        return NeighbourPosterior(NeighbourState.of(state, rows, fit.posterior.state.n_predicting))
-    return SparsePosterior(state)
+    if point.jitter is None:
+        evidence = full_evidence(model, rows, gradient=False)
+    else:
+        evidence = sparse_evidence(model, rows, point.Z, jitter=point.jitter, gradient=False, executor=executor)
+    if not evidence.converged:
+        warn(f"A posterior without a block was not found: {evidence.why}.")
+    if near:
+        return NeighbourPosterior(NeighbourState.of(evidence.state, rows, near))
+    return FullPosterior(evidence.state) if point.jitter is None else SparsePosterior(evidence.state)
 
 
 def _with_marginals(gp: Any, folds: Sequence[Fold], latents: Sequence[Latent], n_rows: int) -> Any:
