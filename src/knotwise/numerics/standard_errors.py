@@ -80,7 +80,7 @@ class ParameterErrors:
 
 
 class ErrorSource(Protocol):
-    """Where the table of a fitted model has standard errors from."""
+    """Where the table of a fitted model has standard errors from, and what follows from them."""
 
     def errors(self, compute: bool | None) -> ParameterErrors:
         """Those that are known; else computed: always (True), never (False), or unless it takes long (None)."""
