@@ -228,14 +228,15 @@ class LatentGP(BaseEstimator):
         names = getattr(self, "feature_names_in_", ())
         return coefficients_of(self._fit.posterior.state, self._fit.scaling, names)
 
-    def summary(self, standard_errors: bool | None = None) -> Summary:
+    def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
         """What was fitted and decided, in words and in the user's units; shown when printed.
 
         Parameters have standard errors, which are computed when they are first asked for: unless that takes long
-        (None), in any case (True), or not (False).
+        (None), in any case (True), or not (False). With `variogram` there are nugget, sill and range, too, as
+        `parameters_.variogram()` has them.
         """
         check_is_fitted(self)
-        return summarize(self, standard_errors)
+        return summarize(self, standard_errors, variogram)
 
     def diagnose(self) -> Diagnosis:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.

@@ -378,10 +378,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
         return log_proba[np.arange(len(y)), codes]
 
-    def summary(self, standard_errors: bool | None = None) -> Summary:
-        """What was fitted and decided, for each model; `standard_errors` as for `GPRegressor.summary`."""
+    def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
+        """What was fitted and decided, for each model; the arguments are as for `GPRegressor.summary`."""
         models = self._labelled_models()
-        return Summary("\n\n".join(f"class {label!r}: {model.summary(standard_errors)}" for label, model in models))
+        return Summary(
+            "\n\n".join(f"class {label!r}: {model.summary(standard_errors, variogram)}" for label, model in models)
+        )
 
     def diagnose(self) -> Diagnosis | list[Diagnosis]:
         """Whether the fit can be trusted, and where not; a list, one for each class, if there are several models."""

@@ -34,7 +34,7 @@ def _explained(shares: Shares | None) -> list[str]:
     ]
 
 
-def summarize(model: Any, standard_errors: bool | None = None) -> Summary:
+def summarize(model: Any, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
     """Describe a fitted estimator: size, evidence, and parameters with their errors in the units of the data."""
     fit = model._fit
     lines = [
@@ -49,6 +49,8 @@ def summarize(model: Any, standard_errors: bool | None = None) -> Summary:
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
     lines += ["", "parameters, in the units of the data", repr(model.parameters_.estimates(standard_errors))]
+    if variogram:
+        lines += ["", "semivariogram, in the units of the data", repr(model.parameters_.variogram(standard_errors))]
     priors = describe_priors(model.parameters_)
     if priors:
         lines += ["", f"priors in the units of the data, log density {model.log_prior_:.3f}"]
