@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.kernels.base import DataScale, Kernel, KernelGradient, made_by
-from knotwise.numerics.columns import as_list_of_columns, column_indices
+from knotwise.numerics.columns import InputColumns, as_list_of_columns, column_indices
 
 __all__ = ["OnColumns", "Product", "Sum"]
 
@@ -138,8 +138,7 @@ class OnColumns(Kernel):
         if not as_list_of_columns(self.columns):
             raise InvalidInputError("A kernel on columns needs at least one column, but `columns` is empty.")
         indices = column_indices(self.columns, columns, n_columns, owner="the kernel")
-        names = list(columns) if columns is not None else []
-        inner = [names[i] for i in indices] if names else None
+        inner = columns.take(indices) if isinstance(columns, InputColumns) else [columns[i] for i in indices] if columns else None
         return OnColumns(self.kernel.bind(inner, len(indices)), indices)
 
     def value_and_pullback(self, X, Z):
