@@ -25,6 +25,7 @@ from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
 from knotwise.kernels.base import DataScale, Kernel
+from knotwise.kernels.stationary import SquaredExponential
 from knotwise.knots.places import KnotPlaces
 from knotwise.knots.problem import Problem, Run
 from knotwise.likelihoods import Gaussian, Likelihood
@@ -137,7 +138,13 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
         given = np.isfinite(np.concatenate([asked_kernel.given, *(part.given for part in asked.parts[1:])]))
         return Problem(own, table, run, given=given, **rest)
 
-    return Assembly(with_kernel(kernel), scaling, seen.numbers, with_kernel, told != "enough")
+    return Assembly(
+        with_kernel(SquaredExponential() if options.kernel is None else options.kernel),
+        scaling,
+        seen.numbers,
+        with_kernel,
+        told != "enough",
+    )
 
 
 def _mean_bounds(likelihood: Likelihood, target_range: tuple[float, float], level: float) -> np.ndarray:

@@ -17,7 +17,7 @@ from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
-from knotwise.estimators.encoding.encoding import Encoding, inverse
+from knotwise.estimators.encoding.encoding import Encoding
 from knotwise.estimators.fitted import Fit, posterior_of
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
@@ -106,16 +106,14 @@ class LatentGP(BaseEstimator):
         """Set the public attributes, in the user's units."""
         fit, final = self._fit, self._fit.final
         selection, scaling = fit.selection, fit.scaling
-        user, back = scaling.to_user(fit.model), inverse(self.encoding_, scaling.inputs_back)
+        user = scaling.to_user(fit.model)
         self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
         self.nugget_ = user.nugget.variance
         table = scaling.table_to_user(fit.table.with_theta(selection.theta), self._column_names)
         self.parameters_ = replace(table, errors=FitErrors(fit, self.n_jobs))
         given = selection.knots_as_given
-        if given is None:
-            self.knots_ = back(selection.Z)
-        else:
-            self.knots_ = given if self.encoding_ is None else self.encoding_.back(given)
+        is_given = given is not None and self.encoding_ is None
+        self.knots_: np.ndarray = np.asarray(given) if is_given else self._inputs_back(selection.Z)
         self.n_knots_ = len(selection.Z)
         self.log_evidence_ = final.value - fit.n_rows * float(np.log(scaling.y_scale))
         self.log_prior_ = fit.table.log_prior(selection.theta)[0]
@@ -127,7 +125,7 @@ class LatentGP(BaseEstimator):
         self.n_neighbors_ = fit.n_neighbors
         self.approximation_ = fit.approximation
         per_row = -float(np.log(scaling.y_scale))
-        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, back)
+        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, self._inputs_back)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts
@@ -193,9 +191,9 @@ class LatentGP(BaseEstimator):
         """Log evidence of the training data at theta (default: at the fit), and its gradients.
 
         theta is in the order of `parameters_`, with logarithms of positive parameters. The knots stay where
-        the fit has them; `knot_gradient` is with respect to `knots_`, or of encoded columns (`encoding_` is not None) with
-        respect to these. With neighbours, data that are not Gaussian have
-        the gradient at held sites, which is 1 to 15 percent from that of the value.
+        the fit has them; `knot_gradient` is with respect to `knots_`, or to the encoded columns where `encoding_` is
+        not None. With neighbours, data that are not Gaussian have the gradient at held sites, which is 1 to 15 percent
+        from that of the value.
         """
         check_is_fitted(self)
         problem, selection, scaling = self._fit.problem, self._fit.selection, self._fit.scaling
@@ -310,6 +308,14 @@ class LatentGP(BaseEstimator):
     def _column_names(self) -> Sequence[str]:
         """Names of the engine's columns, with what they are where columns are encoded."""
         return getattr(self, "feature_names_in_", ()) if self.encoding_ is None else self.encoding_.columns
+
+    def _inputs_back(self, X: np.ndarray) -> np.ndarray:
+        """Rows [n, E] of the engine, or one row [E], as the user's table has them."""
+        natural = self._fit.scaling.inputs_back(X)
+        if self.encoding_ is None:
+            return natural
+        values = self.encoding_.decode(self.encoding_.contract(np.atleast_2d(natural)))
+        return values if X.ndim == 2 else values[0]
 
     def _engine_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

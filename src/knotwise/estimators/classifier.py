@@ -17,8 +17,8 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
-from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.encoding.encoding import Encoding
+from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor

@@ -102,7 +102,7 @@ def refuse_text(X: Any) -> None:
             except (TypeError, ValueError):
                 raise InvalidInputError(
                     f"Column {name!r} holds {value!r} in row {row}, which is not a number. "
-                    "Drop the column, or encode it as numbers first (for example with OneHotEncoder)."
+                    "Correct it or drop the column; if its values are levels, name it in `categorical`."
                 ) from None
 
 

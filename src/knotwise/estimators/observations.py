@@ -24,8 +24,8 @@ class Observations:
     """Checked data in the user's units, [N] each but X [N, D]; None where the data say nothing.
 
     `weights` say how often each row counts; `numbers` which row of the user's data it is, or one of equal ones,
-    and are None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked, and
-    `columns` say what encoded columns are.
+    and are None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked,
+    and `columns` say what encoded columns are.
     """
 
     X: np.ndarray

@@ -97,7 +97,7 @@ def fit_inputs(estimator: Any, X: Any, weights: Any = None) -> np.ndarray:
     if not hasattr(X, "columns"):
         X = check_array(X, dtype=None, ensure_all_finite=False)
     validate_data(estimator, X, skip_check_array=True)
-    return estimator.encoding_(X, quiet=True)
+    return np.asarray(estimator.encoding_(X, quiet=True))
 
 
 def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:

@@ -59,7 +59,8 @@ class Objective:
         theta, free = self.start.theta.copy(), self.problem.free
         theta[free] = vector[: int(free.sum())]
         Z = self._knots(vector)
-        Z[self.move] = self.problem.places.onto_spheres(Z[self.move])
+        if self.move.any():
+            Z[self.move] = self.problem.places.onto_spheres(Z[self.move])
         return Point(theta, Z, self.start.jitter)
 
     def _knots(self, vector: np.ndarray) -> np.ndarray:

@@ -89,7 +89,7 @@ class Problem:
     found: Found | None = None
     earlier: tuple[KnotStep, ...] = ()
     with_kernel: Callable[[Any], Problem] | None = field(default=None, repr=False)
-    places: KnotPlaces = KnotPlaces()
+    places: KnotPlaces = field(default_factory=KnotPlaces)
 
     @property
     def free(self) -> np.ndarray:

@@ -51,8 +51,7 @@ def raw_columns(X: Any) -> tuple[list[Any], list[str] | None]:
             f"X must be a table [n, D] of rows and columns, but has shape {values.shape}. Reshape your data: "
             "`X.reshape(-1, 1)` if it has a single column."
         )
-    names = getattr(X, "column_names", None)
-    return list(np.asarray(values).T), None if names is None else list(names)
+    return list(np.asarray(values).T), list(X.column_names) if hasattr(X, "column_names") else None
 
 
 def kind_of(column: Any) -> str:
@@ -81,7 +80,7 @@ def _is_missing(value: Any) -> bool:
         return True
     if isinstance(value, np.datetime64):
         return bool(np.isnat(value))
-    return isinstance(value, float | np.floating) and value != value
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def is_number(value: Any) -> bool:
@@ -112,7 +111,7 @@ def label_of(value: Any) -> str:
         return value
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    if isinstance(value, int | float | np.number) and float(value).is_integer() and abs(value) < 2**53:
+    if isinstance(value, int | float | np.integer | np.floating) and float(value).is_integer() and abs(value) < 2**53:
         return str(int(value))
     return str(value)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option, warn
 from knotwise.estimators.encoding.cells import (
+    MICROSECONDS_PER_DAY,
     as_dates,
     as_floats,
     is_category,
@@ -21,7 +22,7 @@ from knotwise.estimators.encoding.cells import (
     raw_columns,
 )
 from knotwise.estimators.encoding.encoding import Encoding, Kind, source_names
-from knotwise.estimators.encoding.kinds import MISSING_LEVEL, Category, Dates, LonLat, Numbers, labels_in
+from knotwise.estimators.encoding.kinds import DAYS, MISSING_LEVEL, Category, Dates, LonLat, Numbers, labels_in
 from knotwise.numerics.columns import as_list_of_columns, column_indices
 
 __all__ = ["choose_encoding"]
@@ -30,7 +31,6 @@ MISSING_WORDS = ("error", "mean", "indicator")
 #: levels beyond which a column of text is taken for something else than a category, and beyond which nothing goes
 MANY_LEVELS, MOST_LEVELS = 100, 1000
 FEW_LEVELS = 10  # that may be as many as half of the rows
-DAYS = {"year": 365.2425, "week": 7.0, "day": 1.0}
 LON_NAMES, LAT_NAMES = ("lon", "longitude", "lng", "long"), ("lat", "latitude")
 HIGH_LATITUDE = 45.0  # where a degree of longitude is 0.7 of one of latitude
 
@@ -65,7 +65,7 @@ class _Chooser:
     def __init__(
         self, options: Any, columns: list[Any], features: tuple[str, ...] | None, weights: np.ndarray | None
     ) -> None:
-        self.missing, self.columns = options.missing, columns
+        self.missing, self.columns, self.has_names = options.missing, columns, features is not None
         self.names = source_names(features, len(columns))
         self.weights = np.ones(len(columns[0])) if weights is None else weights
         self.counted = np.flatnonzero(self.weights)
@@ -85,7 +85,8 @@ class _Chooser:
             if i in self.places:
                 if i == min(self.places):
                     lon, lat = self.places
-                    found.append(LonLat((self.names[lon], self.names[lat]), (lon, lat)))
+                    names = (self.names[lon], self.names[lat]) if self.has_names else ("lon", "lat")
+                    found.append(LonLat(names, (lon, lat)))
                 continue
             kind = self._kind(i)
             if i in self.periods and isinstance(kind, Category):
@@ -113,21 +114,21 @@ class _Chooser:
         return self._dates(i) if words == "dates" else self._category(i, named=False)
 
     def _numbers(self, i: int) -> Numbers:
-        values = as_floats(self.columns[i], f"Column {self.names[i]!r}")
-        return Numbers(self.names[i], i, *self._fill(values, i), self._periods_of(i, {}))
+        return Numbers(self.names[i], i, *self._fill(i), self._periods_of(i, {}))
 
     def _dates(self, i: int) -> Dates:
         micro, has_zone = as_dates(self.columns[i], f"Column {self.names[i]!r}")
         present = micro[self.counted][np.isfinite(micro[self.counted])]
         origin = int(present.min()) if len(present) else 0
-        plain = Dates(self.names[i], i, origin=origin, has_zone=has_zone, fill=0.0)
-        fill, indicator = self._fill(plain.read(self.columns)[:, 0], i)
+        fill, indicator = self._fill(i, (micro - origin) / MICROSECONDS_PER_DAY)
         return Dates(self.names[i], i, fill, indicator, self._periods_of(i, DAYS), origin, has_zone)
 
-    def _fill(self, values: np.ndarray, i: int) -> tuple[float | None, bool]:
+    def _fill(self, i: int, values: np.ndarray | None = None) -> tuple[float | None, bool]:
         """What stands for a missing value, and whether a column says that it does."""
         if self.missing == "error":
             return None, False
+        if values is None:
+            values = as_floats(self.columns[i], f"Column {self.names[i]!r}")
         present = self.counted[~np.isnan(values[self.counted])]
         if not len(present):
             raise InvalidInputError(f"Column {self.names[i]!r} has no value in any row. Leave it out.")
@@ -243,8 +244,8 @@ def _place_columns(coords: Any, features: tuple[str, ...] | None, n_columns: int
     kind, given = coords if isinstance(coords, list | tuple) and len(coords) == 2 else (coords, None)
     if kind != "lonlat":
         raise InvalidInputError(
-            f"`coords` is {coords!r}; it must be None, 'lonlat', or ('lonlat', [longitude, latitude]) with the names or "
-            "numbers of two columns."
+            f"`coords` is {coords!r}; it must be None, 'lonlat', or ('lonlat', [longitude, latitude]) with the names "
+            "or numbers of two columns."
         )
     if given is not None:
         found = indices(given, "`coords`")
@@ -254,7 +255,7 @@ def _place_columns(coords: Any, features: tuple[str, ...] | None, n_columns: int
     found = _degrees_by_name(features)
     if len(found) == 2:
         return found
-    if n_columns == 2 and not found:
+    if n_columns == 2 and features is None:
         return [0, 1]
     raise InvalidInputError(
         "`coords='lonlat'` needs to know which columns are longitude and latitude: name them lon and lat, or write "
@@ -275,13 +276,12 @@ def _periods(given: Any, indices: Any) -> dict[int, list[Any]]:
 
 def _warn_of_degrees(X: Any) -> None:
     """Say so where columns are degrees far from the equator, where a degree of longitude is short."""
-    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
+    if not hasattr(X, "columns") and not hasattr(X, "column_names"):
         return
-    names = tuple(map(str, X.columns))
-    found = _degrees_by_name(names)
-    if len(found) < 2 or any(getattr(list(X.dtypes)[i], "kind", "O") not in "iuf" for i in found):
+    columns, names = raw_columns(X)
+    found = [] if names is None else _degrees_by_name(tuple(names))
+    if names is None or len(found) < 2 or any(kind_of(columns[i]) not in tuple("iuf") for i in found):
         return
-    columns, _ = raw_columns(X)
     lon, lat = (as_floats(columns[i], names[i]) for i in found)
     lon, lat = lon[np.isfinite(lon)], lat[np.isfinite(lat)]
     if not len(lat) or not len(lon) or np.abs(lat).max() > 90 or lon.min() < -180 or lon.max() > 360:
@@ -290,7 +290,7 @@ def _warn_of_degrees(X: Any) -> None:
     if typical > HIGH_LATITUDE:
         lon_name, lat_name = (names[i] for i in found)
         warn(
-            f"The columns {lon_name!r} and {lat_name!r} are taken for plain numbers, but look like degrees: at latitude "
-            f"{typical:.0f} a degree of longitude is {np.cos(np.radians(typical)):.2f} of one of latitude, so distances "
-            "are wrong. Use coords='lonlat' for distances on the sphere, or a map projection (for example UTM)."
+            f"The columns {lon_name!r} and {lat_name!r} are taken for plain numbers, but look like degrees: at "
+            f"latitude {typical:.0f} a degree of longitude is {np.cos(np.radians(typical)):.2f} of one of latitude, so "
+            "distances are wrong. Use coords='lonlat' for distances on the sphere, or a map projection such as UTM."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,9 +57,18 @@ class Encoding:
         """The levels of each categorical column that the fit has seen."""
         return {kind.name: kind.levels for kind in self.kinds if isinstance(kind, Category)}
 
-    def named(self, name: str | int) -> Kind:
-        """The kind of a column, by its number."""
-        return next(kind for kind in self.kinds if name in kind.sources)
+    def kind_of(self, column: int) -> Kind:
+        """The kind of one of the user's columns, by its number."""
+        return next(kind for kind in self.kinds if column in kind.sources)
+
+    def code(self, column: int, value: Any) -> float:
+        """The number that stands for a value in one of the user's columns, by its number."""
+        kind = self.kind_of(column)
+        if isinstance(kind, LonLat):
+            return float(value)
+        columns: list[Any] = [None] * self.n_features
+        columns[column] = np.array([value], object)
+        return float(kind.read(columns)[0, 0])
 
     def read(self, X: Any, *, quiet: bool = False) -> np.ndarray:
         """The coded columns [n, D] of a table: numbers, days, numbers of levels, degrees; NaN where one is missing.
@@ -100,10 +109,6 @@ class Encoding:
                 values[:, source] = own
         return values
 
-    def back(self, expanded: np.ndarray) -> np.ndarray:
-        """Values as the table has them, of the engine's columns."""
-        return self.decode(self.contract(expanded))
-
     def __str__(self) -> str:
         words = [(kind.name, _describe(kind)) for kind in self.kinds]
         width = max(len(name) for name, _ in words)
@@ -124,11 +129,6 @@ def _describe(kind: Kind) -> str:
     if kind.fill is not None:
         words += f", {kind.fill:g} where missing" + (" with an indicator" if kind.indicator else "")
     return words
-
-
-def inverse(encoding: Encoding | None, back: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    """From the engine's units to values as the table has them; `back` leads to natural units."""
-    return back if encoding is None else lambda Z: encoding.back(back(Z))
 
 
 def source_names(features: Sequence[str] | None, n_features: int) -> list[str]:

@@ -23,13 +23,15 @@ from knotwise.estimators.encoding.cells import (
 )
 from knotwise.numerics.columns import InputColumn
 
-__all__ = ["EARTH_RADIUS", "MISSING_LEVEL", "OTHER_LEVEL", "Category", "Dates", "LonLat", "Numbers"]
+__all__ = ["DAYS", "EARTH_RADIUS", "MISSING_LEVEL", "OTHER_LEVEL", "Category", "Dates", "LonLat", "Numbers"]
 
 MISSING_LEVEL = "(missing)"
 OTHER_LEVEL = "(another level)"
 #: mean radius in kilometres
 EARTH_RADIUS = 6371.0088
 LEVEL_UNITS = "distances of two levels"
+#: periods of dates that have a word
+DAYS = {"year": 365.2425, "week": 7.0, "day": 1.0}
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class Numbers:
     fill: float | None = None
     indicator: bool = False
     periods: tuple[float, ...] = ()
+
+    reads_text = False
+
+    @property
+    def may_lack(self) -> bool:
+        """Whether values may be missing."""
+        return self.fill is not None
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -66,11 +75,14 @@ class Numbers:
     def _circles(self) -> list[InputColumn]:
         found = []
         for period in self.periods:
-            label = f"{self.name} (period {period:g})"
+            label = f"{self.name} ({self._period_word(period)})"
             for function in ("cos", "sin"):
                 name = f"{function} of {label}"
                 found.append(InputColumn(name, label, self.sources, "sphere", 1.0, radius=1.0, units="radii"))
         return found
+
+    def _period_word(self, period: float) -> str:
+        return f"period {period:g}"
 
     def read(self, columns: list[Any], *, quiet: bool = False) -> np.ndarray:
         """The coded column [n, 1]: NaN where a value is missing."""
@@ -100,7 +112,7 @@ class Numbers:
 
     def decode(self, coded: np.ndarray) -> list[list[Any]]:
         """The values that the table would have, a list for each of the user's columns."""
-        return [coded[:, 0].tolist()]
+        return [[None if np.isnan(value) else value for value in coded[:, 0].tolist()]]
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,11 @@ class Dates(Numbers):
     origin: int = 0  # microseconds since 1970
     has_zone: bool = False
 
+    reads_text = True
     _units = "days"
+
+    def _period_word(self, period):
+        return next((word for word, days in DAYS.items() if days == period), f"{period:g} days")
 
     def read(self, columns, *, quiet=False):
         what = f"Column {self.name!r}"
@@ -144,6 +160,11 @@ class Category:
     allow_missing: bool = False
 
     is_plain = False
+    reads_text = True
+
+    @property
+    def may_lack(self) -> bool:
+        return self.allow_missing
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -177,8 +198,8 @@ class Category:
             else ""
         )
         warn(
-            f"Column {self.name!r} has the level {new[0]!r} in {some_rows(rows)}, which the fit did not see.{meant} It is "
-            f"predicted as a new level, of which nothing is known but how much levels differ.{several}"
+            f"Column {self.name!r} has the level {new[0]!r} in {some_rows(rows)}, which the fit did not see.{meant} "
+            f"It is predicted as a new level, of which nothing is known but how much levels differ.{several}"
         )
 
     def expand(self, coded: np.ndarray) -> np.ndarray:
@@ -201,6 +222,8 @@ class LonLat:
     sources: tuple[int, int]
 
     is_plain = False
+    reads_text = False
+    may_lack = False
 
     @property
     def name(self) -> str:
