@@ -111,7 +111,11 @@ def label_of(value: Any) -> str:
         return value
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    if isinstance(value, int | float | np.integer | np.floating) and float(value).is_integer() and abs(value) < 2**53:
+    if (
+        isinstance(value, int | float | np.integer | np.floating)
+        and float(value).is_integer()
+        and abs(float(value)) < 2**53
+    ):
         return str(int(value))
     return str(value)
 

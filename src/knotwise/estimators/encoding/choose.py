@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import date, time, timedelta
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ class _Chooser:
         return found
 
     def _kind(self, i: int) -> Kind:
-        column, name = self.columns[i], f"Column {self.names[i]!r}"
+        column = self.columns[i]
         if i in self.categorical or is_category(column):
             return self._category(i, named=True)
         kind = kind_of(column)
@@ -105,10 +105,6 @@ class _Chooser:
             return self._dates(i)
         values = np.asarray(column, object)[self.counted]
         words = _what_values_are(values[~missing_in(values)])
-        if words == "durations":
-            raise InvalidInputError(
-                f"{name} holds times or durations, which are not numbers. Convert them, say to seconds."
-            )
         if words == "numbers":
             return self._numbers(i)
         return self._dates(i) if words == "dates" else self._category(i, named=False)
@@ -210,31 +206,21 @@ def _is_table_of_objects(X: Any) -> bool:
 
 
 def _what_values_are(values: np.ndarray) -> str:
-    """What the values of a column of objects are: "numbers", "dates", "durations" or "levels".
+    """What the values of a column of objects are: "numbers", "dates" or "levels".
 
     Text among numbers is an error rather than a level, so most must be something else than numbers. What is neither
-    (a list, say) counts as a number here, and is refused as one.
+    (a list, a duration) counts as a number here, and is refused as one.
     """
-    n_text = n_dates = n_iso = n_numbers = 0
-    for value, count in Counter(map(_hashable, values.tolist())).items():
-        if isinstance(value, time | timedelta | np.timedelta64):
-            return "durations"
+    n_text = n_dates = n_iso = 0
+    for value in values.tolist():
         if isinstance(value, date | np.datetime64):
-            n_dates += count
-        elif is_number(value):
-            n_numbers += count
-        elif isinstance(value, str):
-            n_text += count
-            n_iso += count * is_iso_date(value)
-    if n_dates and n_dates == len(values):
-        return "dates"
-    if n_iso and n_iso == len(values):
+            n_dates += 1
+        elif isinstance(value, str) and not is_number(value):
+            n_text += 1
+            n_iso += is_iso_date(value)
+    if len(values) and len(values) in (n_dates, n_iso):
         return "dates"
     return "levels" if n_text > len(values) / 2 else "numbers"
-
-
-def _hashable(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | date | time | timedelta | np.generic) else repr(type(value))
 
 
 def _place_columns(coords: Any, features: tuple[str, ...] | None, n_columns: int, indices: Any) -> list[int]:
