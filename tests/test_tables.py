@@ -12,6 +12,7 @@ from knotwise import GPClassifier, GPRegressor
 from knotwise.errors import FitWarning, InvalidInputError, UnknownOptionError
 from knotwise.kernels import Linear, Matern52, SquaredExponential
 from knotwise.means import Linear as LinearMean
+from knotwise.priors import LogNormal
 from knotwise.testing import assert_adjoint, check_kernel
 
 N = 60
@@ -167,6 +168,14 @@ def test_each_column_has_one_lengthscale_by_its_name():
     assert "city" in str(gp.summary())
 
 
+def test_a_prior_of_levels_is_in_distances_of_two_levels():
+    frame, y = table()
+    priors = {"lengthscale[city]": LogNormal(0.9, 1.0), "lengthscale[depth]": LogNormal(2.0, 1.0)}
+    gp = GPRegressor(SquaredExponential(ard=True), optimizer=None, knots=5, random_state=0, priors=priors).fit(frame, y)
+    spread = gp._fit.scaling.x_scale[0]
+    assert_allclose([gp.parameters_.priors[i].median for i in (1, 2)], [2.0 / spread, 0.9], rtol=1e-12)
+
+
 def test_a_plain_column_can_be_called_by_its_name_in_options():
     frame, y = table()
     numbers = pd.DataFrame({"depth": frame["depth"], "height": frame["depth"] ** 2})
@@ -230,6 +239,9 @@ def test_text_among_numbers_is_refused_with_its_row():
     slip = frame.assign(depth=["n/a" if i == 3 else str(v) for i, v in enumerate(frame["depth"])])
     with pytest.raises(InvalidInputError, match=r"'depth' holds 'n/a' in row 3.*not a number"):
         held().fit(slip, y)
+    commas = frame.assign(depth=[str(v).replace(".", ",") for v in frame["depth"]])
+    with pytest.raises(InvalidInputError, match=r"'depth' holds '\d,\d+' in row 0.*not a number"):
+        held().fit(commas, y)
 
 
 def test_a_classifier_takes_tables_too(tmp_path):

@@ -145,7 +145,7 @@ def _is_text(column: Column) -> bool:
     try:
         column.numbers()
     except NotANumberError:
-        texts = [text for text in column.text() if text not in MISSING]
+        texts = [text.replace(",", ".") for text in column.text() if text not in MISSING]  # a comma may be decimal
         return sum(map(looks_like_number, texts)) < len(texts) / 2
     return False
 

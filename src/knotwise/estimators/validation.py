@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples, check_array, check_X_y, validate_data
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
@@ -67,10 +67,9 @@ def check_coded(estimator: Any, X: Any) -> np.ndarray:
     if estimator.encoding_ is None:
         return check_inputs(estimator, X)
     refuse_masked(X, "X")
-    if not hasattr(X, "columns"):
-        X = check_array(X, dtype=None, ensure_all_finite=False)
+    X = _as_table(X)
     validate_data(estimator, X, reset=False, skip_check_array=True)
-    return estimator.encoding_.read(X)
+    return check_array(estimator.encoding_.read(X), ensure_all_finite=False)
 
 
 def check_data(estimator: Any, X: Any, y: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +85,7 @@ def check_data(estimator: Any, X: Any, y: Any, weights: Any = None) -> tuple[np.
 def fit_inputs(estimator: Any, X: Any, weights: Any = None) -> np.ndarray:
     """Inputs of a fit as a finite float64 array [n, E]; sets `encoding_`, `n_features_in_` and the names."""
     refuse_masked(X, "X")
-    counts = None if weights is None else check_weights(weights, _num_samples(X))
+    counts = None if weights is None else check_weights(weights, X.shape[0] if hasattr(X, "shape") else len(X))
     estimator.encoding_ = choose_encoding(estimator, X, counts)
     if estimator.encoding_ is None:
         refuse_masked_and_dates(X, "X")
@@ -94,10 +93,16 @@ def fit_inputs(estimator: Any, X: Any, weights: Any = None) -> np.ndarray:
         checked = validate_data(estimator, X, dtype=np.float64, order="C", ensure_all_finite=False)
         refuse_non_finite(checked, "X", column_names(X))
         return checked
-    if not hasattr(X, "columns"):
-        X = check_array(X, dtype=None, ensure_all_finite=False)
+    X = _as_table(X)
     validate_data(estimator, X, skip_check_array=True)
     return np.asarray(estimator.encoding_(X, quiet=True))
+
+
+def _as_table(X: Any) -> Any:
+    """A data frame as it is, and rows as an array of their values: text beside numbers does not make these text."""
+    if hasattr(X, "columns"):
+        return X
+    return check_array(X if hasattr(X, "dtype") else np.array(X, object), dtype=None, ensure_all_finite=False)
 
 
 def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:

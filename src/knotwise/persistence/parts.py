@@ -95,7 +95,7 @@ class Part:
                 raise refuse(f"{at}.learned", "left out for a mean that is held or a parameter")
             spec = GROUPS if issubclass(cls, Kernel) else LEARNED[cls]
             vars(part).update(spec.read(data["learned"], f"{at}.learned", given) or {})
-            if issubclass(cls, Kernel) and sorted(set(part.groups)) != list(range(max(part.groups, default=-1) + 1)):
+            if issubclass(cls, Kernel) and set(part.groups) != set(range(len(set(part.groups)))):
                 raise refuse(f"{at}.learned.groups", "numbers of groups from 0 on")
         return part
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError, unknown_option, warn
+from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.encoding.cells import (
     MICROSECONDS_PER_DAY,
     as_dates,
@@ -21,6 +21,7 @@ from knotwise.estimators.encoding.cells import (
     missing_in,
     raw_columns,
 )
+from knotwise.estimators.encoding.degrees import place_columns, warn_of_degrees
 from knotwise.estimators.encoding.encoding import Encoding, Kind, source_names
 from knotwise.estimators.encoding.kinds import DAYS, MISSING_LEVEL, Category, Dates, LonLat, Numbers, labels_in
 from knotwise.numerics.columns import as_list_of_columns, column_indices
@@ -31,8 +32,6 @@ MISSING_WORDS = ("error", "mean", "indicator")
 #: levels beyond which a column of text is taken for something else than a category, and beyond which nothing goes
 MANY_LEVELS, MOST_LEVELS = 100, 1000
 FEW_LEVELS = 10  # that may be as many as half of the rows
-LON_NAMES, LAT_NAMES = ("lon", "longitude", "lng", "long"), ("lat", "latitude")
-HIGH_LATITUDE = 45.0  # where a degree of longitude is 0.7 of one of latitude
 
 
 def choose_encoding(options: Any, X: Any, weights: np.ndarray | None = None) -> Encoding | None:
@@ -42,8 +41,9 @@ def choose_encoding(options: Any, X: Any, weights: np.ndarray | None = None) -> 
     """
     _check_words(options)
     asked = options.coords is not None or options.periods or options.missing != "error"
+    if options.coords is None:
+        warn_of_degrees(X)
     if not asked and isinstance(options.categorical, str) and _all_numbers(X):
-        _warn_of_degrees(X)
         return None
     columns, names = raw_columns(X)
     if not len(columns) or not len(columns[0]):
@@ -51,12 +51,7 @@ def choose_encoding(options: Any, X: Any, weights: np.ndarray | None = None) -> 
     features = None if names is None else tuple(names)
     chooser = _Chooser(options, columns, features, weights)
     encoding = Encoding(tuple(chooser.kinds()), len(columns), features)
-    if all(kind.is_plain for kind in encoding.kinds):
-        _warn_of_degrees(X)
-        return None
-    if options.coords is None:
-        _warn_of_degrees(X)
-    return encoding
+    return None if all(kind.is_plain for kind in encoding.kinds) else encoding
 
 
 class _Chooser:
@@ -75,8 +70,14 @@ class _Chooser:
 
         named = [] if isinstance(options.categorical, str) else options.categorical
         self.categorical = set(indices(named, "`categorical`"))
-        self.places = _place_columns(options.coords, features, len(columns), indices)
+        self.places = place_columns(options.coords, features, len(columns), indices)
         self.periods = _periods(options.periods, indices)
+        twice = [self.names[i] for i in self.places if i in self.categorical or i in self.periods]
+        if twice:
+            raise InvalidInputError(
+                f"The column {twice[0]!r} is a coordinate by `coords`, so that neither `categorical` nor `periods` can "
+                "name it. Leave one of them out."
+            )
 
     def kinds(self) -> list[Kind]:
         """The kind of each column, in the order of the columns."""
@@ -215,7 +216,7 @@ def _what_values_are(values: np.ndarray) -> str:
     for value in values.tolist():
         if isinstance(value, date | np.datetime64):
             n_dates += 1
-        elif isinstance(value, str) and not is_number(value):
+        elif isinstance(value, str) and not is_number(value.replace(",", ".")):  # a decimal comma makes no level
             n_text += 1
             n_iso += is_iso_date(value)
     if len(values) and len(values) in (n_dates, n_iso):
@@ -223,60 +224,5 @@ def _what_values_are(values: np.ndarray) -> str:
     return "levels" if n_text > len(values) / 2 else "numbers"
 
 
-def _place_columns(coords: Any, features: tuple[str, ...] | None, n_columns: int, indices: Any) -> list[int]:
-    """The columns of longitude and latitude; none where no coordinates are asked for."""
-    if coords is None:
-        return []
-    kind, given = coords if isinstance(coords, list | tuple) and len(coords) == 2 else (coords, None)
-    if kind != "lonlat":
-        raise InvalidInputError(
-            f"`coords` is {coords!r}; it must be None, 'lonlat', or ('lonlat', [longitude, latitude]) with the names "
-            "or numbers of two columns."
-        )
-    if given is not None:
-        found = indices(given, "`coords`")
-        if len(found) == 2 and found[0] != found[1]:
-            return found
-        raise InvalidInputError(f"`coords` names {given!r}; it must name two columns, longitude and latitude.")
-    found = _degrees_by_name(features)
-    if len(found) == 2:
-        return found
-    if n_columns == 2 and features is None:
-        return [0, 1]
-    raise InvalidInputError(
-        "`coords='lonlat'` needs to know which columns are longitude and latitude: name them lon and lat, or write "
-        "coords=('lonlat', [longitude, latitude]) with their names or numbers."
-    )
-
-
-def _degrees_by_name(features: tuple[str, ...] | None) -> list[int]:
-    """The columns that are called longitude and latitude, in this order; others have no names of their own."""
-    lowered = [] if features is None else [name.strip().lower() for name in features]
-    called = [next((name for name in names if name in lowered), None) for names in (LON_NAMES, LAT_NAMES)]
-    return [lowered.index(name) for name in called if name is not None]
-
-
 def _periods(given: Any, indices: Any) -> dict[int, list[Any]]:
     return {indices(column, "`periods`")[0]: as_list_of_columns(period) for column, period in (given or {}).items()}
-
-
-def _warn_of_degrees(X: Any) -> None:
-    """Say so where columns are degrees far from the equator, where a degree of longitude is short."""
-    if not hasattr(X, "columns") and not hasattr(X, "column_names"):
-        return
-    columns, names = raw_columns(X)
-    found = [] if names is None else _degrees_by_name(tuple(names))
-    if names is None or len(found) < 2 or any(kind_of(columns[i]) not in tuple("iuf") for i in found):
-        return
-    lon, lat = (as_floats(columns[i], names[i]) for i in found)
-    lon, lat = lon[np.isfinite(lon)], lat[np.isfinite(lat)]
-    if not len(lat) or not len(lon) or np.abs(lat).max() > 90 or lon.min() < -180 or lon.max() > 360:
-        return
-    typical = float(np.median(np.abs(lat)))
-    if typical > HIGH_LATITUDE:
-        lon_name, lat_name = (names[i] for i in found)
-        warn(
-            f"The columns {lon_name!r} and {lat_name!r} are taken for plain numbers, but look like degrees: at "
-            f"latitude {typical:.0f} a degree of longitude is {np.cos(np.radians(typical)):.2f} of one of latitude, so "
-            "distances are wrong. Use coords='lonlat' for distances on the sphere, or a map projection such as UTM."
-        )

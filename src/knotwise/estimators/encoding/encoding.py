@@ -24,10 +24,18 @@ class EncodedRows(np.ndarray):
 
 @dataclass(frozen=True)
 class Encoding:
-    """How each of the user's columns becomes columns of the engine.
+    """How each column of a table becomes columns of numbers: what a fitted estimator has in `encoding_`.
 
-    `kinds` has an entry for each column, or for two that are one place; `features` are the names of the columns, None
-    for an array.
+    Printed, it has a line for each column. A fit makes it; nobody else needs to.
+
+    Parameters
+    ----------
+    kinds : tuple
+        What each column is, in order: numbers, dates, a category, or two columns that are one place.
+    n_features : int
+        The number of the table's columns.
+    features : tuple of str, optional
+        Their names; None for an array.
 
     Examples
     --------

@@ -67,7 +67,7 @@ class EncodingRecord:
     def read(self, data: Any, at: str, given: Reading) -> Encoding:
         encoding = Encoding(**FIELDS.read(data, at, given))
         sources = [source for kind in encoding.kinds for source in kind.sources]
-        if sorted(sources) != list(range(encoding.n_features)):
+        if len(sources) != encoding.n_features or set(sources) != set(range(len(sources))):
             raise refuse(f"{at}.kinds", "a list in which each column stands once")
         for i, kind in enumerate(encoding.kinds):
             if isinstance(kind, LonLat) and not len(kind.names) == len(kind.sources) == 2:
