@@ -37,7 +37,7 @@ CASES = {
     20: ("float32, integer and boolean input", "equals the float64 fit of the same values"),
     21: (
         "object, text, date and categorical columns",
-        "numbers are converted; text and dates are errors that name the column or the row",
+        "numbers are converted, text is a category, dates are days; what is none of them is an error with its place",
     ),
     22: ("pandas with a shuffled index", "positions count; other lengths are errors"),
     23: ("same seed, different result", "the same bits, also on two threads"),

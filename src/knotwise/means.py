@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.numerics.columns import as_list_of_columns, column_indices
+from knotwise.numerics.columns import InputColumns, as_list_of_columns, column_indices
 from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.part import Part, short_repr
 from knotwise.numerics.weighted import mean_and_variance
@@ -175,7 +175,8 @@ class Linear(Mean):
         columns that are centred and scaled to unit variance first. A number counts in standard deviations of y; for
         data with a link it is on the scale of f. "auto" says little: 10, but 3 for the intercept with a link.
     columns : list of names or numbers, optional
-        The columns of the inputs that have a slope; all by default.
+        The columns of the inputs that have a slope; all by default, or all that are numbers or dates where some are
+        not. Of a category that is named, each level has an effect.
 
     Examples
     --------
@@ -200,6 +201,14 @@ class Linear(Mean):
         self.validate()
 
     def on_columns(self, names, n_columns):
+        if self.columns is None and isinstance(names, InputColumns):
+            numbers = [i for i, column in enumerate(names.columns) if column.kind == "number"]
+            if not numbers:
+                raise InvalidInputError(
+                    "A linear mean has slopes of columns of numbers, and there is none. Use `mean='constant'`; the "
+                    "effects of levels can be named: knotwise.means.Linear(columns=[...])."
+                )
+            return Linear(self.prior_sd, numbers)
         if self.columns is None:
             return self
         if not as_list_of_columns(self.columns):

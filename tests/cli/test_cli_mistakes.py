@@ -28,7 +28,7 @@ MISTAKES = {
     "one value too many": ("a,b,y\n1,2,3\n1,2,3,4\n", FIT, 1, ["Line 3", "4 values", "3 column names"]),
     "one value too few": ("a,b,y\n1,2\n", FIT, 1, ["Line 2", "2 values"]),
     "a quote that is not closed": ('a,b,y\n1,2,3\n1,"2,3\n4,5,6\n', FIT, 1, ["Line 3", "quotes"]),
-    "an input that is text": ("a,b,y\n1,x,3\n", FIT, 1, ["'b'", "'x'", "line 2", "--inputs"]),
+    "text among numbers": ("a,b,y\n1,4,2\n1,5,3\n1,x,3\n", FIT, 1, ["'b'", "'x'", "line 4", "--categorical"]),
     "text further below": ("a,b,y\n1,2,3\n\n1,oops,3\n", FIT, 1, ["'b'", "'oops'", "line 4"]),
     "an input with marks in it": ("a,b,y\n1,2,3\n2,1_000,3\n", FIT, 1, ["'b'", "'1_000'", "line 3", "digits 0 to 9"]),
     "digits of another script": (

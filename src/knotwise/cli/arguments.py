@@ -20,6 +20,7 @@ __all__ = [
     "column_names",
     "number",
     "one_of",
+    "period",
     "places",
     "share",
     "whole",
@@ -121,6 +122,17 @@ def places(text: str) -> dict[str, float]:
         if not name.strip():
             raise ArgumentTypeError(f"{text!r} is not a list of values such as rm=6,lstat=10")
     return values
+
+
+def period(text: str) -> tuple[str, str | float]:
+    """A column and its period, such as hour=24 or when=year."""
+    name, _, value = text.rpartition("=")
+    if not name.strip() or not value.strip():
+        raise ArgumentTypeError(f"{text!r} is not a column and its period such as when=year or hour=24")
+    try:
+        return name.strip(), to_float(value)
+    except ValueError:
+        return name.strip(), value.strip()
 
 
 # -- arguments that commands share ----------------------------------------------------------------

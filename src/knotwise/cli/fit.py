@@ -21,6 +21,7 @@ from knotwise.cli.tables import Table
 from knotwise.cli.targets import are_labels, labels_of, target_numbers
 from knotwise.errors import InvalidInputError
 from knotwise.estimators import GPClassifier, GPRegressor
+from knotwise.estimators.encoding.cells import NamedRows
 from knotwise.knots import Auto
 from knotwise.likelihoods import LIKELIHOODS, likelihood_named
 from knotwise.names import KERNELS
@@ -45,8 +46,9 @@ def run(arguments: Namespace) -> None:
         if rows.n_dropped:
             note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
         gp, y = prepare(table, rows, arguments)
+        X = NamedRows.of(rows.X, wanted.inputs)
         with errors_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
-            gp.fit(rows.X, y, **rows.extras)
+            gp.fit(X, y, **rows.extras)
         name_inputs(gp, wanted.inputs)
         gp.save(arguments.output)
     report(gp, arguments, n_rows=len(rows), n_dropped=rows.n_dropped, told=told)
@@ -62,6 +64,7 @@ def run_on_parts(arguments: Namespace) -> None:
     with warnings_as_notes() as told, workers(arguments):
         rows = read_parts(files, wanted, drop_missing=arguments.drop_missing)
         y, settings = rows[arguments.target], settings_from(arguments)
+        settings |= {"categorical": arguments.categorical} if arguments.categorical else {}
         text = y.dtype.kind not in "biuf"
         gp = GPClassifier(**settings) if arguments.classes or text else GPRegressor(**settings)
         extras = {argument: rows[name] for argument, name in wanted.extras.items()}
@@ -130,8 +133,15 @@ def choose_columns(table: Table, arguments: Namespace) -> Wanted:
         _refuse_second_role(name, "one of --inputs", roles)
     if not inputs:
         raise InvalidInputError(f"{table.name} has no column to predict {arguments.target!r} from. Add at least one.")
+    for option in ("categorical", "lonlat"):
+        require_columns(getattr(arguments, option) or [], f"A column of --{option}", inputs)
+    require_columns([name for name, _ in arguments.period], "A column of --period", inputs)
+    if arguments.lonlat is not None and len(arguments.lonlat) != 2:
+        raise UsageError("--lonlat names two columns, longitude and latitude: --lonlat LON,LAT.")
     per_row = {argument: getattr(arguments, option) for option, argument in ROW_OPTIONS.items()}
-    return Wanted(inputs, arguments.target, {argument: name for argument, name in per_row.items() if name is not None})
+    extras = {argument: name for argument, name in per_row.items() if name is not None}
+    may_lack = inputs if arguments.missing in ("mean", "indicator") else ()
+    return Wanted(inputs, arguments.target, extras, may_lack=may_lack)
 
 
 def _refuse_second_role(name: str, role: str, roles: dict[str, str]) -> None:
@@ -142,6 +152,8 @@ def _refuse_second_role(name: str, role: str, roles: dict[str, str]) -> None:
 def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.ndarray]:
     """The estimator that the options and the target ask for, and the target as it takes it."""
     settings = settings_from(arguments)
+    levels = list(dict.fromkeys([*arguments.categorical, *rows.categories]))
+    settings |= {"categorical": levels} if levels else {}
     automatic = not arguments.likelihood and are_labels(rows.target, arguments.decimal)
     if arguments.classes or automatic:
         return GPClassifier(**settings), labels_of(rows.target, arguments.target)
@@ -167,7 +179,13 @@ def settings_from(arguments: Namespace) -> dict[str, Any]:
         settings["knots"] = Auto(max_knots=arguments.max_knots)
     elif arguments.knots is not None:
         settings["knots"] = arguments.knots
-    for name in ("approximation", "n_neighbors", "inference", "nugget", "mean", "likelihood", "priors"):
+    if arguments.lonlat is not None:
+        settings["coords"] = ("lonlat", arguments.lonlat)
+    if arguments.period:
+        settings["periods"] = {
+            name: [p for other, p in arguments.period if other == name] for name, _ in arguments.period
+        }
+    for name in ("approximation", "n_neighbors", "inference", "nugget", "mean", "likelihood", "priors", "missing"):
         if getattr(arguments, name) is not None:
             settings[name] = getattr(arguments, name)
     return settings

@@ -71,7 +71,16 @@ def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:
     keep = getattr(arguments, "keep", [])
     require_columns(keep, "A column of --keep", table.columns)
     require_columns([] if target is None else [target], "--target", table.columns)
-    return Wanted(_inputs(gp, table, arguments.inputs), target, sizes, keep)
+    inputs = _inputs(gp, table, arguments.inputs)
+    return Wanted(inputs, target, sizes, keep, *_encoded(gp, inputs))
+
+
+def _encoded(gp: Any, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The inputs that are text for the model, and those that may be missing."""
+    if gp.encoding_ is None:
+        return [], []
+    kinds = [(inputs[source], kind) for kind in gp.encoding_.kinds for source in kind.sources]
+    return [name for name, kind in kinds if kind.reads_text], [name for name, kind in kinds if kind.may_lack]
 
 
 def _inputs(gp: Any, table: Table, given: Sequence[str] | None) -> Sequence[str]:

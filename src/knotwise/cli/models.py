@@ -29,6 +29,21 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
     )
     words.add_size_arguments(group)
     group.add_argument("--weight", metavar="COLUMN", help="how often a row counts: 2 is the same as the row twice")
+    group.add_argument(
+        "--categorical", type=words.column_names, default=[], metavar="A,B,...",
+        help="inputs whose values are levels, although they look like numbers; text is so by itself"
+    )  # fmt: skip
+    group.add_argument(
+        "--missing", type=words.one_of("error", "mean", "indicator"), metavar="HOW",
+        help="missing inputs: error (default), mean of the column, or indicator (the mean, and an input that says so)"
+    )  # fmt: skip
+    group.add_argument(
+        "--lonlat", type=words.column_names, metavar="LON,LAT", help="inputs in degrees that are a place on the globe"
+    )
+    group.add_argument(
+        "--period", type=words.period, action="append", default=[], metavar="COLUMN=P",
+        help="what repeats itself: so many units of the column, or of a date year, week, day or so many days"
+    )  # fmt: skip
     group = parser.add_argument_group("model")
     group.add_argument("--kernel", type=words.one_of(*KERNELS), metavar="NAME", help=", ".join(KERNELS))
     group.add_argument("--ard", action="store_true", help="a length-scale for each input")

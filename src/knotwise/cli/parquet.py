@@ -78,6 +78,11 @@ class ArrowColumn:
 
     values: Any
 
+    @property
+    def is_category(self) -> bool:
+        """Whether the file says that the values are levels."""
+        return _pyarrow().types.is_dictionary(self.values.type)
+
     def text(self) -> list[str]:
         return ["" if value is None else str(value).strip() for value in self.values.to_pylist()]
 

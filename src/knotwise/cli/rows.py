@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from knotwise.cli.columns import NotANumberError, is_missing
+from knotwise.cli.columns import MISSING, Column, NotANumberError, is_missing
 from knotwise.cli.numerals import are_plain, is_whole, looks_like_number
 from knotwise.cli.tables import Piece, Table
 from knotwise.errors import InvalidInputError
@@ -21,12 +22,17 @@ FEW_PLACES = 5  # places of missing values that an error names for each column
 @dataclass(frozen=True)
 class Wanted:
     """The columns to read: inputs in order, the target, further numbers for each row by the argument that takes them
-    (exposure, trials, sample_weight), and columns to copy."""
+    (exposure, trials, sample_weight), and columns to copy.
+
+    `texts` are the inputs that are read as text, None to find out; `may_lack` those that may have missing values.
+    """
 
     inputs: Sequence[str]
     target: str | None = None
     extras: dict[str, str] = field(default_factory=dict)
     keep: Sequence[str] = ()
+    texts: Sequence[str] | None = None
+    may_lack: Sequence[str] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -37,7 +43,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows as arrays; the target and the copied columns are text. `places` tells where in the file each row is."""
+    """Rows as arrays; the target and the copied columns are text. `places` tells where in the file each row is.
+
+    Where some inputs are text, X is an array of objects, None where one is missing.
+    """
 
     X: np.ndarray  # [n, D]
     target: list[str]
@@ -45,6 +54,7 @@ class Rows:
     kept: dict[str, list[str]]
     places: np.ndarray
     n_dropped: int = 0
+    categories: tuple[str, ...] = ()  # inputs of which the file says that they are levels
 
     def __len__(self) -> int:
         return len(self.X)
@@ -60,6 +70,7 @@ def read_rows(table: Table, wanted: Wanted, *, drop_missing: bool) -> Rows:
         {name: [text for part in parts for text in part.kept[name]] for name in wanted.keep},
         np.concatenate([part.places for part in parts]),
         sum(part.n_dropped for part in parts),
+        parts[0].categories,
     )
 
 
@@ -70,9 +81,14 @@ def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool, may_be_emp
     """
     gaps: dict[str, list[int]] = {}
     n_read = n_left = 0
+    if drop_missing:
+        wanted = replace(wanted, may_lack=())
     for piece in table.pieces(wanted.columns):
+        if wanted.texts is None:
+            texts = [name for name in wanted.inputs if _is_text(piece.columns[name])]
+            wanted = replace(wanted, texts=texts)
         rows, missing = _convert(table, piece, wanted)
-        complete = ~np.logical_or.reduce(list(missing.values()))
+        complete = ~np.logical_or.reduce([np.zeros(len(rows), bool), *missing.values()])
         n_read, n_left = n_read + len(rows), n_left + int(complete.sum())
         if not complete.all() and not drop_missing:
             for name, gap in missing.items():
@@ -99,15 +115,44 @@ def _convert(table: Table, piece: Piece, wanted: Wanted) -> tuple[Rows, dict[str
             role = "input" if name in wanted.inputs else "column"
             raise number_error(table, role, name, int(piece.places[bad.index]), bad.value) from None
 
-    X = np.column_stack([numbers(name) for name in wanted.inputs])
+    texts = {name: piece.columns[name].text() for name in wanted.texts or ()}
+    inputs: list[Any] = [texts[name] if name in texts else numbers(name) for name in wanted.inputs]
+    X = _mixed(inputs, wanted.inputs) if texts else np.column_stack(inputs)
     extras = {argument: numbers(name) for argument, name in wanted.extras.items()}
     target = [] if wanted.target is None else piece.columns[wanted.target].text()
     kept = {name: piece.columns[name].text() for name in wanted.keep}
-    missing = dict(zip(wanted.inputs, np.isnan(X).T, strict=True))
+    missing = {
+        name: is_missing(values) if name in texts else np.isnan(values)
+        for name, values in zip(wanted.inputs, inputs, strict=True)
+        if name not in wanted.may_lack
+    }
     missing |= {name: np.isnan(extras[argument]) for argument, name in wanted.extras.items()}
     if wanted.target is not None:
         missing[wanted.target] = is_missing(target)
-    return Rows(X, target, extras, kept, piece.places), missing
+    categories = tuple(name for name in texts if getattr(piece.columns[name], "is_category", False))
+    return Rows(X, target, extras, kept, piece.places, categories=categories), missing
+
+
+def _mixed(inputs: Sequence[Any], names: Sequence[str]) -> np.ndarray:
+    """Inputs of which some are text: an array of objects, None where a value is missing."""
+    X = np.empty((len(inputs[0]), len(inputs)), object)
+    for i, values in enumerate(inputs):
+        gaps = np.isnan(values) if isinstance(values, np.ndarray) else is_missing(values)
+        X[:, i] = values
+        X[gaps, i] = None
+    return X
+
+
+def _is_text(column: Column) -> bool:
+    """Whether an input is text: a category of the file's, or most of its values are no numbers nor meant to be."""
+    if getattr(column, "is_category", False):
+        return True
+    try:
+        column.numbers()
+    except NotANumberError:
+        texts = [text.replace(",", ".") for text in column.text() if text not in MISSING]  # a comma may be decimal
+        return sum(map(looks_like_number, texts)) < len(texts) / 2
+    return False
 
 
 def _choose(rows: Rows, chosen: np.ndarray) -> Rows:
@@ -121,6 +166,7 @@ def _choose(rows: Rows, chosen: np.ndarray) -> Rows:
         {name: texts(values) for name, values in rows.kept.items()},
         rows.places[chosen],
         int((~chosen).sum()),
+        rows.categories,
     )
 
 
@@ -131,7 +177,10 @@ def number_error(table: Table, role: str, name: str, place: int, value: str) -> 
     """The error for a value that should be a number, with its column and its place."""
     remedy = "Correct it."
     if role == "input":
-        remedy = "Correct it, write the column as numbers, or leave it out: choose the others with --inputs."
+        remedy = (
+            "Correct it; or, if its values are levels, name the column with --categorical; or leave it out: choose the "
+        )
+        remedy += "others with --inputs."
     if looks_like_number(value) and not are_plain([value]):
         remedy = "Numbers are written with the digits 0 to 9, without a mark between thousands."
     if is_whole(value.replace(",", "", 1).lstrip("+-")) and "," in value:
@@ -152,7 +201,7 @@ def _missing_error(table: Table, gaps: dict[str, list[int]], n_rows: int) -> Inv
     rows = "this row" if n_rows == 1 else f"these {n_rows} rows"
     return InvalidInputError(
         f"Values are missing in {table.name}: {'; '.join(texts)}. Fill them in, or leave {rows} out with "
-        "--drop-missing."
+        "--drop-missing; a fit can also take the mean of their columns (--missing mean)."
     )
 
 

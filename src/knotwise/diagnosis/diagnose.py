@@ -161,14 +161,14 @@ def _inflated(estimator: Any, scores: RowScores) -> tuple[int | float, tuple[Pla
     share = scores.shares
     relevant = scores.W / (1.0 + scores.W * scores.nugget) * scores.c > RELEVANT
     inflated = (share > WIDE) & relevant
-    X, kernel, scaling = scores.rows.X, estimator._fit.model.kernel, estimator._fit.scaling
-    names = getattr(estimator, "feature_names_in_", [f"column {i}" for i in range(X.shape[1])])
+    X, kernel = scores.rows.X, estimator._fit.model.kernel
+    names = getattr(estimator, "feature_names_in_", [f"column {i}" for i in range(estimator.n_features_in_)])
     numbers, whole = estimator._fit.row_numbers, estimator._fit.training.run.blocks.at_hand
     left = np.flatnonzero(inflated)
     places: list[Place] = []
     while len(left) and len(places) < N_PLACES:
         row = left[np.argmax(share[left])]
-        inputs = scaling.inputs_back(X[row : row + 1])[0].tolist()
+        inputs = estimator._inputs_back(X[row : row + 1])[0].tolist()
         number = int(row if numbers is None else numbers[row]) if whole else None
         places.append(Place(number, dict(zip(map(str, names), inputs, strict=True)), float(share[row])))
         prior = np.sqrt(kernel.diag(X[left]) * kernel.diag(X[row : row + 1]))

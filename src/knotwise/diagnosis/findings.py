@@ -59,7 +59,7 @@ class Place:
     """
 
     row: int | None
-    inputs: dict[str, float]
+    inputs: dict[str, Any]
     share: float
 
 
@@ -169,7 +169,8 @@ def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place
 
 def _describe(place: Place) -> str:
     """A place in words; the inputs of many columns would bury the rest, and the row number is enough to find them."""
-    inputs = "".join(f"{name} = {value:.4g}, " for name, value in place.inputs.items())
+    shown = {n: f"{value:.4g}" if isinstance(value, float) else value for n, value in place.inputs.items()}
+    inputs = "".join(f"{name} = {value}, " for name, value in shown.items())
     which = "a row" if place.row is None else f"row {place.row}"
     return f"{which} ({inputs if len(place.inputs) <= FEW_COLUMNS else ''}{place.share:.0%})"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
 from knotwise.kernels.base import DataScale, Kernel
+from knotwise.kernels.stationary import SquaredExponential
+from knotwise.knots.places import KnotPlaces
 from knotwise.knots.problem import Problem, Run
 from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
@@ -54,7 +56,7 @@ class Assembly:
     little_information: bool = False
 
 
-def assemble(options: Any, data: TrainingData, feature_names: list[str] | None, executor: Executor) -> Assembly:
+def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | None, executor: Executor) -> Assembly:
     """Make the problem of a fit.
 
     `options` is an estimator; every parameter that it leaves open starts at the scale of the data. The rows are those
@@ -64,6 +66,9 @@ def assemble(options: Any, data: TrainingData, feature_names: list[str] | None, 
     likelihood = likelihood_from(options.likelihood)
     if likelihood.conjugate:
         power, full = power_from(options.approximation)
+    encoding = options.encoding_
+    if encoding is not None:
+        feature_names = encoding.columns
     seen = data.scaled(options.standardize, likelihood, full=full)
     scaling, n_columns = seen.scaling, data.n_columns
     variance = seen.variance
@@ -113,6 +118,7 @@ def assemble(options: Any, data: TrainingData, feature_names: list[str] | None, 
         "may_be_exact": options.approximation is None and options.inference != "ep",
         "n_neighbors": n_neighbors if blocks.at_hand else 0,  # a number was refused for rows elsewhere
         "scale_inputs": scaling.inputs,
+        "places": KnotPlaces() if encoding is None else KnotPlaces.of(encoding.columns, scaling.x_scale),
     }
 
     def with_kernel(kernel: Kernel) -> Problem:
@@ -126,12 +132,19 @@ def assemble(options: Any, data: TrainingData, feature_names: list[str] | None, 
             bounds=options.bounds,
             held=held,
             keep=options.optimizer is None,
+            columns=feature_names or (),
         )
         table = with_priors(table, options.priors, scaling, latent_variance)
         given = np.isfinite(np.concatenate([asked_kernel.given, *(part.given for part in asked.parts[1:])]))
         return Problem(own, table, run, given=given, **rest)
 
-    return Assembly(with_kernel(kernel), scaling, seen.numbers, with_kernel, told != "enough")
+    return Assembly(
+        with_kernel(SquaredExponential() if options.kernel is None else options.kernel),
+        scaling,
+        seen.numbers,
+        with_kernel,
+        told != "enough",
+    )
 
 
 def _mean_bounds(likelihood: Likelihood, target_range: tuple[float, float], level: float) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -17,6 +17,7 @@ from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
+from knotwise.estimators.encoding.encoding import Encoding
 from knotwise.estimators.fitted import Fit, posterior_of
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
@@ -57,11 +58,12 @@ class LatentGP(BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
     _oversight: Oversight | None = None  # of a classifier, while it fits its models
+    encoding_: Encoding | None = None
 
     def _fit_latent(self, data: TrainingData, *, has_size: bool) -> None:
         """Fit parameters and knots to checked data, and set the public attributes."""
         rng = generator_from(self.random_state)
-        selector = selector_from(self.knots, data.n_columns)
+        selector = selector_from(self.knots, self.n_features_in_, self.encoding_)
         names = getattr(self, "feature_names_in_", None)
         with self._oversight or Oversight.of(self) as oversight, executor_for(check_jobs(self.n_jobs)) as executor:
             made = assemble(self, data, None if names is None else list(names), executor)
@@ -107,11 +109,11 @@ class LatentGP(BaseEstimator):
         user = scaling.to_user(fit.model)
         self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
         self.nugget_ = user.nugget.variance
-        names = getattr(self, "feature_names_in_", ())
-        table = scaling.table_to_user(fit.table.with_theta(selection.theta), names)
+        table = scaling.table_to_user(fit.table.with_theta(selection.theta), self._column_names)
         self.parameters_ = replace(table, errors=FitErrors(fit, self.n_jobs))
         given = selection.knots_as_given
-        self.knots_ = scaling.inputs_back(selection.Z) if given is None else given
+        is_given = given is not None and self.encoding_ is None
+        self.knots_: np.ndarray = np.asarray(given) if is_given else self._inputs_back(selection.Z)
         self.n_knots_ = len(selection.Z)
         self.log_evidence_ = final.value - fit.n_rows * float(np.log(scaling.y_scale))
         self.log_prior_ = fit.table.log_prior(selection.theta)[0]
@@ -123,7 +125,7 @@ class LatentGP(BaseEstimator):
         self.n_neighbors_ = fit.n_neighbors
         self.approximation_ = fit.approximation
         per_row = -float(np.log(scaling.y_scale))
-        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, scaling.inputs_back)
+        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, self._inputs_back)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts
@@ -189,8 +191,9 @@ class LatentGP(BaseEstimator):
         """Log evidence of the training data at theta (default: at the fit), and its gradients.
 
         theta is in the order of `parameters_`, with logarithms of positive parameters. The knots stay where
-        the fit has them; `knot_gradient` is with respect to `knots_`. With neighbours, data that are not Gaussian have
-        the gradient at held sites, which is 1 to 15 percent from that of the value.
+        the fit has them; `knot_gradient` is with respect to `knots_`, or to the encoded columns where `encoding_` is
+        not None. With neighbours, data that are not Gaussian have the gradient at held sites, which is 1 to 15 percent
+        from that of the value.
         """
         check_is_fitted(self)
         problem, selection, scaling = self._fit.problem, self._fit.selection, self._fit.scaling
@@ -225,8 +228,7 @@ class LatentGP(BaseEstimator):
         frame; printed, it is a table.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", ())
-        return coefficients_of(self._fit.posterior.state, self._fit.scaling, names)
+        return coefficients_of(self._fit.posterior.state, self._fit.scaling, self._column_names)
 
     def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
         """What was fitted and decided, in words and in the user's units; shown when printed.
@@ -303,9 +305,22 @@ class LatentGP(BaseEstimator):
 
         save(self, path)
 
+    @property
+    def _column_names(self) -> Sequence[str]:
+        """Names of the engine's columns, with what they are where columns are encoded."""
+        return getattr(self, "feature_names_in_", ()) if self.encoding_ is None else self.encoding_.columns
+
+    def _inputs_back(self, X: np.ndarray) -> np.ndarray:
+        """Rows [n, E] of the engine, or one row [E], as the user's table has them."""
+        natural = self._fit.scaling.inputs_back(X)
+        if self.encoding_ is None:
+            return natural
+        values = self.encoding_.decode(self.encoding_.contract(np.atleast_2d(natural)))
+        return values if X.ndim == 2 else values[0]
+
     def _engine_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self._fit.scaling.inputs(check_inputs(self, X))
+        return self._fit.scaling.inputs(np.asarray(check_inputs(self, X)))
 
 
 def _row_numbers(numbers: np.ndarray | None, order: np.ndarray | None) -> np.ndarray | None:

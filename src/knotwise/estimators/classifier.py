@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
+from knotwise.estimators.encoding.encoding import Encoding
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
-from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
+from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import Summary
-from knotwise.estimators.validation import check_inputs, check_weights, generator_from
+from knotwise.estimators.validation import check_inputs, check_weights, fit_inputs, generator_from
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.knots.selection import Selector
@@ -97,6 +98,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         optimizer: str | Optimizer | None = "lbfgs",
         n_restarts: int = 0,
         standardize: str | bool = "columns",
+        categorical: str | Sequence[int | str] = "auto",
+        missing: str = "error",
+        coords: str | tuple[str, Sequence[int | str]] | None = None,
+        periods: Mapping[int | str, Any] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         block_size: int | None = None,
@@ -119,12 +124,24 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.optimizer = optimizer
         self.n_restarts = n_restarts
         self.standardize = standardize
+        self.categorical = categorical
+        self.missing = missing
+        self.coords = coords
+        self.periods = periods
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.block_size = block_size
         self.progress = progress
         self.callback = callback
         self.checkpoint = checkpoint
+
+    encoding_: Encoding | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.categorical = True
+        return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
         """Fit one latent model (two classes), or one for each class against the rest.
@@ -140,19 +157,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
-        refuse_masked_and_dates(X, "X")
         refuse_masked_and_dates(y, "y")
-        refuse_text(X)
         X_given = X
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite=False)
-        refuse_non_finite(X, "X", column_names(X_given))
+        X, y = check_X_y(fit_inputs(self, X, sample_weight), y, ensure_all_finite=False, estimator=self)
         check_classification_targets(y)
         weights = check_weights(sample_weight, len(X))
         counts = np.ones(len(X), bool) if weights is None else weights > 0
         codes = np.full(len(X), -1)  # of rows that do not count, for which no class is needed
         self.classes_, codes[counts] = np.unique(y[counts], return_inverse=True)
         self._refuse_one_class("" if counts.all() else ", in rows of positive weight")
-        named = X_given if hasattr(X_given, "columns") else X
+        named = X_given if hasattr(X_given, "columns") or self.encoding_ is not None else X
 
         def fit(model: GPRegressor, code: int) -> None:
             model.fit(named, (codes == code).astype(float), sample_weight=weights)
@@ -455,5 +469,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows_for_models(self, X: Any) -> list[tuple[GPRegressor, Any]]:
         check_is_fitted(self)
-        checked = check_inputs(self, X)
-        return [(model, X if hasattr(X, "columns") else checked) for model in self.models_]
+        checked = check_inputs(self, X)  # rows that are encoded are passed on so
+        as_given = hasattr(X, "columns") and self.encoding_ is None
+        return [(model, X if as_given else checked) for model in self.models_]

@@ -113,7 +113,10 @@ def coefficients_of(state: SparseState | FullState, scaling: Scaling, columns: S
         terms = mean.terms(scaling.inputs(np.zeros(len(scaling.x_scale))))
     height = scaling.y_centre + scaling.y_scale * mean.offset
     known = scaling.columns(columns)
-    names = tuple(term.name if term.column is None else known.called([term.column]) for term in terms)
+    name = (
+        known.names.__getitem__ if known.labels else lambda column: known.called([column])
+    )  # of encoded columns: each
+    names = tuple(term.name if term.column is None else name(term.column) for term in terms)
     offset = np.array([height if term.column is None else 0.0 for term in terms])
     units = [1.0 if term.column is None else scaling.x_scale[term.column] for term in terms]
     with np.errstate(all="ignore"):  # a file may have any numbers

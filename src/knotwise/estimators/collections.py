@@ -36,6 +36,7 @@ def read_collections(
     All have the partitions of X. What one value for each row can be known without reading is checked here.
     """
     refuse_neighbours(estimator.n_neighbors)
+    refuse_encoding(estimator)
     if y is None:
         raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
     if noise_variance is not None and not likelihood.conjugate:
@@ -63,6 +64,19 @@ def check_columns(estimator: Any, parts: Partitions, *, reset: bool = False) -> 
 
         row = pd.DataFrame(row, columns=parts.columns)
     validate_data(estimator, row, reset=reset, ensure_min_samples=1)
+
+
+def refuse_encoding(estimator: Any) -> None:
+    """Levels, means and dates would have to be looked for in all partitions: Dask collections are plain numbers."""
+    estimator.encoding_ = None
+    defaults = {"categorical": "auto", "missing": "error", "coords": None, "periods": None}
+    for name, default in defaults.items():
+        given = getattr(estimator, name)
+        if not (given is None or isinstance(given, str)) or given != default:
+            raise InvalidInputError(
+                f"`{name}={given!r}` needs the rows in one place, and X is a Dask collection. Encode its columns as "
+                "numbers first, or fit some rows in memory (`X.compute()`)."
+            )
 
 
 def refuse_neighbours(n_neighbors: Any) -> None:

@@ -67,8 +67,12 @@ def _read_estimator(data: Any, at: str, given: Reading, *, classes: tuple[str, .
     estimator = read_arguments(CLASSES[name], data["settings"], f"{at}settings", given, leave_out=LEFT_OUT)
     inputs = INPUTS.read(data["inputs"], f"{at}inputs", given)
     estimator.n_features_in_ = inputs["n_features"]
-    if given.sizes.setdefault("D", inputs["n_features"]) != inputs["n_features"]:
+    if given.sizes.setdefault("features", inputs["n_features"]) != inputs["n_features"]:
         raise refuse(f"{at}inputs.names", "a list with one name for each column")
+    estimator.encoding_ = inputs["encoding"]
+    if estimator.encoding_ is not None and estimator.encoding_.n_features != inputs["n_features"]:
+        raise refuse(f"{at}inputs.encoding", "an encoding of all columns")
+    given.sizes["D"] = inputs["n_features"] if estimator.encoding_ is None else len(estimator.encoding_.columns)
     if inputs["names"] is not None:
         estimator.feature_names_in_ = np.array(inputs["names"], object)
     if regressor:

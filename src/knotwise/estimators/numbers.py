@@ -15,6 +15,7 @@ __all__ = [
     "as_finite_numbers",
     "as_numbers",
     "column_names",
+    "refuse_masked",
     "refuse_masked_and_dates",
     "refuse_non_finite",
     "refuse_text",
@@ -54,11 +55,16 @@ def as_finite_numbers(given: Any, name: str) -> np.ndarray:
     return values
 
 
-def refuse_masked_and_dates(given: Any, name: str) -> None:
-    """Refuse masked values, which an array without masks would take for data, and dates, whose units are hidden."""
+def refuse_masked(given: Any, name: str) -> None:
+    """Refuse masked values, which an array without masks would take for data."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         masked = np.ma.getmaskarray(given)
         raise _masked(f"{_what(name)} is masked{_where(masked)}", _bad_rows(masked))
+
+
+def refuse_masked_and_dates(given: Any, name: str) -> None:
+    """Refuse masked values, which an array without masks would take for data, and dates, whose units are hidden."""
+    refuse_masked(given, name)
     if hasattr(given, "columns") and hasattr(given, "dtypes"):
         for column, dtype in zip(given.columns, given.dtypes, strict=True):
             if getattr(dtype, "kind", "O") in "mM":
@@ -96,7 +102,7 @@ def refuse_text(X: Any) -> None:
             except (TypeError, ValueError):
                 raise InvalidInputError(
                     f"Column {name!r} holds {value!r} in row {row}, which is not a number. "
-                    "Drop the column, or encode it as numbers first (for example with OneHotEncoder)."
+                    "Correct it or drop the column; if its values are levels, name it in `categorical`."
                 ) from None
 
 
@@ -111,7 +117,9 @@ def refuse_non_finite(values: np.ndarray, name: str, columns: Sequence[Any] | No
         return
     kind = "NaN" if np.isnan(values[bad][0]) else "infinity"
     raise InvalidInputError(
-        f"{_what(name)} contains {kind}{_where(bad, columns)}. Drop or impute these rows.", rows=_bad_rows(bad)
+        f"{_what(name)} contains {kind}{_where(bad, columns)}. Drop or impute these rows"
+        f"{', or fit with `missing=' + repr('mean') + '`' if name == 'X' and kind == 'NaN' else ''}.",
+        rows=_bad_rows(bad),
     )
 
 

@@ -13,6 +13,7 @@ from knotwise.estimators.scaling import Scaling
 from knotwise.evidence.full import check_full_size
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import NOISE_FLOOR
+from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.weighted import mean_and_variance
 
 __all__ = ["Observations", "sorted_order"]
@@ -23,7 +24,8 @@ class Observations:
     """Checked data in the user's units, [N] each but X [N, D]; None where the data say nothing.
 
     `weights` say how often each row counts; `numbers` which row of the user's data it is, or one of equal ones,
-    and are None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked.
+    and are None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked,
+    and `columns` say what encoded columns are.
     """
 
     X: np.ndarray
@@ -33,6 +35,7 @@ class Observations:
     weights: np.ndarray | None = None
     numbers: np.ndarray | None = None
     remarks: tuple[str, ...] = ()
+    columns: InputColumns | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -48,7 +51,15 @@ class Observations:
             return None if values is None else values[numbers]
 
         old = numbers if self.numbers is None else self.numbers[numbers]
-        return Observations(self.X[numbers], self.y[numbers], part(self.noise), part(self.size), weights, old)
+        return replace(
+            self,
+            X=self.X[numbers],
+            y=self.y[numbers],
+            noise=part(self.noise),
+            size=part(self.size),
+            weights=weights,
+            numbers=old,
+        )
 
     def scaled(self, standardize: str | bool, likelihood: Likelihood, *, full: bool) -> ScaledArrays:
         """The data in the engine's units, sorted and each row once (see `merged`), for a likelihood."""
@@ -56,7 +67,9 @@ class Observations:
         if full:
             check_full_size(len(data))
         weights = data.weights
-        scaling = Scaling.of(data.X, data.y, standardize, targets=likelihood.scales_targets, weights=weights)
+        scaling = Scaling.of(
+            data.X, data.y, standardize, targets=likelihood.scales_targets, weights=weights, columns=self.columns
+        )
         X, y = scaling.inputs(data.X), scaling.targets(data.y)
         # a constant target has its mean square, or 1, for a variance
         variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option, warn
+from knotwise.estimators.encoding.encoding import Encoding
 from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
@@ -176,8 +177,11 @@ def refuse_mixed_scales(kernel: Kernel, columns: Columns) -> None:
             )
 
 
-def selector_from(knots: Any, n_features: int) -> Selector:
-    """The way to choose knots: an array is held, a number is optimised, a selector does as it likes."""
+def selector_from(knots: Any, n_features: int, encoding: Encoding | None = None) -> Selector:
+    """The way to choose knots: an array is held, a number is optimised, a selector does as it likes.
+
+    With an encoding, knots that are given are rows as those of the table.
+    """
     if isinstance(knots, type):
         raise InvalidInputError(f"`knots` is the class {knots.__name__}; give an object, `{knots.__name__}(...)`.")
     if hasattr(knots, "select") and not hasattr(knots, "__array__"):  # data frames have a `select` of their own
@@ -193,6 +197,12 @@ def selector_from(knots: Any, n_features: int) -> Selector:
         )
     if np.ndim(knots) == 0:
         return Simultaneous(check_count(knots, "knots", least=1))
+    if encoding is not None:
+        shape = np.shape(knots)
+        if len(shape) != 2 or shape[1] != n_features or not shape[0]:
+            raise InvalidInputError(f"`knots` must be rows of {n_features} columns, as X has, but has shape {shape}.")
+        Z = np.asarray(encoding(knots))
+        return Fixed(Z, n_knots=len(Z))
     refuse_masked_and_dates(knots, "knots")
     Z = checked_knots(knots, n_features, "`knots`")
     return Fixed(Z, n_knots=len(Z))
@@ -207,9 +217,11 @@ def parameter_table(
     bounds: Mapping[str, tuple[float, float]] | None,
     held: Sequence[str] = (),
     keep: bool = False,
+    columns: Sequence[str] = (),
 ) -> ParameterTable:
     """The table of a model's parameters in the engine's units; `bounds` come in the user's.
 
+    `columns` are the names of the inputs, by which entries can be called: lengthscale[city].
     `held` are the parts whose parameters the data or the model hold, beside those that the user fixed; `keep` keeps
     every value where it is, because nothing is optimised.
     """
@@ -225,7 +237,14 @@ def parameter_table(
         raise InvalidInputError(f"`bounds` is {bounds!r}; it must be a dict of (low, high) by parameter name.")
     hold = np.zeros(len(names), bool)
     table = ParameterTable(
-        names, parameters, values.copy(), lower.copy(), upper.copy(), hold.copy(), tuple(model.owners)
+        names,
+        parameters,
+        values.copy(),
+        lower.copy(),
+        upper.copy(),
+        hold.copy(),
+        tuple(model.owners),
+        scaling.columns(columns),
     )
     _refuse_mean_that_is_no_parameter(model, [*([fixed] if isinstance(fixed, str) else fixed), *(bounds or {})])
     for part in held:

@@ -36,9 +36,8 @@ def with_priors(table: ParameterTable, given: Any, scaling: Scaling, latent_vari
             raise unknown_option("`priors`, where it is a word,", given, ["weak"])
         found = {i: _weak(p, latent_variance) for i, p in enumerate(table.parameters)}
     elif isinstance(given, Mapping):
-        columns = scaling.columns()
         found = {
-            i: _in_engine_units(_checked(prior, name, table, i), table.parameters[i], columns, scaling.y_scale)
+            i: _in_engine_units(_checked(prior, name, table, i), table.parameters[i], table.columns, scaling.y_scale)
             for i, (name, prior) in _by_entry(table, given).items()
         }
     else:

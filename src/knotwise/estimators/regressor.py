@@ -99,6 +99,20 @@ class GPRegressor(RegressorMixin, JointResponse):
         Further random starts of the optimiser.
     standardize : "columns", "common" or False
         Scale inputs by column or all by one factor (maps keep their distances), or leave inputs and targets alone.
+    categorical : "auto" or list of columns
+        Columns, by name or number, whose values are levels even where they look like numbers. Columns of text and
+        pandas categories are so by themselves ("auto"). All pairs of levels are at the same distance, in which the
+        length-scale of the column is measured, so that levels are exchangeable; one that the fit has not seen is
+        predicted as a new draw, with a warning. See `docs/tables.md`.
+    missing : "error", "mean" or "indicator"
+        What is done where an input is missing: it is refused with column and rows; or takes the mean of its column in
+        the fit; or the mean and a further input that says so. A missing category is a level of its own in both.
+    coords : "lonlat" or ("lonlat", [longitude, latitude]), optional
+        Two columns of degrees are a place on the globe: distances are chords of the sphere, and their one length-scale
+        is in kilometres. The columns are found by their names (lon, longitude, lat, latitude), or named.
+    periods : dict, optional
+        By column, a period or a list of them: what repeats itself after so many units of the column, or for dates
+        after so many days or a "year", "week" or "day". It adds the place on a circle as an input.
     random_state : int, Generator, optional
         For the initial knots and restarts.
     n_jobs : int, optional
@@ -119,7 +133,9 @@ class GPRegressor(RegressorMixin, JointResponse):
     coefficients_ : Coefficients, level or trend of the mean, with standard errors, in the units of the data
     parameters_ : ParameterTable of names, values and bounds; `to_frame()` has them in the units of the data, too, with
         standard errors, and `estimates()` has standard deviations for variances
-    knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP)
+    knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP); with categories or dates an
+        array of objects, as X has them
+    encoding_ : Encoding, how categories, dates, missing values and places became numbers; None for plain numbers
     n_neighbors_ : how many of the nearest rows predict what the knots leave; 0 where the knots are enough
     log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference, or with
         neighbours a value near that of the exact GP, which is no bound
@@ -162,6 +178,10 @@ class GPRegressor(RegressorMixin, JointResponse):
         optimizer: str | Optimizer | None = "lbfgs",
         n_restarts: int = 0,
         standardize: str | bool = "columns",
+        categorical: str | Sequence[int | str] = "auto",
+        missing: str = "error",
+        coords: str | tuple[str, Sequence[int | str]] | None = None,
+        periods: Mapping[int | str, Any] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         block_size: int | None = None,
@@ -184,6 +204,10 @@ class GPRegressor(RegressorMixin, JointResponse):
         self.optimizer = optimizer
         self.n_restarts = n_restarts
         self.standardize = standardize
+        self.categorical = categorical
+        self.missing = missing
+        self.coords = coords
+        self.periods = periods
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.block_size = block_size
@@ -219,16 +243,19 @@ class GPRegressor(RegressorMixin, JointResponse):
                 partitions = read_collections(new, likelihood, X, y, exposure=exposure, trials=trials, **known)
                 new._fit_latent(partitions, has_size=exposure is not None or trials is not None)
                 return self
-            X, y = check_data(new, X, y)
+            X, y = check_data(new, X, y, sample_weight)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
             noise = self._known_noise(likelihood, noise_variance, len(X))
-            data = Observations(X, y, noise, size, check_weights(sample_weight, len(X)))
+            columns = None if new.encoding_ is None else new.encoding_.columns
+            data = Observations(X, y, noise, size, check_weights(sample_weight, len(X)), columns=columns)
             new._fit_latent(data, has_size=size is not None)
         return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = lowest_target(self.likelihood) >= 0
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.categorical = True
         return tags
 
     # -- the response -------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.encoding.record import EncodingRecord
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.scaling import Scaling
 from knotwise.knots.status import Status
@@ -78,7 +79,11 @@ FIT_1 = Fields(  # of version 1
     ),
 )
 FIT = Fields(**FIT_1.specs, size_given=Optional(Flag))
-INPUTS = Fields(n_features=Whole, names=Optional(ListOf(Text, dim="D")))
+INPUTS = Fields(
+    n_features=Whole,
+    names=Optional(ListOf(Text, dim="features")),
+    encoding=Since(3, Optional(EncodingRecord()), None),
+)
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -103,7 +108,11 @@ def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:
             "and GPClassifier. Keep this model with pickle."
         )
     names = getattr(estimator, "feature_names_in_", None)
-    inputs = {"n_features": estimator.n_features_in_, "names": None if names is None else list(names)}
+    inputs = {
+        "n_features": estimator.n_features_in_,
+        "names": None if names is None else list(names),
+        "encoding": estimator.encoding_,
+    }
     written = {
         "class": cls.__name__,
         "settings": write_arguments(estimator, f"{at}settings", out, leave_out=LEFT_OUT),

@@ -9,6 +9,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.evidence import Model
+from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Columns, Parameter, ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 
@@ -35,20 +36,27 @@ class Scaling:
         *,
         targets: bool = True,
         weights: np.ndarray | None = None,
+        columns: InputColumns | None = None,
     ) -> Scaling:
-        """Centre and scale from data: per column, one scale in common, or none; `targets` too, or not."""
+        """Centre and scale from data: per column, one scale in common, or none; `targets` too, or not.
+
+        `columns` say what encoded columns are: levels keep their distances, and places on a sphere one scale.
+        """
         D = X.shape[1]
         if standardize is False:
-            return Scaling(np.zeros(D), np.ones(D), 0.0, 1.0)
+            centre, spread = np.zeros(D), np.ones(D)
+            return Scaling(centre, _encoded(X, centre, spread, columns, weights, scale_places=False), 0.0, 1.0)
         if standardize not in ("columns", "common"):
             raise unknown_option("`standardize`, where it is not False,", standardize, ["columns", "common"])
         centre = np.average(X, axis=0, weights=weights)
         spread = _spread(X - centre, weights)
         if standardize == "common":
-            positive = spread[spread > 0]
+            own = spread if columns is None else spread[[column.kind == "number" for column in columns.columns]]
+            positive = own[own > 0]
             spread = np.full(D, np.sqrt((positive**2).mean()) if len(positive) else 1.0)
         # a constant column, up to the rounding of its mean, stays constant
         spread = np.where(spread > 1e-12 * np.abs(centre), spread, 1.0)
+        spread = _encoded(X, centre, spread, columns, weights, scale_places=True)
         if not targets:
             return Scaling(centre, spread, 0.0, 1.0)
         if y.min() == y.max():
@@ -75,7 +83,12 @@ class Scaling:
 
     def columns(self, names: Sequence[str] = ()) -> Columns:
         """The columns of the inputs, by name if they have names."""
-        return Columns(tuple(map(str, names)), tuple(self.x_scale.tolist()))
+        scales = tuple(self.x_scale.tolist())
+        if not isinstance(names, InputColumns):
+            return Columns(tuple(map(str, names)), scales)
+        # a length-scale of levels is in distances of two levels, whatever 0 and 1 are divided by
+        own = tuple(scale if c.kind != "level" else 1.0 for scale, c in zip(scales, names.columns, strict=True))
+        return Columns(tuple(names), own, names.labels, tuple(column.units for column in names.columns))
 
     def to_engine(self, model: Model) -> Model:
         """The model in the engine's units, from the model in the user's; what is open stays open."""
@@ -99,14 +112,15 @@ class Scaling:
 
     def table_to_user(self, table: ParameterTable, names: Sequence[str] = ()) -> ParameterTable:
         """A table of the engine's parameters in the user's units, for columns with these names."""
-        units = self.parameter_units(table.parameters)
+        units, columns = self.parameter_units(table.parameters), self.columns(names)
         return replace(
             table,
+            names=tuple(columns.label_entries(table.names, table.parameters)) if columns.labels else table.names,
             parameters=tuple(p.rescaled(f) for p, f in zip(table.parameters, units.factor.tolist(), strict=True)),
             values=units.to_user(table.values),
             lower=units.to_user(table.lower),
             upper=units.to_user(table.upper),
-            columns=self.columns(names),
+            columns=columns,
         )
 
     def theta_to_engine(self, table: ParameterTable, theta: np.ndarray) -> np.ndarray:
@@ -152,6 +166,32 @@ def _with_given(model: Model, values: np.ndarray) -> Model:
         nugget=model.nugget.with_given(nugget),
         mean=model.mean.with_given(mean),
     )
+
+
+def _encoded(
+    X: np.ndarray,
+    centre: np.ndarray,
+    spread: np.ndarray,
+    columns: InputColumns | None,
+    weights: np.ndarray | None,
+    *,
+    scale_places: bool,
+) -> np.ndarray:
+    """The scales of columns, with those that an encoding decides; sets the centre of these to 0.
+
+    On a sphere a cloud of places varies in about two of the three directions.
+    """
+    if columns is None:
+        return spread
+    for i, column in enumerate(columns.columns):
+        if column.scale is not None:
+            centre[i], spread[i] = 0.0, column.scale
+    for places in columns.members("sphere"):
+        if columns.columns[places[0]].scale is None:
+            own = X[:, places] - np.average(X[:, places], axis=0, weights=weights)
+            common = np.sqrt((_spread(own, weights) ** 2).sum() / 2)
+            centre[places], spread[places] = 0.0, common if scale_places and common > 0 else 1.0
+    return spread
 
 
 def _spread(centred: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

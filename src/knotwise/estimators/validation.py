@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.encoding.choose import choose_encoding
+from knotwise.estimators.encoding.encoding import EncodedRows
 from knotwise.estimators.numbers import (
     and_more,
     as_numbers,
     column_names,
+    refuse_masked,
     refuse_masked_and_dates,
     refuse_non_finite,
     refuse_text,
@@ -20,6 +23,7 @@ from knotwise.estimators.numbers import (
 from knotwise.likelihoods.base import Likelihood
 
 __all__ = [
+    "check_coded",
     "check_count",
     "check_data",
     "check_inputs",
@@ -28,6 +32,7 @@ __all__ = [
     "check_row_weights",
     "check_size",
     "check_weights",
+    "fit_inputs",
     "generator_from",
     "size_given",
 ]
@@ -38,33 +43,66 @@ LARGEST_WEIGHT = 1e8
 SMALLEST_WEIGHT = 1e-100
 
 
-def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
-    """Inputs as a finite float64 array; numbers stored as objects are converted, text is refused by column."""
+def check_inputs(estimator: Any, X: Any) -> np.ndarray:
+    """Inputs of a fitted estimator as a finite float64 array [n, E]: numbers, or encoded as the fit encoded them."""
+    if isinstance(X, EncodedRows):
+        return X
     if is_dask(X):
         raise InvalidInputError(
             "X is a Dask collection, but this needs all its rows in one place. Give rows that fit in memory "
             "(`X.compute()`)."
         )
+    if estimator.encoding_ is not None:
+        return estimator.encoding_.expand(check_coded(estimator, X))
     refuse_masked_and_dates(X, "X")
     refuse_text(X)
     # one memory layout, so that a data frame and its array give the same bits
-    checked = validate_data(estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
+    checked = validate_data(estimator, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
     refuse_non_finite(checked, "X", column_names(X))
     return checked
 
 
-def check_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets as finite float64 arrays of one length."""
-    refuse_masked_and_dates(X, "X")
-    refuse_text(X)
+def check_coded(estimator: Any, X: Any) -> np.ndarray:
+    """Inputs as one number for each row and column [n, D]: for encoded columns days, numbers of levels, degrees."""
+    if estimator.encoding_ is None:
+        return check_inputs(estimator, X)
+    refuse_masked(X, "X")
+    X = _as_table(X)
+    validate_data(estimator, X, reset=False, skip_check_array=True)
+    return check_array(estimator.encoding_.read(X), ensure_all_finite=False)
+
+
+def check_data(estimator: Any, X: Any, y: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs [n, E] and targets [n] of a fit as finite float64 arrays; sets `encoding_`, from rows that count."""
     if y is None:
         raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
     y = as_numbers(y, "y")
     refuse_non_finite(y, "y")  # before scikit-learn, which does not name the row
-    names = column_names(X)
-    X, y = validate_data(estimator, X, y, dtype=np.float64, order="C", ensure_all_finite=False, y_numeric=True)
-    refuse_non_finite(X, "X", names)
-    return X, y
+    X = fit_inputs(estimator, X, weights)
+    return check_X_y(X, y, dtype=np.float64, order="C", ensure_all_finite=False, y_numeric=True, estimator=estimator)
+
+
+def fit_inputs(estimator: Any, X: Any, weights: Any = None) -> np.ndarray:
+    """Inputs of a fit as a finite float64 array [n, E]; sets `encoding_`, `n_features_in_` and the names."""
+    refuse_masked(X, "X")
+    counts = None if weights is None else check_weights(weights, X.shape[0] if hasattr(X, "shape") else len(X))
+    estimator.encoding_ = choose_encoding(estimator, X, counts)
+    if estimator.encoding_ is None:
+        refuse_masked_and_dates(X, "X")
+        refuse_text(X)
+        checked = validate_data(estimator, X, dtype=np.float64, order="C", ensure_all_finite=False)
+        refuse_non_finite(checked, "X", column_names(X))
+        return checked
+    X = _as_table(X)
+    validate_data(estimator, X, skip_check_array=True)
+    return np.asarray(estimator.encoding_(X, quiet=True))
+
+
+def _as_table(X: Any) -> Any:
+    """A data frame as it is, and rows as an array of their values: text beside numbers does not make these text."""
+    if hasattr(X, "columns"):
+        return X
+    return check_array(X if hasattr(X, "dtype") else np.array(X, object), dtype=None, ensure_all_finite=False)
 
 
 def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:

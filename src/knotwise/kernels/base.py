@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from knotwise.errors import InvalidInputError
+from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.part import Part
 
@@ -74,6 +75,9 @@ class Kernel(Part):
     A subclass gives `value_and_pullback`, `diag` and `diag_pullback`, and `pairs` if it should be fast; most kernels
     are `Stationary` and give two formulas only. All parameters are positive and live on the logarithmic scale.
     """
+
+    #: the group of each column that the kernel sees: those of one group share their entry of a list; None for no groups
+    groups: tuple[int, ...] | None = None
 
     def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
         """Evaluate k at all pairs of rows, [N, K]; with one argument, at all pairs of its rows."""
@@ -152,6 +156,31 @@ class Kernel(Part):
         """Number of elementary kernels, each of which keeps two [n, K] arrays for its pullback."""
         return 1
 
+    # -- lists with an entry for each column, or each group of columns ------------------------------
+
+    def column_groups(self, columns):
+        if self.groups is None:
+            return super().column_groups(columns)
+        return [
+            tuple(c for c, group in zip(columns, self.groups, strict=True) if group == g)
+            for g in range(max(self.groups) + 1)
+        ]
+
+    def per_column(self, name: str) -> np.ndarray:
+        """The value of a parameter: one number, or one for each column, [D]."""
+        value = np.asarray(self.value(name), float)
+        return value[list(self.groups)] if value.ndim and self.groups is not None else value
+
+    def per_entry(self, name: str, columns_bar: np.ndarray) -> np.ndarray:
+        """Adjoints of what each column has of a parameter, [D], as those of the parameter's entries."""
+        if not np.ndim(self.value(name)):
+            return np.array([columns_bar.sum()])
+        return columns_bar if self.groups is None else np.bincount(self.groups, columns_bar)
+
+    def group_spread(self, spread: np.ndarray) -> np.ndarray:
+        """Standard deviations of columns, [D], as those of groups: the root of the total variance of each."""
+        return spread if self.groups is None else np.sqrt(np.bincount(self.groups, spread**2))
+
     # -- composition -----------------------------------------------------------------------
 
     def __add__(self, other: Kernel) -> Sum:
@@ -191,19 +220,26 @@ class ConstantDiagonal(Kernel):
         return theta_bar
 
 
-def one_per_column(kernel: K, name: str, n_columns: int) -> K:
+def one_per_column(kernel: K, name: str, n_columns: int, columns: Sequence[str] | None = None) -> K:
     """Bring the list-valued parameter `name` to one entry per column, where the kernel is ARD.
 
-    NaN marks entries that are still to be taken from the data.
+    NaN marks entries that are still to be taken from the data. Encoded columns (`InputColumns`) have one entry for
+    each group, which is a column, or columns, of the user's.
     """
-    given = getattr(kernel, name)
-    if np.ndim(given) and len(given) != n_columns:
+    if isinstance(columns, InputColumns):
+        kernel = kernel.with_values(groups=columns.groups)
+    if kernel.groups is not None and len(kernel.groups) != n_columns:
         raise InvalidInputError(
-            f"`{name}` of {type(kernel).__name__} has {len(given)} entries, but the kernel sees {n_columns} columns. "
+            f"{type(kernel).__name__} was made for {len(kernel.groups)} columns, but the kernel sees {n_columns}."
+        )
+    given, n_entries = getattr(kernel, name), n_columns if kernel.groups is None else max(kernel.groups) + 1
+    if np.ndim(given) and len(given) != n_entries:
+        raise InvalidInputError(
+            f"`{name}` of {type(kernel).__name__} has {len(given)} entries, but the kernel sees {n_entries} columns. "
             "Give one per column, a single number, or restrict the kernel with `.on(columns)`."
         )
     if not np.ndim(given) and getattr(kernel, "ard", False):
-        return kernel.with_values(**{name: np.full(n_columns, np.nan if given is None else float(given))})
+        return kernel.with_values(**{name: np.full(n_entries, np.nan if given is None else float(given))})
     return kernel
 
 

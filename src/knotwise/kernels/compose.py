@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.kernels.base import DataScale, Kernel, KernelGradient, made_by
-from knotwise.numerics.columns import as_list_of_columns, column_indices
+from knotwise.numerics.columns import InputColumns, as_list_of_columns, column_indices
 
 __all__ = ["OnColumns", "Product", "Sum"]
 
@@ -137,10 +137,16 @@ class OnColumns(Kernel):
     def bind(self, columns, n_columns):
         if not as_list_of_columns(self.columns):
             raise InvalidInputError("A kernel on columns needs at least one column, but `columns` is empty.")
-        indices = column_indices(self.columns, columns, n_columns, owner="the kernel")
-        names = list(columns) if columns is not None else []
-        inner = [names[i] for i in indices] if names else None
-        return OnColumns(self.kernel.bind(inner, len(indices)), indices)
+        encoded = isinstance(columns, InputColumns)
+        if self.groups is not None and (len(self.groups) != n_columns or (encoded and columns.groups != self.groups)):
+            raise InvalidInputError("The kernel is that of a fit to other columns. Make it anew, by names of columns.")
+        names = None if self.groups is not None else columns  # it has the engine's columns already
+        indices = column_indices(self.columns, names, n_columns, owner="the kernel")
+        inner: Sequence[str] | None = None
+        if columns:
+            inner = columns.take(indices) if encoded else [columns[i] for i in indices]
+        bound = OnColumns(self.kernel.bind(inner, len(indices)), indices)
+        return bound.with_values(groups=columns.groups if encoded else self.groups)
 
     def value_and_pullback(self, X, Z):
         columns = self.indices()
@@ -170,7 +176,7 @@ class OnColumns(Kernel):
         return self.kernel.diag_pullback(X[:, self.indices()], k_bar)
 
     def start(self, scale):
-        return OnColumns(self.kernel.start(self._seen(scale)), self.columns)
+        return self.with_values(kernel=self.kernel.start(self._seen(scale)))
 
     def bounds(self, scale):
         return self.kernel.bounds(self._seen(scale))

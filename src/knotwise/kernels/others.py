@@ -64,13 +64,13 @@ class Linear(Kernel):
         self.validate()
 
     def value_and_pullback(self, X, Z):
-        variance = np.asarray(self.value("variance"), float)
+        variance = self.per_column("variance")
 
         def pullback(K_bar, with_X=False):
             T = K_bar.T @ X  # [K, D]
             theta_bar = (T * Z).sum(0) * variance
             return KernelGradient(
-                theta_bar if variance.ndim else np.array([theta_bar.sum()]),
+                self.per_entry("variance", theta_bar),
                 T * variance,
                 (K_bar @ Z) * variance if with_X else None,
             )
@@ -78,12 +78,12 @@ class Linear(Kernel):
         return (Z @ (X * variance).T).T, pullback
 
     def pairs(self, X, Z):
-        variance = np.asarray(self.value("variance"), float)
+        variance = self.per_column("variance")
         products = X * Z  # [n, D]
 
         def pullback(k_bar):
             theta_bar = (k_bar @ products) * variance
-            return theta_bar if variance.ndim else np.array([theta_bar.sum()])
+            return self.per_entry("variance", theta_bar)
 
         return products @ np.broadcast_to(variance, X.shape[1:]), pullback
 
@@ -97,12 +97,13 @@ class Linear(Kernel):
         return self.pairs(X, X)[1](k_bar)
 
     def bind(self, columns, n_columns):
-        return one_per_column(self, "variance", n_columns)
+        return one_per_column(self, "variance", n_columns, columns)
 
     def _typical(self, scale):
         """Variances that give the sum the variance of the data: one per column, or one for all."""
         if np.ndim(self.value("variance")):
-            return scale.variance / (len(scale.spread) * scale.spread**2)
+            spread = self.group_spread(scale.spread)
+            return scale.variance / (len(spread) * spread**2)
         return np.array([scale.variance / (scale.spread**2).sum()])
 
     def start(self, scale):
@@ -143,7 +144,7 @@ class Periodic(ConstantDiagonal):
         self.validate()
 
     def value_and_pullback(self, X, Z):
-        ell = np.asarray(self.value("lengthscale"), float)
+        ell = self.per_column("lengthscale")
         D = X.shape[1]
         circle = SquaredExponential(self.value("variance"), np.concatenate([ell, ell]) if ell.ndim else float(ell))
         X_angle, Z_angle = (2 * np.pi / self.value("period") * points for points in (X, Z))
@@ -160,7 +161,7 @@ class Periodic(ConstantDiagonal):
             theta_bar = np.concatenate(
                 [
                     inner.theta[:1],
-                    per_column[:D] + per_column[D:] if ell.ndim else per_column,
+                    self.per_entry("lengthscale", per_column[:D] + per_column[D:]) if ell.ndim else per_column,
                     [-(X_angle * X_angle_bar).sum() - (Z_angle * Z_angle_bar).sum()],
                 ]
             )
@@ -170,7 +171,7 @@ class Periodic(ConstantDiagonal):
         return value, pullback
 
     def pairs(self, X, Z):
-        ell = np.asarray(self.value("lengthscale"), float)
+        ell = self.per_column("lengthscale")
         weights = np.broadcast_to(ell**-2.0, X.shape[1:])
         angle = (X - Z) * (np.pi / self.value("period"))  # [n, D]
         sine = np.sin(angle)
@@ -181,24 +182,24 @@ class Periodic(ConstantDiagonal):
             h = 4.0 * k_bar * k
             lengthscale_bar = weights * (h @ squares)
             period_bar = weights @ (h @ (angle * sine * np.cos(angle)))
-            return np.concatenate([[k_bar @ k], lengthscale_bar if ell.ndim else [lengthscale_bar.sum()], [period_bar]])
+            return np.concatenate([[k_bar @ k], self.per_entry("lengthscale", lengthscale_bar), [period_bar]])
 
         return k, pullback
 
     def own_coordinates(self, X):
         angle = X * (2 * np.pi / self.value("period"))
         return np.hstack([np.cos(angle), np.sin(angle)]) / np.tile(
-            np.broadcast_to(self.value("lengthscale"), X.shape[1]), 2
+            np.broadcast_to(self.per_column("lengthscale"), X.shape[1]), 2
         )
 
     def bind(self, columns, n_columns):
-        return one_per_column(self, "lengthscale", n_columns)
+        return one_per_column(self, "lengthscale", n_columns, columns)
 
     def start(self, scale):
         return self.with_values(
             variance=scale.variance if self.variance is None else self.variance,
             # in radii of the circle, whatever the units of the inputs
-            lengthscale=fill(self.lengthscale, np.ones(len(scale.spread))),
+            lengthscale=fill(self.lengthscale, np.ones(len(self.group_spread(scale.spread)))),
             period=float(scale.spread.mean()) if self.period is None else self.period,
         )
 

@@ -72,7 +72,7 @@ class Stationary(ConstantDiagonal):
     # -- values and gradients -----------------------------------------------------------------
 
     def value_and_pullback(self, X, Z):
-        ell = np.asarray(self.value("lengthscale"), float)
+        ell = self.per_column("lengthscale")
         centre = Z.sum(0) / len(Z)  # distances of data far from the origin would cancel
         D = X.shape[1]
         Zs = (Z - centre) / ell
@@ -98,7 +98,7 @@ class Stationary(ConstantDiagonal):
             theta_bar = np.concatenate(
                 [
                     [variance_bar],
-                    lengthscale_bar if ell.ndim else [lengthscale_bar.sum()],
+                    self.per_entry("lengthscale", lengthscale_bar),
                     [np.vdot(K_bar, own) for own in self.shape_slopes(r2, K)],
                 ]
             )
@@ -111,7 +111,7 @@ class Stationary(ConstantDiagonal):
         return K, pullback
 
     def pairs(self, X, Z):
-        ell = np.asarray(self.value("lengthscale"), float)
+        ell = self.per_column("lengthscale")
         weights = np.broadcast_to(ell**-2.0, X.shape[1:])
         squares = X - Z  # [n, D]
         squares *= squares
@@ -125,7 +125,7 @@ class Stationary(ConstantDiagonal):
             return np.concatenate(
                 [
                     [k_bar @ k],
-                    lengthscale_bar if ell.ndim else [lengthscale_bar.sum()],
+                    self.per_entry("lengthscale", lengthscale_bar),
                     [k_bar @ own for own in self.shape_slopes(r2, k)],
                 ]
             )
@@ -133,7 +133,7 @@ class Stationary(ConstantDiagonal):
         return k, pullback
 
     def own_coordinates(self, X):
-        return X / self.value("lengthscale")
+        return X / self.per_column("lengthscale")
 
     def _values(self, F: np.ndarray, Zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances and values of the kernel, from the features of rows and the scaled knots."""
@@ -157,16 +157,18 @@ class Stationary(ConstantDiagonal):
     # -- life in a model -----------------------------------------------------------------------
 
     def bind(self, columns, n_columns):
-        return one_per_column(self, "lengthscale", n_columns)
+        return one_per_column(self, "lengthscale", n_columns, columns)
 
     def start(self, scale: DataScale):
+        spread = self.group_spread(scale.spread)
         return self.with_values(
             variance=scale.variance if self.variance is None else self.variance,
-            lengthscale=fill(self.lengthscale, np.sqrt(len(scale.spread)) * scale.spread),
+            lengthscale=fill(self.lengthscale, np.sqrt(len(spread)) * spread),
         )
 
     def bounds(self, scale: DataScale) -> np.ndarray:
-        spread = scale.spread if np.ndim(self.value("lengthscale")) else np.array([scale.spread.mean()])
+        spread = self.group_spread(scale.spread)
+        spread = spread if np.ndim(self.value("lengthscale")) else np.array([spread.mean()])
         return np.vstack(
             [scale.variance_bounds, np.outer(spread, [1e-3, 1e3])]
             + [np.array(further.bounds or (1e-2, 1e3)) for further in self.parameters[2:]]

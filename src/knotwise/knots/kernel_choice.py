@@ -167,12 +167,12 @@ def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
     """How many rows are fitted at first, more of them for many columns, and where these show no signal."""
     if not problem.model.likelihood.conjugate:
         return FIT_ROWS, MOST_ROWS_SEARCHED
-    return max(FIT_ROWS, min(ROWS_PER_COLUMN * int(problem.summary.varies.sum()), MOST_FIRST_ROWS)), MOST_ROWS
+    return max(FIT_ROWS, min(ROWS_PER_COLUMN * len(problem.varying_variances), MOST_FIRST_ROWS)), MOST_ROWS
 
 
 def _choose(make: Callable[[Stationary], Problem], plain: Problem, trial: Trial) -> Tried | None:
     one = trial.fit(plain, [starting_theta(plain.guided, trial.rng)])
-    if plain.summary.varies.sum() <= 1 or one is None:  # a constant column has no length-scale
+    if len(plain.varying_variances) <= 1 or one is None:  # a constant column has no length-scale
         return None if one is None else _roughen(make, one, trial)
     wide = make(SquaredExponential(ard=True))
     several = trial.fit(wide, [spread_out(one.theta, plain, wide), wide.table.theta])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,21 +38,37 @@ class Objective:
     @property
     def vector(self) -> np.ndarray:
         """The start as a flat vector: free parameters, then knots that move."""
-        return np.concatenate([self.start.theta[self.problem.free], self.start.Z[self.move].ravel()])
+        return np.concatenate([self.start.theta[self.problem.free], self.start.Z[self.moving].ravel()])
+
+    @property
+    def moving(self) -> Any:
+        """Which coordinates of the knots move: all of those knots, or of encoded columns those that can."""
+        if not self.problem.places.levels or not self.move.any():
+            return self.move
+        return np.ix_(self.move, self.problem.places.moving(self.start.Z.shape[1]))
 
     @property
     def bounds(self) -> np.ndarray:
         """Lower and upper bounds of the vector, [n, 2]."""
-        knots = np.tile(self.problem.box, (int(self.move.sum()), 1))
+        box = self.problem.box[self.problem.places.moving(len(self.problem.box))]
+        knots = np.tile(box, (int(self.move.sum()), 1))
         return np.vstack([self.problem.table.theta_bounds[self.problem.free], knots])
 
     def point(self, vector: np.ndarray) -> Point:
         """Where a vector is."""
-        theta, Z, free = self.start.theta.copy(), self.start.Z.copy(), self.problem.free
-        n_free = int(free.sum())
-        theta[free] = vector[:n_free]
-        Z[self.move] = vector[n_free:].reshape(-1, Z.shape[1])
+        theta, free = self.start.theta.copy(), self.problem.free
+        theta[free] = vector[: int(free.sum())]
+        Z = self._knots(vector)
+        if self.move.any():
+            Z[self.move] = self.problem.places.onto_spheres(Z[self.move])
         return Point(theta, Z, self.start.jitter)
+
+    def _knots(self, vector: np.ndarray) -> np.ndarray:
+        """The knots as the vector has them, which need not be on a sphere."""
+        Z = self.start.Z.copy()
+        if self.move.any():
+            Z[self.moving] = vector[int(self.problem.free.sum()) :].reshape(int(self.move.sum()), -1)
+        return Z
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient; a point at which the inference does not arrive has none."""
@@ -67,7 +83,8 @@ class Objective:
         if not self.move.any():
             return value, gradient
         assert evidence.knot_gradient is not None
-        return value, np.concatenate([gradient, evidence.knot_gradient[self.move].ravel()])
+        Z_bar = self.problem.places.pull(self._knots(vector), evidence.knot_gradient)
+        return value, np.concatenate([gradient, Z_bar[self.moving].ravel()])
 
     def value(self, point: Point) -> float:
         """The objective at a point, without gradient."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from knotwise.checkpoint.journal import Journal, are_alike
-from knotwise.errors import warn
+from knotwise.errors import InvalidInputError, warn
 from knotwise.evidence import Blocks, Evidence, Jitter, Model, Point, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.blocks import RowSummary
 from knotwise.evidence.inference import Inference, inference_of
@@ -26,6 +26,7 @@ from knotwise.evidence.subsets import KnotSums
 from knotwise.knots.initial import MAX_CLUSTER_ROWS, Initial, checked_knots, initial_knots
 from knotwise.knots.optimizing import optimize
 from knotwise.knots.passes import distinct_places
+from knotwise.knots.places import KnotPlaces
 from knotwise.knots.selection import Selection, Stage, Watch
 from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.numerics.blocks import Executor
@@ -69,7 +70,7 @@ class Problem:
     `may_be_exact` says that a selector may take the exact GP instead of knots. `n_neighbors` is how many neighbours
     predict what the knots leave, None where a selector may decide. `found` is what an earlier search has found on some
     rows, `earlier` the steps of that search, and `with_kernel` makes the problem for another kernel, where it is to be
-    chosen. Rows are seen through their `summary`, a sample, the best by
+    chosen. `places` are where knots may be. Rows are seen through their `summary`, a sample, the best by
     a score, and passes; where they are is the matter of the `run`.
     """
 
@@ -88,6 +89,7 @@ class Problem:
     found: Found | None = None
     earlier: tuple[KnotStep, ...] = ()
     with_kernel: Callable[[Any], Problem] | None = field(default=None, repr=False)
+    places: KnotPlaces = field(default_factory=KnotPlaces)
 
     @property
     def free(self) -> np.ndarray:
@@ -145,7 +147,16 @@ class Problem:
         """Bounds of the knots, [D, 2]: the data's box and a margin."""
         low, high = self.summary.low, self.summary.high
         margin = BOX_MARGIN * (high - low)
-        return np.column_stack([low - margin, high + margin])
+        return self.places.widen(np.column_stack([low - margin, high + margin]))
+
+    @property
+    def varying_variances(self) -> np.ndarray:
+        """Variances of the columns that vary; total ones of those groups of encoded columns that do."""
+        variance, groups = self.summary.variance, self.model.kernel.groups
+        varies = self.summary.varies
+        if groups is None:
+            return variance[varies]
+        return np.bincount(groups, variance * varies)[np.unique(np.array(groups)[varies])]
 
     @cached_property
     def typical_points(self) -> np.ndarray:
@@ -302,10 +313,12 @@ class Problem:
         if not isinstance(how, str) and not callable(how):
             return self.scale_inputs(checked_knots(how, self.summary.n_columns))
         if isinstance(how, str) and how == "grid":
+            if not self.places.is_free:
+                raise InvalidInputError("A grid of knots is for columns of numbers. Use `initial='kmeans'`.")
             corners = np.vstack([self.summary.low, self.summary.high])
             return initial_knots(how, corners, np.zeros(2), n_knots, rng)
         rows = self.take(self.sample(MAX_CLUSTER_ROWS, rng))
-        return initial_knots(how, rows.X, rows.y, n_knots, rng)
+        return self.places.onto(initial_knots(how, rows.X, rows.y, n_knots, rng))
 
     def redundant(self, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:
         """Mask of knots that the others determine to within a share of 1e-8 of the prior variance.

@@ -1,15 +1,91 @@
-"""Columns of the inputs by number or by name."""
+"""Columns of the inputs by number or by name, and the engine's columns that a user's column becomes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["as_list_of_columns", "column_indices"]
+__all__ = ["InputColumn", "InputColumns", "as_list_of_columns", "column_indices"]
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """One column of the engine's inputs, and what it is made of.
+
+    `label` is the user's column, or columns, in words: columns of one label share one length-scale. `sources` are the
+    numbers of the user's columns. `kind` is "number", "level" (one of a group of 0 and 1: knots stay on levels) or
+    "sphere" (one of the coordinates of a place at the distance `radius` from the origin: knots stay on the sphere).
+    `scale` is what the engine divides by; None standardises. `units` are those of a length-scale, where the name of the
+    column does not say them.
+    """
+
+    name: str
+    label: str
+    sources: tuple[int, ...]
+    kind: str = "number"
+    scale: float | None = None
+    radius: float | None = None
+    units: str = ""
+
+
+@dataclass(frozen=True)
+class InputColumns(Sequence[str]):
+    """The engine's columns, in order; as a sequence, their names. `features` are the user's names, None without."""
+
+    columns: tuple[InputColumn, ...]
+    features: tuple[str, ...] | None = None
+    n_features: int = 0
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, index: Any) -> Any:
+        return [column.name for column in self.columns][index]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The label of each column."""
+        return tuple(column.label for column in self.columns)
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """The number of the group of each column, counted from 0: columns of one label are one group."""
+        order = {label: i for i, label in enumerate(dict.fromkeys(self.labels))}
+        return tuple(order[label] for label in self.labels)
+
+    def take(self, indices: Iterable[int]) -> InputColumns:
+        """Some of the columns."""
+        return InputColumns(tuple(self.columns[i] for i in indices), self.features, self.n_features)
+
+    def members(self, kind: str) -> list[list[int]]:
+        """The groups of columns of this kind, as numbers of columns."""
+        found: dict[str, list[int]] = {}
+        for i, column in enumerate(self.columns):
+            if column.kind == kind:
+                found.setdefault(column.label, []).append(i)
+        return list(found.values())
+
+    def made_of(self, columns: Any, *, owner: str) -> list[int]:
+        """The engine's columns of the user's columns, given by number or name; `owner` says who names them."""
+        asked = _indices(columns, self.features, self.n_features, owner=owner)
+        found = []
+        for source in dict.fromkeys(asked):
+            of_source = [i for i, column in enumerate(self.columns) if source in column.sources]
+            for i in of_source:
+                lacking = [s for s in self.columns[i].sources if s not in asked]
+                if lacking:
+                    raise InvalidInputError(
+                        f"The columns {self.columns[i].label} are one place on the sphere, but {owner} names only one "
+                        "of them. Name both."
+                    )
+            found += [i for i in of_source if i not in found]
+        return found
 
 
 def as_list_of_columns(columns: Any) -> list[int | str]:
@@ -18,7 +94,16 @@ def as_list_of_columns(columns: Any) -> list[int | str]:
 
 
 def column_indices(columns: Any, names: Sequence[str] | None, n_columns: int, *, owner: str) -> list[int]:
-    """Numbers of columns that a user gave by number or name, for data with these names; `owner` says whose they are."""
+    """Numbers of columns that a user gave by number or name, for data with these names; `owner` says whose they are.
+
+    With `InputColumns` for names, they are the engine's columns that the user's become.
+    """
+    if isinstance(names, InputColumns):
+        return names.made_of(columns, owner=owner)
+    return _indices(columns, names, n_columns, owner=owner)
+
+
+def _indices(columns: Any, names: Sequence[str] | None, n_columns: int, *, owner: str) -> list[int]:
     known = list(names) if names is not None else []
     indices = []
     for column in as_list_of_columns(columns):

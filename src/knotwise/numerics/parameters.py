@@ -146,11 +146,15 @@ class Parameter:
 class Columns:
     """Names of the columns of the inputs, and what is 1 in a standardised column in the units of the user's.
 
-    Columns without names are known by their numbers, and those without scales are as they are.
+    Columns without names are known by their numbers, and those without scales are as they are. Of encoded columns,
+    `labels` say which of the user's columns each is, and `own_units` in what the length-scale of each is measured
+    where the name of the column does not say it.
     """
 
     names: tuple[str, ...] = ()
     scales: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+    own_units: tuple[str, ...] = ()
 
     def common_scale(self, columns: Sequence[int]) -> float | None:
         """The scale that all of these columns have, or None if they differ by more than rounding."""
@@ -159,6 +163,8 @@ class Columns:
 
     def called(self, columns: Sequence[int]) -> str:
         """These columns in words."""
+        if self.labels and len({self.labels[column] for column in columns}) == 1:
+            return self.labels[columns[0]]
         if len(columns) > 1 and len(columns) == len(self.scales):
             return "all"
         return ", ".join(self.names[column] if self.names else f"column {column}" for column in columns)
@@ -166,14 +172,35 @@ class Columns:
     def units(self, parameter: Parameter, columns: Sequence[int]) -> str:
         """The units of a parameter that is about these columns; the name of a column stands for its units."""
         units = "" if parameter.units == "none" else parameter.units
+        if self.labels and len({self.labels[column] for column in columns}) == 1:
+            return units.replace("x", self.own_units[columns[0]] or self.called(columns))
         return units.replace("x", self.called(columns)) if self.names and len(columns) == 1 else units
 
     def factors(self, parameter: Parameter) -> list[tuple[tuple[int, ...], float]]:
         """From the value that users give to that in the units of the data, for each group of columns of one scale."""
         common = self.common_scale(parameter.columns)
+        if common is None and self.labels:
+            groups = self._by_label(parameter.columns)
+            return [(group, self.scales[group[0]] ** parameter.x_power) for group in groups]
         if common is None:
             return [((c,), self.scales[c] ** parameter.x_power) for c in parameter.columns]
         return [(parameter.columns, 1.0 if parameter.in_own_units else common**parameter.x_power)]
+
+    def _by_label(self, columns: Sequence[int]) -> list[tuple[int, ...]]:
+        groups: dict[str, tuple[int, ...]] = {}
+        for column in columns:
+            groups[self.labels[column]] = (*groups.get(self.labels[column], ()), column)
+        return list(groups.values())
+
+    def label_entries(self, names: Sequence[str], parameters: Sequence[Parameter]) -> list[str]:
+        """Names of parameters with the label of its columns instead of the number of an entry: lengthscale[city]."""
+
+        def label(name: str, parameter: Parameter) -> str:
+            base, bracket, _ = name.partition("[")
+            numbered = bracket and parameter.per_column and parameter.columns and (self.labels or self.names)
+            return f"{base}[{self.called(parameter.columns)}]" if numbered else name
+
+        return [label(name, parameter) for name, parameter in zip(names, parameters, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -248,7 +275,7 @@ class ParameterTable:
             return [i for i, known in enumerate(names) if known == name or known.startswith(f"{name}[")]
 
         in_full = [f"{part}__{known}" for part, known in zip(self.parts, self.names, strict=False)]
-        hits = called(self.names) or called(in_full)
+        hits = called(self.names) or called(in_full) or called(self.columns.label_entries(self.names, self.parameters))
         if hits:
             return hits
         shared = [n for n, part in zip(self.names, self.parts, strict=False) if n.split("[")[0] == f"{part}__{name}"]

@@ -52,10 +52,14 @@ class Part:
         flat: list[Parameter] = []
         for p in self.parameters:
             if np.ndim(self.value(p.name)):
-                flat += [replace(p, columns=(column,)) for column in columns]
+                flat += [replace(p, columns=group) for group in self.column_groups(columns)]
             else:
                 flat.append(replace(p, columns=tuple(columns)) if p.x_power else p)
         return flat + [inner for part in self.children().values() for inner in part.flat_parameters(columns)]
+
+    def column_groups(self, columns: Sequence[int]) -> list[tuple[int, ...]]:
+        """The columns that each entry of a list is about: one of them, or a group that shares the entry."""
+        return [(column,) for column in columns]
 
     @property
     def size(self) -> int:

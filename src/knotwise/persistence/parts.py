@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.kernels.base import Kernel
 from knotwise.means import Constant, Linear
 from knotwise.persistence.registry import FAMILIES, HOMES
 from knotwise.persistence.schema import (
     DTYPES,
     Array,
     Fields,
+    ListOf,
     Number,
     Optional,
     Reading,
+    Whole,
     Writing,
     number_from_json,
     number_to_json,
@@ -30,6 +33,8 @@ LEARNED: dict[type, Any] = {
     Linear: Optional(Fields(offset=Number(), centre=Array(("bound",)), scale=Array(("bound",)), intercept_sd=Number())),
     Constant: Fields(level=Number(), level_sd=Number()),  # where it is integrated out, and left out elsewhere
 }
+#: which columns share an entry of a kernel's lists, where columns are encoded
+GROUPS = Fields(groups=ListOf(Whole, tuple))
 
 
 def _argument_names(cls: type) -> tuple[str, ...]:
@@ -72,6 +77,8 @@ class Part:
             written["learned"] = LEARNED[Linear].write(learned, f"{at}.learned", out)
         elif type(value) is Constant and "level" in vars(value):
             written["learned"] = LEARNED[Constant].write(value, f"{at}.learned", out)
+        elif isinstance(value, Kernel) and value.groups is not None:
+            written["learned"] = GROUPS.write(value, f"{at}.learned", out)
         return written
 
     def read(self, data: Any, at: str, given: Reading) -> Any:
@@ -79,14 +86,17 @@ class Part:
         if not isinstance(name, str) or name not in FAMILIES[self.family]:
             raise refuse(at, f"a {self.family} that this knotwise knows")
         cls = FAMILIES[self.family][name]
-        learned = cls is Linear or (cls is Constant and "learned" in data)
+        learned = cls is Linear or (issubclass(cls, Constant | Kernel) and "learned" in data)
         if list(data) != ["class", "arguments", *(["learned"] if learned else [])]:
             raise refuse(at, f"a description of {cls.__name__}")
         part = read_arguments(cls, data["arguments"], f"{at}.arguments", given)
         if learned:
             if cls is Constant and not part.integrated:
                 raise refuse(f"{at}.learned", "left out for a mean that is held or a parameter")
-            vars(part).update(LEARNED[cls].read(data["learned"], f"{at}.learned", given) or {})
+            spec = GROUPS if issubclass(cls, Kernel) else LEARNED[cls]
+            vars(part).update(spec.read(data["learned"], f"{at}.learned", given) or {})
+            if issubclass(cls, Kernel) and set(part.groups) != set(range(len(set(part.groups)))):
+                raise refuse(f"{at}.learned.groups", "numbers of groups from 0 on")
         return part
 
 

@@ -160,7 +160,7 @@ def _predicted_and_hit(view: View, rows: np.ndarray, y: np.ndarray, label: Any) 
     """Probabilities, whether what they are of was observed, and its name."""
     if view.classes is None:
         return view.ask("predict", rows), view.model.likelihood_.check_targets(y), "of 1"
-    proba = view.quietly(view.gp.predict_proba, rows)
+    proba = view.quietly(view.gp.predict_proba, view.rows(rows))
     codes = _codes(view.classes, y)
     if label is None and view.n_classes > 2:
         best = proba.argmax(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knotwise.plotting.columns import column_index, describe_others, place_of, points_along
+from knotwise.plotting.columns import axis_name, column_index, describe_others, place_of, points_along, refuse_levels
 from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, shorten
@@ -67,7 +67,8 @@ def plot_fit(
     view = view_of(gp, X)
     rows = checked_rows(view, X)
     column = column_index(feature, view.names)
-    place = place_of(rows, at, view.names, [column])
+    refuse_levels(view.encoding, [column])
+    place = place_of(rows, at, view.names, [column], view.encoding)
     kind = kind_of(view, kind)
     if kind == "observation" or (kind == "mean" and y is not None):
         exposure, trials = require_size(view, "plot_fit", exposure, trials)
@@ -81,12 +82,13 @@ def plot_fit(
         _draw_data(ax, view, rows, targets, size, column=column, place=place, kind=kind)
     if view.n_classes > 2:
         _draw_classes(ax, view, x, line)
-        _draw_knots(ax, [model.knots_[:, column] for model in gp.models_], CYCLE)
+        _draw_knots(ax, [view.knots_of(model)[:, column] for model in gp.models_], CYCLE)
     else:
         _draw_curve(ax, x, curve_of(view, line, size, level=level, kind=kind), color, label)
         _draw_knots(ax, [view.knots[:, column]], (color,), label=None if label else counted(len(view.knots), "knot"))
-    ax.set(xlabel=shorten(view.names[column], 48), ylabel=response_name(view, y, size, kind))
-    ax.set_title(describe_others(place, view.names, [column], medians=at is None), loc="left")
+    ax.set(xlabel=shorten(axis_name(view.names, column, view.encoding), 48), ylabel=response_name(view, y, size, kind))
+    others = describe_others(place, view.names, [column], medians=at is None, encoding=view.encoding)
+    ax.set_title(others, loc="left")
     if view.of_labels and kind == "mean":
         ax.set_yticks(np.linspace(0, 1, 6))
     _make_room(ax)
@@ -95,7 +97,7 @@ def plot_fit(
 
 def _range(values: np.ndarray) -> np.ndarray:
     """Points from the lowest to the highest value; around it where all are equal."""
-    low, high = float(values.min()), float(values.max())
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))  # an input may be missing
     if low == high:
         low, high = low - 0.5 * max(1.0, abs(low)), high + 0.5 * max(1.0, abs(high))
     return np.linspace(low, high, N_POINTS)
@@ -138,7 +140,7 @@ def _draw_curve(ax: Axes, x: np.ndarray, curve: Curve, color: str, label: str | 
 
 def _draw_classes(ax: Axes, view: View, x: np.ndarray, line: np.ndarray) -> None:
     """Draw the probability of each of several classes, without bands: their sum is held at one."""
-    proba = view.quietly(view.gp.predict_proba, line)
+    proba = view.quietly(view.gp.predict_proba, view.rows(line))
     for i, name in enumerate(view.classes or []):
         style: dict[str, Any] = {"color": CYCLE[i % len(CYCLE)], "linestyle": DASHES[i % len(DASHES)]}
         ax.plot(x, proba[:, i], linewidth=2.0, label=class_name(name), **style)

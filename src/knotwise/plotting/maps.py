@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.columns import column_index, describe_others, place_of, points_along
+from knotwise.plotting.columns import axis_name, column_index, describe_others, place_of, points_along, refuse_levels
 from knotwise.plotting.knots import describe_knots, draw_knots
 from knotwise.plotting.rows import draw_rows
 from knotwise.plotting.style import axes_or_new, shorten
@@ -81,7 +81,8 @@ def plot_map(
     pair = _two_columns(view, features)
     resolution = check_count(resolution, "resolution", least=2)
     rows, targets = _rows_and_targets(view, X, y)
-    place = place_of(rows, at, view.names, pair)
+    refuse_levels(view.encoding, pair)
+    place = place_of(rows, at, view.names, pair, view.encoding)
     box = _extent(extent, rows, view, pair)
     points = _grid(box, place, pair, resolution)
     surface = surface_of(view, what, points, level=level, threshold=threshold, target=target_name(y))
@@ -94,8 +95,11 @@ def plot_map(
     if knots:
         draw_knots(ax, view.knots[:, pair], ordered=view.ordered)
     ax.set(xlim=box[:2], ylim=box[2:], aspect=aspect)
-    about = [describe_others(place, view.names, pair, medians=at is None), describe_knots(view) if knots else ""]
-    _write_names(ax, [view.names[i] for i in pair], "\n".join(filter(None, about)))
+    about = [
+        describe_others(place, view.names, pair, medians=at is None, encoding=view.encoding),
+        describe_knots(view) if knots else "",
+    ]
+    _write_names(ax, [axis_name(view.names, i, view.encoding) for i in pair], "\n".join(filter(None, about)))
     return ax
 
 
@@ -137,7 +141,7 @@ def _extent(extent: Any, rows: np.ndarray | None, view: View, pair: list[int]) -
         return tuple(box.tolist())
     if rows is None:
         raise InvalidInputError("Where is the map? Give rows as X, or `extent=(left, right, bottom, top)`.")
-    low, high = rows[:, pair].min(0), rows[:, pair].max(0)
+    low, high = np.nanmin(rows[:, pair], axis=0), np.nanmax(rows[:, pair], axis=0)
     width = np.where(high > low, high - low, np.maximum(1.0, np.abs(low)))
     low, high = low - 0.02 * width, high + 0.02 * width
     for place in view.knots[:, pair]:

@@ -69,7 +69,7 @@ def _probability(view: View, points: np.ndarray) -> np.ndarray:
     """Of the class that is looked at; those of several classes sum to one."""
     if view.classes is None:
         return view.ask("predict", points)
-    return view.quietly(view.gp.predict_proba, points)[:, view.classes.index(view.label)]
+    return view.quietly(view.gp.predict_proba, view.rows(points))[:, view.classes.index(view.label)]
 
 
 def _response_name(view: View, target: str) -> str:

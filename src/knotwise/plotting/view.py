@@ -41,7 +41,22 @@ class View:
     @property
     def knots(self) -> np.ndarray:
         """Knots in the units of X, [K, D], in the order in which they were added."""
-        return np.asarray(self.model.knots_).reshape(-1, len(self.names))
+        return self.knots_of(self.model)
+
+    def knots_of(self, model: Any) -> np.ndarray:
+        """Knots of one of the models as numbers; of levels their numbers, of dates days."""
+        if self.encoding is None:
+            return np.asarray(model.knots_).reshape(-1, len(self.names))
+        return self.encoding.contract(model._fit.scaling.inputs_back(model._fit.selection.Z))
+
+    @property
+    def encoding(self) -> Any:
+        """How columns became numbers; None where all are."""
+        return self.gp.encoding_
+
+    def rows(self, points: np.ndarray) -> np.ndarray:
+        """Rows for a prediction, of points with one number for each column."""
+        return points if self.encoding is None else self.encoding.expand(points)
 
     @property
     def ordered(self) -> bool:
@@ -75,7 +90,7 @@ class View:
 
     def ask(self, method: str, X: np.ndarray, *arguments: Any, **options: Any) -> Any:
         """Call a method of the model at rows that carry no column names, without the warning of scikit-learn."""
-        return self.quietly(getattr(self.model, method), X, *arguments, **options)
+        return self.quietly(getattr(self.model, method), self.rows(X), *arguments, **options)
 
     @staticmethod
     def quietly(method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -111,12 +126,12 @@ def view_of(gp: Any, X: Any = None, *, label: Any = None) -> View:
 
 
 def checked_rows(view: View, X: Any) -> np.ndarray:
-    """The rows of X as a finite array [n, D], checked as the estimator does."""
-    from knotwise.estimators.validation import check_inputs
+    """The rows of X as an array [n, D], checked as the estimator does; of levels their numbers, of dates days."""
+    from knotwise.estimators.validation import check_coded
 
     if hasattr(X, "columns") and not hasattr(view.gp, "feature_names_in_"):
         X = np.asarray(X)  # the names serve as labels only
-    return view.quietly(check_inputs, view.gp, X)
+    return view.quietly(check_coded, view.gp, X)
 
 
 def checked_targets(y: Any, n_rows: int, *, numeric: bool = True) -> np.ndarray:

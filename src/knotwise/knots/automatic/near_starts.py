@@ -29,7 +29,7 @@ def near_starts(problem: Problem, theta: np.ndarray) -> Iterable[tuple[Problem, 
     own = describe_kernel(problem.model.kernel)
     for kind in (Matern32, Matern52):
         other = replace(
-            problem.with_kernel(kind(ard=bool(problem.summary.varies.sum() > 1))),
+            problem.with_kernel(kind(ard=len(problem.varying_variances) > 1)),
             run=problem.run,
             found=problem.found,
             earlier=problem.earlier,
@@ -43,8 +43,8 @@ def _not_too_long(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
     """Parameters with length-scales of at most so many spreads of the columns, shortest first."""
     if problem.optimizer is None:
         return [theta]
-    varies = problem.summary.varies
-    spread = 0.5 * np.log(problem.summary.variance[varies].mean() if varies.any() else 1.0)
+    variances = problem.varying_variances
+    spread = 0.5 * np.log(variances.mean() if len(variances) else 1.0)
     movable = problem.table.with_role("lengthscale") & problem.free & ~problem.given
     low, high = problem.table.theta_bounds.T
     starts = [np.clip(np.where(movable, np.minimum(theta, np.log(f) + spread), theta), low, high) for f in LONGEST]

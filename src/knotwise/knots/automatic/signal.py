@@ -77,8 +77,9 @@ def threshold(problem: Problem) -> float:
 def n_told(problem: Problem) -> int:
     """How many free parameters the data can tell something of: not the length-scale of a constant column."""
     told, lengthscales = problem.free.copy(), problem.table.with_role("lengthscale")
-    if isinstance(problem.model.kernel, Stationary) and lengthscales.sum() == problem.summary.n_columns:
-        told[lengthscales] &= problem.summary.varies
+    if isinstance(problem.model.kernel, Stationary):
+        for i in np.flatnonzero(lengthscales):
+            told[i] &= problem.summary.varies[list(problem.table.parameters[i].columns)].any()
     return int(told.sum())
 
 

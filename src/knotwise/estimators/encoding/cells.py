@@ -1,0 +1,178 @@
+"""Single columns of a table as people give them: which values are missing, numbers, dates, levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError
+
+__all__ = [
+    "NamedRows",
+    "as_dates",
+    "as_floats",
+    "is_category",
+    "is_iso_date",
+    "is_number",
+    "label_of",
+    "missing_in",
+    "raw_columns",
+    "some_rows",
+]
+
+MICROSECONDS_PER_DAY = 86_400_000_000
+SHOWN_ROWS = 5
+
+
+class NamedRows(np.ndarray):
+    """Rows of any values whose columns have names, for those who have no data frames."""
+
+    column_names: Sequence[str]
+
+    @staticmethod
+    def of(values: np.ndarray, names: Sequence[str]) -> NamedRows:
+        rows = values.view(NamedRows)
+        rows.column_names = list(names)
+        return rows
+
+
+def raw_columns(X: Any) -> tuple[list[Any], list[str] | None]:
+    """The columns of a data frame, array or list of rows, as they are, and their names if they have names."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        names = list(X.columns)
+        columns = [X.iloc[:, i] for i in range(len(names))] if hasattr(X, "iloc") else [X[name] for name in names]
+        return columns, [str(name) for name in names]
+    values = X if isinstance(X, np.ndarray) else np.array(X, object)
+    if values.ndim != 2:
+        raise InvalidInputError(
+            f"X must be a table [n, D] of rows and columns, but has shape {values.shape}. Reshape your data: "
+            "`X.reshape(-1, 1)` if it has a single column."
+        )
+    return list(np.asarray(values).T), list(X.column_names) if hasattr(X, "column_names") else None
+
+
+def kind_of(column: Any) -> str:
+    """The kind of a column's type as NumPy has it; "O" for what it does not know."""
+    return getattr(getattr(column, "dtype", None), "kind", "O")
+
+
+def is_category(column: Any) -> bool:
+    """Whether a data frame says that a column is categorical."""
+    return type(getattr(column, "dtype", None)).__name__ in ("CategoricalDtype", "Categorical", "Enum")
+
+
+def missing_in(values: np.ndarray) -> np.ndarray:
+    """Which values are missing, [n]: None, NaN, NaT or NA."""
+    if values.dtype.kind in "biu":
+        return np.zeros(len(values), bool)
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind == "M":
+        return np.isnat(values)
+    return np.fromiter((_is_missing(value) for value in values), bool, len(values))
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, or text that is one."""
+    if isinstance(value, date | np.datetime64 | np.timedelta64):
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def is_iso_date(value: Any) -> bool:
+    """Whether a value is text such as 2024-01-31 or 2024-01-31T12:00."""
+    if not isinstance(value, str) or "-" not in value:
+        return False
+    try:
+        datetime.fromisoformat(value.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def label_of(value: Any) -> str:
+    """The name of a level: text as it is, and one name for 1, 1.0 and "1"."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if (
+        isinstance(value, int | float | np.integer | np.floating)
+        and float(value).is_integer()
+        and abs(float(value)) < 2**53
+    ):
+        return str(int(value))
+    return str(value)
+
+
+def as_floats(column: Any, what: str) -> np.ndarray:
+    """A column of numbers, [n], NaN where they are missing; `what` names it in errors."""
+    if kind_of(column) in "biuf" and not is_category(column):
+        if hasattr(column, "to_numpy") and type(column.dtype).__module__.startswith("pandas"):
+            return column.to_numpy(dtype=float, na_value=np.nan)
+        return np.asarray(column, float)
+    values = np.asarray(column, object)
+    missing = missing_in(values)
+    numbers = np.full(len(values), np.nan)
+    for row in np.flatnonzero(~missing):
+        try:
+            numbers[row] = float(values[row])
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"{what} holds {values[row]!r:.100} in row {row}, which is not a number. Correct it, or name the "
+                "column in `categorical` and fit again if its values are levels.",
+                rows=np.array([row]),
+            ) from None
+    return numbers
+
+
+def as_dates(column: Any, what: str) -> tuple[np.ndarray, bool]:
+    """A column of dates as microseconds since 1970 in UTC, [n], NaN where they are missing; and whether they have time
+    zones.
+    """
+    values = np.asarray(column)
+    if values.dtype.kind == "M":
+        micro = values.astype("M8[us]")
+        aware = getattr(getattr(column, "dtype", None), "tz", None) is not None
+        return np.where(np.isnat(micro), np.nan, micro.astype(np.int64).astype(float)), aware
+    values = np.asarray(column, object)
+    found, n_aware = np.full(len(values), np.nan), 0
+    present = np.flatnonzero(~missing_in(values))
+    for row in present:
+        value = values[row]
+        try:
+            value = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+            if getattr(value, "tzinfo", None) is not None:
+                value, n_aware = value.astimezone(UTC).replace(tzinfo=None), n_aware + 1
+            found[row] = np.datetime64(value, "us").astype(np.int64)
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"{what} holds {values[row]!r:.100} in row {row}, which is not a date. Write dates as 2024-01-31, or "
+                "convert them (for example with pandas.to_datetime).",
+                rows=np.array([row]),
+            ) from None
+    if 0 < n_aware < len(present):
+        raise InvalidInputError(f"{what} has dates with a time zone and dates without. Give all of them one.")
+    return found, n_aware > 0
+
+
+def some_rows(rows: np.ndarray) -> str:
+    """The first of some rows, in words."""
+    shown = ", ".join(map(str, rows[:SHOWN_ROWS]))
+    more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
+    return f"row{'s' if len(rows) > 1 else ''} {shown}{more}"

@@ -1,0 +1,228 @@
+"""Which kind each column of a table is, from the table and the options of an estimator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.estimators.encoding.cells import (
+    MICROSECONDS_PER_DAY,
+    as_dates,
+    as_floats,
+    is_category,
+    is_iso_date,
+    is_number,
+    kind_of,
+    missing_in,
+    raw_columns,
+)
+from knotwise.estimators.encoding.degrees import place_columns, warn_of_degrees
+from knotwise.estimators.encoding.encoding import Encoding, Kind, source_names
+from knotwise.estimators.encoding.kinds import DAYS, MISSING_LEVEL, Category, Dates, LonLat, Numbers, labels_in
+from knotwise.numerics.columns import as_list_of_columns, column_indices
+
+__all__ = ["choose_encoding"]
+
+MISSING_WORDS = ("error", "mean", "indicator")
+#: levels beyond which a column of text is taken for something else than a category, and beyond which nothing goes
+MANY_LEVELS, MOST_LEVELS = 100, 1000
+FEW_LEVELS = 10  # that may be as many as half of the rows
+
+
+def choose_encoding(options: Any, X: Any, weights: np.ndarray | None = None) -> Encoding | None:
+    """The encoding of a table that is to be fitted; None where all columns are plain numbers.
+
+    `options` is an estimator with `categorical`, `missing`, `coords` and `periods`. Rows of weight 0 do not count.
+    """
+    _check_words(options)
+    asked = options.coords is not None or options.periods or options.missing != "error"
+    if options.coords is None:
+        warn_of_degrees(X)
+    if not asked and isinstance(options.categorical, str) and _all_numbers(X):
+        return None
+    columns, names = raw_columns(X)
+    if not len(columns) or not len(columns[0]):
+        return None  # for which there are words elsewhere
+    features = None if names is None else tuple(names)
+    chooser = _Chooser(options, columns, features, weights)
+    encoding = Encoding(tuple(chooser.kinds()), len(columns), features)
+    return None if all(kind.is_plain for kind in encoding.kinds) else encoding
+
+
+class _Chooser:
+    """The columns of a table, and what the options say of each."""
+
+    def __init__(
+        self, options: Any, columns: list[Any], features: tuple[str, ...] | None, weights: np.ndarray | None
+    ) -> None:
+        self.missing, self.columns, self.has_names = options.missing, columns, features is not None
+        self.names = source_names(features, len(columns))
+        self.weights = np.ones(len(columns[0])) if weights is None else weights
+        self.counted = np.flatnonzero(self.weights)
+
+        def indices(given: Any, owner: str) -> list[int]:
+            return column_indices(given, features, len(columns), owner=owner)
+
+        named = [] if isinstance(options.categorical, str) else options.categorical
+        self.categorical = set(indices(named, "`categorical`"))
+        self.places = place_columns(options.coords, features, len(columns), indices)
+        self.periods = _periods(options.periods, indices)
+        twice = [self.names[i] for i in self.places if i in self.categorical or i in self.periods]
+        if twice:
+            raise InvalidInputError(
+                f"The column {twice[0]!r} is a coordinate by `coords`, so that neither `categorical` nor `periods` can "
+                "name it. Leave one of them out."
+            )
+
+    def kinds(self) -> list[Kind]:
+        """The kind of each column, in the order of the columns."""
+        found: list[Kind] = []
+        for i in range(len(self.columns)):
+            if i in self.places:
+                if i == min(self.places):
+                    lon, lat = self.places
+                    names = (self.names[lon], self.names[lat]) if self.has_names else ("lon", "lat")
+                    found.append(LonLat(names, (lon, lat)))
+                continue
+            kind = self._kind(i)
+            if i in self.periods and isinstance(kind, Category):
+                raise InvalidInputError(f"`periods` names {self.names[i]!r}, but its values are levels of a category.")
+            found.append(kind)
+        return found
+
+    def _kind(self, i: int) -> Kind:
+        column = self.columns[i]
+        if i in self.categorical or is_category(column):
+            return self._category(i, named=True)
+        kind = kind_of(column)
+        if kind in "biuf":
+            return self._numbers(i)
+        if kind == "M":
+            return self._dates(i)
+        values = np.asarray(column, object)[self.counted]
+        words = _what_values_are(values[~missing_in(values)])
+        if words == "numbers":
+            return self._numbers(i)
+        return self._dates(i) if words == "dates" else self._category(i, named=False)
+
+    def _numbers(self, i: int) -> Numbers:
+        return Numbers(self.names[i], i, *self._fill(i), self._periods_of(i, {}))
+
+    def _dates(self, i: int) -> Dates:
+        micro, has_zone = as_dates(self.columns[i], f"Column {self.names[i]!r}")
+        present = micro[self.counted][np.isfinite(micro[self.counted])]
+        origin = int(present.min()) if len(present) else 0
+        fill, indicator = self._fill(i, (micro - origin) / MICROSECONDS_PER_DAY)
+        return Dates(self.names[i], i, fill, indicator, self._periods_of(i, DAYS), origin, has_zone)
+
+    def _fill(self, i: int, values: np.ndarray | None = None) -> tuple[float | None, bool]:
+        """What stands for a missing value, and whether a column says that it does."""
+        if self.missing == "error":
+            return None, False
+        if values is None:
+            values = as_floats(self.columns[i], f"Column {self.names[i]!r}")
+        present = self.counted[~np.isnan(values[self.counted])]
+        if not len(present):
+            raise InvalidInputError(f"Column {self.names[i]!r} has no value in any row. Leave it out.")
+        fill = float(np.average(values[present], weights=self.weights[present]))
+        return fill, self.missing == "indicator" and len(present) < len(self.counted)
+
+    def _periods_of(self, i: int, words: Mapping[str, float]) -> tuple[float, ...]:
+        found = []
+        for period in self.periods.get(i, ()):
+            if isinstance(period, str) and period not in words:
+                raise unknown_option(
+                    f"The period of {self.names[i]!r}, which is a word for dates only,", period, words or ["a number"]
+                )
+            length = words[period] if isinstance(period, str) else period
+            number = isinstance(length, int | float | np.number) and not isinstance(length, bool)
+            if not number or not 0 < float(length) < np.inf:
+                raise InvalidInputError(
+                    f"`periods` has {period!r} for {self.names[i]!r}; it must be a positive number in the units of the "
+                    "column (days for dates), or for dates 'year', 'week' or 'day'."
+                )
+            found.append(float(length))
+        return tuple(found)
+
+    def _category(self, i: int, *, named: bool) -> Category:
+        name, labels = self.names[i], labels_in(self.columns[i])
+        counts = Counter(labels[row] for row in self.counted.tolist())
+        n_missing = counts.pop(None, 0)
+        levels = sorted(label for label in counts if label is not None)
+        most = MOST_LEVELS if named else MANY_LEVELS
+        many = len(levels) > most or (not named and len(levels) > max(FEW_LEVELS, len(self.counted) / 2))
+        if many:
+            advice = (
+                f"at most {MOST_LEVELS} are possible: join some of them, or leave the column out."
+                if named
+                else "that is no category but a name or number of each row, or text. Leave the column out, or name it "
+                "in `categorical` if it is one."
+            )
+            raise InvalidInputError(
+                f"Column {name!r} has {len(levels)} different values in {len(self.counted)} rows, such as "
+                f"{', '.join(map(repr, levels[:3]))}: {advice}"
+            )
+        if not levels:
+            raise InvalidInputError(f"Column {name!r} has no value in any row. Leave it out.")
+        allow = self.missing != "error"
+        return Category(name, i, (*levels, *([MISSING_LEVEL] if n_missing and allow else [])), allow)
+
+
+def _check_words(options: Any) -> None:
+    if not isinstance(options.missing, str) or options.missing not in MISSING_WORDS:
+        raise unknown_option("`missing`", options.missing, MISSING_WORDS)
+    if isinstance(options.categorical, str) and options.categorical != "auto":
+        raise InvalidInputError(
+            f"`categorical` is {options.categorical!r}; it must be 'auto' or a list of columns, such as "
+            f"[{options.categorical!r}]."
+        )
+    if options.periods is not None and not isinstance(options.periods, Mapping):
+        raise InvalidInputError(
+            f"`periods` is {options.periods!r}; it must be a dict from columns to a period or a list of them, such as "
+            "{'when': 'year'}."
+        )
+
+
+def _all_numbers(X: Any) -> bool:
+    """Whether the types of the columns say that all are numbers, without a look at the values."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        return all(getattr(dtype, "kind", "O") in tuple("biufcm") for dtype in X.dtypes)
+    return not _is_table_of_objects(X)
+
+
+def _is_table_of_objects(X: Any) -> bool:
+    """Whether X is an array or a list of rows whose values must be looked at one by one."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.kind in "OUSM" and X.ndim == 2
+    if not isinstance(X, list | tuple) or not len(X) or not isinstance(X[0], list | tuple):
+        return False
+    return all(isinstance(row, list | tuple) and len(row) == len(X[0]) for row in X) and any(
+        isinstance(value, str | date | np.datetime64) for row in X for value in row
+    )
+
+
+def _what_values_are(values: np.ndarray) -> str:
+    """What the values of a column of objects are: "numbers", "dates" or "levels".
+
+    Text among numbers is an error rather than a level, so most must be something else than numbers. What is neither
+    (a list, a duration) counts as a number here, and is refused as one.
+    """
+    n_text = n_dates = n_iso = 0
+    for value in values.tolist():
+        if isinstance(value, date | np.datetime64):
+            n_dates += 1
+        elif isinstance(value, str) and not is_number(value.replace(",", ".")):  # a decimal comma makes no level
+            n_text += 1
+            n_iso += is_iso_date(value)
+    if len(values) and len(values) in (n_dates, n_iso):
+        return "dates"
+    return "levels" if n_text > len(values) / 2 else "numbers"
+
+
+def _periods(given: Any, indices: Any) -> dict[int, list[Any]]:
+    return {indices(column, "`periods`")[0]: as_list_of_columns(period) for column, period in (given or {}).items()}

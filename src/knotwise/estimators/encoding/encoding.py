@@ -1,0 +1,144 @@
+"""From the user's columns to the engine's, and back: fitted once, and the same at every prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from knotwise.estimators.encoding.cells import raw_columns
+from knotwise.estimators.encoding.kinds import Category, Dates, LonLat, Numbers
+from knotwise.numerics.columns import InputColumns
+
+__all__ = ["EncodedRows", "Encoding", "Kind"]
+
+Kind = Numbers | Dates | Category | LonLat
+
+
+class EncodedRows(np.ndarray):
+    """Rows that are the engine's columns already, in natural units: no door needs to read them again."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How each column of a table becomes columns of numbers: what a fitted estimator has in `encoding_`.
+
+    Printed, it has a line for each column. A fit makes it; nobody else needs to.
+
+    Parameters
+    ----------
+    kinds : tuple
+        What each column is, in order: numbers, dates, a category, or two columns that are one place.
+    n_features : int
+        The number of the table's columns.
+    features : tuple of str, optional
+        Their names; None for an array.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from knotwise import GPRegressor
+    >>> table = pd.DataFrame({"city": ["Oslo", "Rome", "Oslo", "Rome"], "age": [1.0, 2.0, 3.0, 4.0]})
+    >>> gp = GPRegressor(random_state=0).fit(table, [1.0, 2.0, 1.5, 2.5])
+    >>> gp.encoding_.levels
+    {'city': ('Oslo', 'Rome')}
+    >>> print(gp.encoding_)
+    city  category of 2 levels: Oslo, Rome
+    age   numbers
+    """
+
+    kinds: tuple[Kind, ...]
+    n_features: int
+    features: tuple[str, ...] | None = None
+
+    @cached_property
+    def columns(self) -> InputColumns:
+        """What the engine's columns are."""
+        found = [column for kind in self.kinds for column in kind.columns()]
+        return InputColumns(tuple(found), self.features, self.n_features)
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of each categorical column that the fit has seen."""
+        return {kind.name: kind.levels for kind in self.kinds if isinstance(kind, Category)}
+
+    def kind_of(self, column: int) -> Kind:
+        """The kind of one of the user's columns, by its number."""
+        return next(kind for kind in self.kinds if column in kind.sources)
+
+    def code(self, column: int, value: Any) -> float:
+        """The number that stands for a value in one of the user's columns, by its number."""
+        kind = self.kind_of(column)
+        if isinstance(kind, LonLat):
+            return float(value)
+        columns: list[Any] = [None] * self.n_features
+        columns[column] = np.array([value], object)
+        return float(kind.read(columns)[0, 0])
+
+    def read(self, X: Any, *, quiet: bool = False) -> np.ndarray:
+        """The coded columns [n, D] of a table: numbers, days, numbers of levels, degrees; NaN where one is missing.
+
+        `quiet` says nothing of levels that are new.
+        """
+        columns, _ = raw_columns(X)
+        coded = np.empty((len(X), self.n_features))
+        for kind in self.kinds:
+            coded[:, kind.sources] = kind.read(columns, quiet=quiet)
+        return coded
+
+    def expand(self, coded: np.ndarray) -> np.ndarray:
+        """The engine's columns [n, E] of coded columns [n, D], in natural units."""
+        parts = [kind.expand(coded[:, kind.sources]) for kind in self.kinds]
+        return np.ascontiguousarray(np.hstack(parts)).view(EncodedRows)
+
+    def __call__(self, X: Any, *, quiet: bool = False) -> np.ndarray:
+        """The engine's columns [n, E] of a table."""
+        return self.expand(self.read(X, quiet=quiet))
+
+    def contract(self, expanded: np.ndarray) -> np.ndarray:
+        """Coded columns [n, D] of the engine's [n, E]; of knots, for example."""
+        coded, start = np.empty((len(expanded), self.n_features)), 0
+        for kind in self.kinds:
+            stop = start + len(kind.columns())
+            coded[:, kind.sources] = kind.contract(np.asarray(expanded)[:, start:stop])
+            start = stop
+        return coded
+
+    def decode(self, coded: np.ndarray) -> np.ndarray:
+        """Values as the table has them, [n, D]: an array of objects where some are no numbers."""
+        if all(isinstance(kind, LonLat) or type(kind) is Numbers for kind in self.kinds):
+            return coded
+        values = np.empty(coded.shape, object)
+        for kind in self.kinds:
+            for source, own in zip(kind.sources, kind.decode(coded[:, kind.sources]), strict=True):
+                values[:, source] = own
+        return values
+
+    def __str__(self) -> str:
+        words = [(kind.name, _describe(kind)) for kind in self.kinds]
+        width = max(len(name) for name, _ in words)
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in words)
+
+
+def _describe(kind: Kind) -> str:
+    if isinstance(kind, Category):
+        shown = ", ".join(kind.levels[:6]) + (", ..." if len(kind.levels) > 6 else "")
+        return f"category of {len(kind.levels)} level{'s' if len(kind.levels) != 1 else ''}: {shown}"
+    if isinstance(kind, LonLat):
+        return "longitude and latitude, as a place on the sphere in km"
+    words = "numbers"
+    if isinstance(kind, Dates):
+        words = f"dates, in days since {np.datetime64(kind.origin, 'us').item()}"
+    if kind.periods:
+        words += f", with the period{'s' if len(kind.periods) > 1 else ''} {', '.join(f'{p:g}' for p in kind.periods)}"
+    if kind.fill is not None:
+        words += f", {kind.fill:g} where missing" + (" with an indicator" if kind.indicator else "")
+    return words
+
+
+def source_names(features: Sequence[str] | None, n_features: int) -> list[str]:
+    """The user's columns in words."""
+    return [f"column {i}" for i in range(n_features)] if features is None else list(features)

@@ -1,0 +1,99 @@
+"""Where knots may be: on the levels of categories and on spheres, in the engine's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from knotwise.numerics.columns import InputColumns
+
+__all__ = ["KnotPlaces"]
+
+
+@dataclass(frozen=True)
+class KnotPlaces:
+    """What encoded columns allow of knots: nothing of plain numbers.
+
+    `levels` are groups of columns of which one has the value `level_values` and the others 0; a group of one column
+    has its value or 0. `spheres` are groups of columns with the distances `radii` from the origin.
+    """
+
+    levels: tuple[tuple[int, ...], ...] = ()
+    level_values: tuple[float, ...] = ()
+    spheres: tuple[tuple[int, ...], ...] = ()
+    radii: tuple[float, ...] = ()
+
+    @staticmethod
+    def of(columns: InputColumns, x_scale: np.ndarray) -> KnotPlaces:
+        """The places for encoded columns that are divided by these scales."""
+        levels, spheres = columns.members("level"), columns.members("sphere")
+        return KnotPlaces(
+            tuple(map(tuple, levels)),
+            tuple(float(1.0 / x_scale[group[0]]) for group in levels),
+            tuple(map(tuple, spheres)),
+            tuple(float((columns.columns[group[0]].radius or 1.0) / x_scale[group[0]]) for group in spheres),
+        )
+
+    @property
+    def is_free(self) -> bool:
+        """Whether knots may be everywhere."""
+        return not self.levels and not self.spheres
+
+    def moving(self, n_columns: int) -> np.ndarray:
+        """Mask of the columns in which knots can move: all but those of levels, [D]."""
+        mask = np.ones(n_columns, bool)
+        for group in self.levels:
+            mask[list(group)] = False
+        return mask
+
+    def onto(self, Z: np.ndarray) -> np.ndarray:
+        """The nearest places to points [K, D] at which knots may be."""
+        if self.is_free:
+            return Z
+        Z = self.onto_spheres(Z).copy()
+        for group, value in zip(self.levels, self.level_values, strict=True):
+            columns = list(group)
+            part = Z[:, columns]
+            on = part > value / 2 if len(columns) == 1 else np.arange(len(columns)) == np.argmax(part, 1)[:, None]
+            Z[:, columns] = np.where(on, value, 0.0)
+        return Z
+
+    def onto_spheres(self, Z: np.ndarray) -> np.ndarray:
+        """Points [K, D] drawn to the spheres along their rays."""
+        if not self.spheres:
+            return Z
+        Z = Z.copy()
+        for group, radius in zip(self.spheres, self.radii, strict=True):
+            columns = list(group)
+            Z[:, columns] *= radius / _norms(Z[:, columns])
+        return Z
+
+    def pull(self, Z: np.ndarray, Z_bar: np.ndarray) -> np.ndarray:
+        """The gradient in points [K, D] of a function of `onto_spheres` of them, from that in the latter.
+
+        With u = z / |z|, the derivative of r u in z is r (I - u u') / |z|.
+        """
+        if not self.spheres:
+            return Z_bar
+        Z_bar = Z_bar.copy()
+        for group, radius in zip(self.spheres, self.radii, strict=True):
+            columns = list(group)
+            norm = _norms(Z[:, columns])
+            u, bar = Z[:, columns] / norm, Z_bar[:, columns]
+            Z_bar[:, columns] = radius / norm * (bar - u * (u * bar).sum(1, keepdims=True))
+        return Z_bar
+
+    def widen(self, box: np.ndarray) -> np.ndarray:
+        """The box of the knots [D, 2], wide enough for steps along a sphere: as wide in each of its directions."""
+        box = box.copy()
+        for group in self.spheres:
+            columns = list(group)
+            middle, reach = box[columns].mean(1), np.ptp(box[columns], axis=1).max() / 2
+            box[columns] = np.column_stack([middle - reach, middle + reach])
+        return box
+
+
+def _norms(points: np.ndarray) -> np.ndarray:
+    """Distances from the origin, [K, 1]; the origin itself is drawn nowhere."""
+    return np.maximum(np.linalg.norm(points, axis=1, keepdims=True), np.finfo(float).tiny)

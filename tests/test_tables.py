@@ -1,0 +1,457 @@
+"""Tables as people have them: categories, dates and missing values, against dense twins and one's own encoding."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import knotwise
+from knotwise import GPClassifier, GPRegressor
+from knotwise.errors import FitWarning, InvalidInputError, UnknownOptionError
+from knotwise.kernels import Linear, Matern52, SquaredExponential
+from knotwise.means import Linear as LinearMean
+from knotwise.priors import LogNormal
+from knotwise.testing import assert_adjoint, check_kernel
+
+N = 60
+EFFECT = {"Oslo": -1.0, "Rome": 1.0, "Bonn": 2.5}
+
+
+def table(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"depth": rng.uniform(0, 5, n), "city": rng.choice(list(EFFECT), n)})
+    return frame, np.sin(frame["depth"].to_numpy()) + frame["city"].map(EFFECT).to_numpy() + 0.1 * rng.normal(size=n)
+
+
+def held(**options):
+    """An exact GP whose parameters stay as they are, in the units of the data."""
+    settings = {"approximation": "full", "optimizer": None, "standardize": False, "mean": 0.0, "n_jobs": 1}
+    return GPRegressor(**{"kernel": Matern52(2.0, [1.5, 0.8]), "likelihood": noise(0.01)} | settings | options)
+
+
+def noise(variance):
+    return knotwise.likelihoods.Gaussian(variance)
+
+
+def exchangeable(frame, other, lengthscales=(1.5, 0.8), variance=2.0):
+    """Matern 5/2 by hand, of a number and a level: two different levels are at the distance 1."""
+    apart = np.subtract.outer(frame["depth"].to_numpy(), other["depth"].to_numpy()) / lengthscales[0]
+    differ = frame["city"].to_numpy()[:, None] != other["city"].to_numpy()
+    s = np.sqrt(5 * (apart**2 + differ / lengthscales[1] ** 2))
+    return variance * (1 + s + s**2 / 3) * np.exp(-s)
+
+
+def dense(frame, y, new):
+    """Mean and standard deviation of new observations."""
+    K = exchangeable(frame, frame) + 0.01 * np.eye(len(frame))
+    k = exchangeable(frame, new)
+    return k.T @ np.linalg.solve(K, y), np.sqrt(2.0 - (k * np.linalg.solve(K, k)).sum(0) + 0.01)
+
+
+# -- categories ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.failure(21)
+def test_a_category_has_the_exchangeable_kernel():
+    """Case 21: text columns are categories."""
+    frame, y = table()
+    new = table(20, seed=1)[0]
+    mean, std = held().fit(frame, y).predict(new, return_std=True)
+    expected_mean, expected_std = dense(frame, y, new)
+    assert_allclose(mean, expected_mean, rtol=1e-10, atol=1e-10)
+    assert_allclose(std, expected_std, rtol=1e-10)
+
+
+def test_an_unseen_level_is_a_new_draw_with_a_warning():
+    frame, y = table()
+    new = pd.DataFrame({"depth": [0.5, 3.0], "city": ["Olso", "Olso"]})
+    with pytest.warns(FitWarning, match=r"'city'.*'Olso' in rows 0, 1.*Did you mean 'Oslo'"):
+        mean, std = held().fit(frame, y).predict(new, return_std=True)
+    expected_mean, expected_std = dense(frame, y, new)
+    assert_allclose(mean, expected_mean, rtol=1e-10, atol=1e-10)
+    assert_allclose(std, expected_std, rtol=1e-10)
+
+
+@pytest.mark.parametrize("knots", ["full", 15])
+def test_names_and_order_of_levels_do_not_matter(knots):
+    frame, y = table()
+    options = {"approximation": "full"} if knots == "full" else {"knots": knots, "optimizer": None}
+    options |= {"kernel": SquaredExponential(1.0, [0.7, 0.9]), "random_state": 0, "n_jobs": 1}
+    other = frame.assign(city=frame["city"].map({"Oslo": "z", "Rome": "a", "Bonn": "m"}))
+    fits = [GPRegressor(**options).fit(X, y) for X in (frame, other)]
+    if knots == 15:  # the same knots, since drawing them at random starts from sorted rows
+        given = [X.iloc[:15] for X in (frame, other)]
+        fits = [GPRegressor(**options | {"knots": Z}).fit(X, y) for X, Z in zip((frame, other), given, strict=True)]
+    one, two = (gp.predict(X, return_std=True) for gp, X in zip(fits, (frame, other), strict=True))
+    tolerance = 1e-10 if knots == 15 else 1e-5  # of an optimiser that sums in another order
+    assert_allclose(two, one, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "as_type",
+    [
+        lambda city: city.astype("category"),
+        lambda city: city.astype(pd.CategoricalDtype(["Paris", "Rome", "Oslo", "Bonn"])),
+        lambda city: city.astype("string"),
+        lambda city: city.astype(object),
+    ],
+)
+def test_how_a_frame_stores_levels_does_not_matter(as_type):
+    frame, y = table()
+    expected = held().fit(frame, y).predict(frame)
+    stored = frame.assign(city=as_type(frame["city"]))
+    gp = held().fit(stored, y)
+    assert gp.encoding_.levels == {"city": ("Bonn", "Oslo", "Rome")}  # without those that no row has
+    assert_array_equal(gp.predict(frame), expected)
+    assert_array_equal(gp.predict(stored.iloc[::-1])[::-1], expected)
+
+
+def test_an_array_of_objects_is_a_table_too():
+    frame, y = table()
+    array = frame.to_numpy(object)
+    expected = held().fit(frame, y).predict(frame)
+    assert_array_equal(held().fit(array, y).predict(array), expected)
+    assert_array_equal(held().fit(array.tolist(), y).predict(array.tolist()), expected)
+
+
+def test_levels_that_look_like_numbers_stay_levels():
+    frame, y = table()
+    codes = frame["city"].map({"Oslo": "1", "Rome": "2", "Bonn": "10"})
+    expected = held().fit(frame, y).predict(frame)
+    category = frame.assign(city=codes.astype("category"))
+    named = frame.assign(city=codes.astype(float))
+    assert_allclose(held().fit(category, y).predict(category), expected, rtol=1e-10)
+    gp = held(categorical=["city"]).fit(named, y)
+    assert gp.encoding_.levels == {"city": ("1", "10", "2")}
+    assert_allclose(gp.predict(named), expected, rtol=1e-10)
+    assert_array_equal(gp.predict(category), gp.predict(named))  # 1, 1.0 and "1" are one level
+
+
+@pytest.mark.failure(21)
+def test_numbers_and_booleans_are_no_categories():
+    """Case 21: object columns of numbers convert."""
+    frame, y = table()
+    plain = pd.DataFrame({"depth": frame["depth"], "wet": frame["city"] == "Rome"})
+    as_objects = plain.assign(depth=plain["depth"].astype(object), wet=plain["wet"].astype(object))
+    as_text = plain.assign(depth=plain["depth"].map(repr))
+    gp = held().fit(plain, y)
+    assert gp.encoding_ is None
+    for same in (as_objects, as_text):
+        assert_array_equal(held().fit(same, y).predict(same), gp.predict(plain))
+
+
+def test_knots_stay_on_levels_that_were_observed():
+    frame, y = table(200)
+    gp = GPRegressor(SquaredExponential(), knots=12, random_state=0, n_jobs=1).fit(frame, y)
+    assert set(gp.knots_[:, 1]) <= set(EFFECT)
+    moved = {float(depth) for depth in gp.knots_[:, 0]}
+    assert not moved & set(frame["depth"])  # they did move, where they could
+    engine = gp._fit.selection.Z[:, 1:]
+    assert_array_equal(np.sort(engine, axis=1)[:, :-1], 0.0)
+    assert_allclose(engine.max(1), np.sqrt(0.5), rtol=1e-15)
+    again = GPRegressor(SquaredExponential(), knots=gp.knots_, random_state=0, n_jobs=1, optimizer=None)
+    assert_array_equal(again.fit(frame, y).knots_, gp.knots_)
+
+
+def test_each_column_has_one_lengthscale_by_its_name():
+    frame, y = table()
+    gp = GPRegressor(SquaredExponential(ard=True), random_state=0, n_jobs=1, fixed=["lengthscale[depth]"]).fit(frame, y)
+    names = ("variance", "lengthscale[depth]", "lengthscale[city]", "noise_variance")
+    assert gp.parameters_.names == names
+    assert gp.parameters_.fixed.tolist() == [False, True, False, False]
+    lines = gp.parameters_.to_frame(standard_errors=False).set_index("parameter")
+    assert lines.loc["lengthscale[city]", "column"] == "city"
+    assert lines.loc["lengthscale[city]", "data_value"] == gp.parameters_["lengthscale[city]"]
+    assert lines.loc["lengthscale[depth]", "data_units"] == "depth"
+    assert "city" in str(gp.summary())
+
+
+def test_a_prior_of_levels_is_in_distances_of_two_levels():
+    frame, y = table()
+    priors = {"lengthscale[city]": LogNormal(0.9, 1.0), "lengthscale[depth]": LogNormal(2.0, 1.0)}
+    gp = GPRegressor(SquaredExponential(ard=True), optimizer=None, knots=5, random_state=0, priors=priors).fit(frame, y)
+    spread = gp._fit.scaling.x_scale[0]
+    assert_allclose([gp.parameters_.priors[i].median for i in (1, 2)], [2.0 / spread, 0.9], rtol=1e-12)
+
+
+def test_a_plain_column_can_be_called_by_its_name_in_options():
+    frame, y = table()
+    numbers = pd.DataFrame({"depth": frame["depth"], "height": frame["depth"] ** 2})
+    gp = GPRegressor(SquaredExponential(ard=True), bounds={"lengthscale[height]": (3.0, 4.0)}, random_state=0, n_jobs=1)
+    table_of = gp.fit(numbers, y).parameters_
+    assert (table_of.lower[2], table_of.upper[2], table_of.names[2]) == (3.0, 4.0, "lengthscale[1]")
+
+
+def test_kernels_and_means_choose_columns_by_the_users_names():
+    frame, y = table()
+    frame = frame.assign(width=np.linspace(0, 1, N))
+    kernel = Matern52(1.0, 1.0).on(["width", "depth"]) * SquaredExponential(1.0, 0.7).on("city")
+    by_name = held(kernel=kernel).fit(frame, y)
+    by_number = held(kernel=Matern52(1.0, 1.0).on([2, 0]) * SquaredExponential(1.0, 0.7).on([1])).fit(frame, y)
+    assert_array_equal(by_name.predict(frame), by_number.predict(frame))
+    differ = frame["city"].to_numpy()[:, None] != frame["city"].to_numpy()
+    levels = np.exp(-0.5 * differ / 0.7**2)
+    numbers = held(kernel=Matern52(1.0, 1.0)).fit(frame[["depth", "width"]], y)
+    K = numbers.kernel_(frame[["depth", "width"]].to_numpy()) * levels
+    assert_allclose(by_name.predict(frame), K @ np.linalg.solve(K + 0.01 * np.eye(N), y), rtol=1e-9, atol=1e-9)
+
+    trend = held(kernel=kernel, mean="linear").fit(frame, y)
+    assert trend.coefficients_.names == ("intercept", "depth", "width")
+    effects = held(kernel=Matern52(1e-8, 1.0).on("depth"), mean=LinearMean(columns=["city"])).fit(frame, y)
+    height = dict(zip(effects.coefficients_.names, effects.coefficients_.estimate, strict=True))
+    means = {city: y[frame["city"] == city].mean() for city in EFFECT}
+    assert_allclose(height["city[Rome]"] - height["city[Oslo]"], means["Rome"] - means["Oslo"], rtol=2e-3)
+
+
+@pytest.mark.parametrize("kernel", [Matern52(1.3, ard=True), Linear(ard=True)])
+def test_kernels_of_encoded_columns_pass_the_check_of_kernels(kernel):
+    frame, y = table()
+    columns = held().fit(frame, y).encoding_.columns
+    bound = kernel.bind(columns, len(columns))
+    assert bound.size == kernel.bind(None, 2).size
+    check_kernel(bound, n_columns=len(columns))
+
+
+def test_a_category_is_not_standardised_and_keeps_its_place_beside_numbers():
+    frame, y = table()
+    kernel = Matern52(2.0, [1.5, 0.8])
+    both = [held(kernel=kernel, standardize=how).fit(frame, y) for how in (False, "columns", "common")]
+    for gp in both:
+        part = gp._fit.scaling.x_scale[1:]
+        assert_array_equal(part, np.sqrt(2.0))
+        assert_array_equal(gp._fit.scaling.x_centre[1:], 0.0)
+
+
+def test_an_identifier_is_refused_as_a_category():
+    frame, y = table()
+    names = frame.assign(city=[f"person {i}" for i in range(N)])
+    with pytest.raises(InvalidInputError, match=r"'city' has 60 different values in 60 rows.*categorical"):
+        held().fit(names, y)
+    held(categorical=["city"]).fit(names, y)  # who asks for it gets it
+
+
+@pytest.mark.failure(21)
+def test_text_among_numbers_is_refused_with_its_row():
+    """Case 21: a slip is no level."""
+    frame, y = table()
+    slip = frame.assign(depth=["n/a" if i == 3 else str(v) for i, v in enumerate(frame["depth"])])
+    with pytest.raises(InvalidInputError, match=r"'depth' holds 'n/a' in row 3.*not a number"):
+        held().fit(slip, y)
+    commas = frame.assign(depth=[str(v).replace(".", ",") for v in frame["depth"]])
+    with pytest.raises(InvalidInputError, match=r"'depth' holds '\d,\d+' in row 0.*not a number"):
+        held().fit(commas, y)
+
+
+def test_a_classifier_takes_tables_too(tmp_path):
+    frame, y = table(120)
+    labels = np.select([y < 0, y < 2], ["low", "middle"], "high")
+    kernel = SquaredExponential(4.0, [0.7, 0.9])
+    gp = GPClassifier(kernel, knots=20, optimizer=None, random_state=0, n_jobs=1).fit(frame, labels)
+    assert np.mean(gp.predict(frame) == labels) > 0.8
+    assert gp.parameters_[0].names[1:3] == ("lengthscale[depth]", "lengthscale[city]")
+    gp.save(tmp_path / "model.knotwise")
+    assert_array_equal(knotwise.load(tmp_path / "model.knotwise").predict_proba(frame), gp.predict_proba(frame))
+    with pytest.warns(FitWarning, match="'Olso'") as told:
+        gp.predict_proba(frame.assign(city="Olso"))
+    assert len(told) == 1
+
+
+def test_weights_count_levels_as_copies_of_rows_do():
+    frame, y = table()
+    weights = np.where(frame["city"] == "Bonn", 0.0, 1.0)
+    gp = held(missing="mean").fit(frame, y, sample_weight=weights)
+    without = held(missing="mean").fit(frame[weights > 0], y[weights > 0])
+    assert gp.encoding_ == without.encoding_
+    assert_allclose(gp.predict(frame[weights > 0]), without.predict(frame[weights > 0]), rtol=1e-12)
+
+
+def test_columns_in_another_order_are_refused():
+    frame, y = table()
+    with pytest.raises(ValueError, match="order"):
+        held().fit(frame, y).predict(frame[["city", "depth"]])
+
+
+# -- missing values -----------------------------------------------------------------------------------
+
+
+def with_gaps(frame):
+    gaps = frame.copy()
+    gaps.loc[[3, 17, 40], "depth"] = np.nan
+    gaps.loc[[5, 17], "city"] = None
+    return gaps
+
+
+@pytest.mark.parametrize(("column", "rows"), [("depth", "rows 3, 17, 40"), ("city", "rows 5, 17")])
+def test_missing_inputs_are_refused_with_column_and_rows(column, rows):
+    frame, y = table()
+    gaps = frame.assign(**{column: with_gaps(frame)[column]})
+    with pytest.raises(InvalidInputError, match=rf"'{column}' .* in {rows}.*missing='mean'"):
+        held().fit(gaps, y)
+    with pytest.raises(InvalidInputError, match=rf"'{column}' .* in {rows}"):
+        held().fit(frame, y).predict(gaps)
+
+
+def test_the_mean_is_ones_own_imputation_with_the_mean_of_the_fit():
+    frame, y = table()
+    gaps = frame.assign(depth=with_gaps(frame)["depth"])
+    filled = gaps.fillna({"depth": gaps["depth"].mean()})
+    gp, own = held(missing="mean").fit(gaps, y), held().fit(filled, y)
+    assert_allclose(gp.predict(gaps), own.predict(filled), rtol=1e-12)
+    new = pd.DataFrame({"depth": [np.nan], "city": ["Rome"]})
+    assert_allclose(gp.predict(new), own.predict(new.fillna({"depth": gaps["depth"].mean()})), rtol=1e-12)
+
+
+def test_an_indicator_is_ones_own_column_of_flags():
+    frame, y = table()
+    gaps = frame[["depth"]].assign(depth=with_gaps(frame)["depth"])
+    flagged = pd.DataFrame(
+        {"depth": gaps["depth"].fillna(gaps["depth"].mean()), "gone": gaps["depth"].isna().astype(float)}
+    )
+    kernel = Matern52(2.0, [1.5, 0.8])
+    gp = held(kernel=kernel, missing="indicator").fit(gaps, y)
+    assert_allclose(gp.predict(gaps), held(kernel=kernel).fit(flagged, y).predict(flagged), rtol=1e-12)
+    assert gp.parameters_.names[1:3] == ("lengthscale[depth]", "lengthscale[depth (missing)]")
+
+
+def test_a_missing_category_is_a_level_of_its_own():
+    frame, y = table()
+    gaps = frame.assign(city=with_gaps(frame)["city"])
+    own = gaps.fillna({"city": "nobody knows"})
+    for how in ("mean", "indicator"):
+        gp = held(missing=how).fit(gaps, y)
+        assert_allclose(gp.predict(gaps), held().fit(own, y).predict(own), rtol=1e-10, atol=1e-10)
+
+
+def test_every_kind_of_missing_value_is_missing():
+    frame, y = table()
+    expected = held(missing="mean").fit(with_gaps(frame), y).predict(with_gaps(frame))
+    as_objects = with_gaps(frame).astype(object).where(with_gaps(frame).notna(), None)
+    nullable = with_gaps(frame).convert_dtypes()
+    array = as_objects.to_numpy(object)
+    for gaps in (as_objects, nullable, array):
+        assert_allclose(held(missing="mean").fit(gaps, y).predict(gaps), expected, rtol=1e-12)
+
+
+# -- dates --------------------------------------------------------------------------------------------
+
+
+def days(n=N):
+    seconds = np.random.default_rng(2).integers(0, 900 * 86400, n)
+    return pd.Timestamp("2023-03-01") + pd.to_timedelta(seconds, unit="s")
+
+
+@pytest.mark.parametrize(
+    "as_type",
+    [
+        lambda when: when,
+        lambda when: when.astype(object),
+        lambda when: when.strftime("%Y-%m-%dT%H:%M:%S"),
+        lambda when: when.tz_localize("UTC").tz_convert("Asia/Tokyo"),
+    ],
+)
+def test_dates_are_days_since_the_first(as_type):
+    when = days()
+    y = np.sin(np.arange(N))
+    number = (when - when.min()).total_seconds().to_numpy() / 86400
+    kernel = Matern52(2.0, 40.0)
+    gp = held(kernel=kernel).fit(pd.DataFrame({"when": as_type(when)}), y)
+    expected = held(kernel=kernel).fit(number[:, None], y).predict(number[:, None])
+    assert_allclose(gp.predict(pd.DataFrame({"when": as_type(when)})), expected, rtol=1e-8, atol=1e-10)
+    assert f"days since {when.min()}" in str(gp.encoding_)
+
+
+def test_a_period_repeats_itself():
+    when = days(200)
+    y = np.sin(2 * np.pi * when.day_of_year.to_numpy() / 365.25)
+    frame = pd.DataFrame({"when": when})
+    kernel = SquaredExponential(2.0, [1e6, 0.7])
+    gp = held(kernel=kernel, periods={"when": "year"}).fit(frame, y)
+    assert gp.parameters_.names[1:3] == ("lengthscale[when]", "lengthscale[when (year)]")
+    later = frame.assign(when=frame["when"] + pd.Timedelta(days=4 * 365.2425))
+    assert_allclose(gp.predict(later), gp.predict(frame), atol=1e-4)
+    number = (when - when.min()).total_seconds().to_numpy()[:, None] / 86400
+    circle = np.hstack([f(2 * np.pi * number / 365.2425) for f in (np.cos, np.sin)])
+    twin = held(kernel=SquaredExponential(2.0, [1e6, 0.7, 0.7])).fit(np.hstack([number, circle]), y)
+    assert_allclose(gp.predict(frame), twin.predict(np.hstack([number, circle])), rtol=1e-6, atol=1e-8)
+    hours = pd.DataFrame({"hour": np.arange(48.0)})
+    daily = held(kernel=kernel, periods={"hour": 24}).fit(hours, np.sin(np.arange(48.0)))
+    assert daily.parameters_.names[2] == "lengthscale[hour (period 24)]"
+
+
+def test_dates_with_and_without_time_zones_are_not_mixed():
+    frame, y = pd.DataFrame({"when": days()}), np.arange(float(N))
+    gp = held(kernel=Matern52(2.0, 40.0)).fit(frame, y)
+    with pytest.raises(InvalidInputError, match=r"'when' has time zones.*without"):
+        gp.predict(frame.assign(when=frame["when"].dt.tz_localize("UTC")))
+
+
+# -- files, pipelines, options --------------------------------------------------------------------------
+
+
+def test_a_model_from_a_file_predicts_the_same_bits(tmp_path):
+    frame, y = table()
+    frame = with_gaps(frame).assign(when=days())
+    gp = GPRegressor(missing="indicator", periods={"when": ["year", 90]}, random_state=0, n_jobs=1).fit(frame, y)
+    gp.save(tmp_path / "model.knotwise")
+    same = knotwise.load(tmp_path / "model.knotwise")
+    assert same.encoding_ == gp.encoding_
+    assert same.parameters_.names == gp.parameters_.names
+    assert_array_equal(same.knots_, gp.knots_)
+    for ours, theirs in zip(same.predict(frame, return_std=True), gp.predict(frame, return_std=True), strict=True):
+        assert_array_equal(ours, theirs)
+
+
+def test_intervals_through_a_fitted_pipeline():
+    frame, y = table()
+    numbers = frame[["depth"]].assign(square=frame["depth"] ** 2)
+    options = {"kernel": SquaredExponential(), "random_state": 0, "n_jobs": 1}
+    pipe = make_pipeline(StandardScaler(), GPRegressor(**options)).fit(numbers, y)
+    scaled = StandardScaler().fit(numbers).transform(numbers)
+    alone = GPRegressor(**options).fit(scaled, y)
+    assert_array_equal(pipe[-1].predict_interval(pipe[:-1].transform(numbers)), alone.predict_interval(scaled))
+    assert_array_equal(pipe.predict(numbers, return_std=True)[1], alone.predict(scaled, return_std=True)[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"missing": "median"}, UnknownOptionError, "`missing`"),
+        ({"categorical": "city"}, InvalidInputError, r"\['city'\]"),
+        ({"categorical": ["town"]}, UnknownOptionError, "'town'"),
+        ({"periods": {"city": 3}}, InvalidInputError, "levels of a category"),
+        ({"periods": {"depth": "year"}}, UnknownOptionError, "'depth'"),
+        ({"periods": {"depth": -1}}, InvalidInputError, "positive"),
+        ({"periods": "year"}, InvalidInputError, "dict"),
+        ({"coords": "utm"}, InvalidInputError, "'lonlat'"),
+        ({"coords": "lonlat", "categorical": ["city"]}, InvalidInputError, "which columns"),
+        ({"coords": ("lonlat", ["depth"])}, InvalidInputError, "two columns"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, error, message):
+    frame, y = table()
+    with pytest.raises(error, match=message):
+        held(**options).fit(frame, y)
+
+
+def test_neighbours_are_near_in_categories_too():
+    frame, y = table(150)
+    kernel = SquaredExponential(1.0, [0.5, 0.3])
+    gp = GPRegressor(kernel, knots=frame.iloc[:5], n_neighbors=30, optimizer=None, random_state=0, n_jobs=1)
+    exact = GPRegressor(kernel, approximation="full", optimizer=None, random_state=0, n_jobs=1)
+    assert_allclose(gp.fit(frame, y).predict(frame), exact.fit(frame, y).predict(frame), atol=0.05)
+
+
+def test_the_gradient_of_the_objective_is_its_derivative_where_columns_are_encoded():
+    from knotwise.knots.optimizing import Objective
+
+    frame, y = table()
+    frame = frame.assign(when=days())
+    gp = GPRegressor(
+        SquaredExponential(1.0, [0.8, 1.1, 0.9, 1.3]), knots=8, optimizer=None, periods={"when": "year"}, random_state=0
+    ).fit(frame, y)
+    problem, point = gp._fit.problem, gp._fit.selection.point
+    objective = Objective(problem, point, np.ones(8, bool))
+    assert len(objective.vector) == problem.free.sum() + 8 * 4  # depth, the day, and the place on the circle
+    assert_adjoint(objective, at=objective.vector, rng=np.random.default_rng(0), rtol=1e-6)
