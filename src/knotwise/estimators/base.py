@@ -57,6 +57,7 @@ class LatentGP(BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
     _oversight: Oversight | None = None  # of a classifier, while it fits its models
+    crs_: str | None = None  # of the points that were fitted
 
     def _fit_latent(self, data: TrainingData, *, has_size: bool) -> None:
         """Fit parameters and knots to checked data, and set the public attributes."""

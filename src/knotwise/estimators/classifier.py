@@ -17,6 +17,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
+from knotwise.estimators.geometry import as_columns, crs_of
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
 from knotwise.estimators.oversight import Oversight
@@ -68,6 +69,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     knots_, n_knots_, n_neighbors_, parameters_, kernel_, status_, stop_reason_, trace_, converged_, approximation_,
     jitter_ : of the model, or a list of them
     log_evidence_, log_prior_ : of the model, or the sum over models
+    crs_ : coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none
     coefficients_ : level or trend of the mean of f, with standard errors; of the model, or a list of them
 
     Examples
@@ -79,6 +81,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     >>> gp.predict([[-1.5], [1.5]]).tolist()
     ['left', 'right']
     """
+
+    crs_: str | None = None  # of the points that were fitted
 
     def __init__(
         self,
@@ -130,9 +134,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Fit one latent model (two classes), or one for each class against the rest.
 
         `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
-        without it. Dask arrays and data frames stay where they are; see `docs/scale.md`.
+        without it. A GeoDataFrame or GeoSeries of points has the columns x and y, then its numeric columns. Dask arrays
+        and data frames stay where they are; see `docs/scale.md`.
         """
         with unchanged_on_failure(self) as new:
+            new.crs_ = crs_of(X)
             if any(map(is_dask, (X, y, sample_weight))):
                 new._fit_partitions(X, y, sample_weight)
             else:
@@ -140,6 +146,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
+        X = as_columns(X)
         refuse_masked_and_dates(X, "X")
         refuse_masked_and_dates(y, "y")
         refuse_text(X)
@@ -453,5 +460,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows_for_models(self, X: Any) -> list[tuple[GPRegressor, Any]]:
         check_is_fitted(self)
+        X = as_columns(X, self.crs_)
         checked = check_inputs(self, X)
         return [(model, X if hasattr(X, "columns") else checked) for model in self.models_]

@@ -28,6 +28,7 @@ from knotwise.persistence.schema import (
     Record,
     Since,
     Text,
+    WhereKnown,
     Whole,
     Writing,
     refuse,
@@ -78,7 +79,7 @@ FIT_1 = Fields(  # of version 1
     ),
 )
 FIT = Fields(**FIT_1.specs, size_given=Optional(Flag))
-INPUTS = Fields(n_features=Whole, names=Optional(ListOf(Text, dim="D")))
+INPUTS = Fields(n_features=Whole, names=Optional(ListOf(Text, dim="D")), crs=WhereKnown(Text))
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -103,7 +104,11 @@ def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:
             "and GPClassifier. Keep this model with pickle."
         )
     names = getattr(estimator, "feature_names_in_", None)
-    inputs = {"n_features": estimator.n_features_in_, "names": None if names is None else list(names)}
+    inputs = {
+        "n_features": estimator.n_features_in_,
+        "names": None if names is None else list(names),
+        "crs": estimator.crs_,
+    }
     written = {
         "class": cls.__name__,
         "settings": write_arguments(estimator, f"{at}settings", out, leave_out=LEFT_OUT),

@@ -9,6 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.geometry import as_columns
 from knotwise.estimators.numbers import (
     and_more,
     as_numbers,
@@ -45,6 +46,7 @@ def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
             "X is a Dask collection, but this needs all its rows in one place. Give rows that fit in memory "
             "(`X.compute()`)."
         )
+    X = as_columns(X, None if reset else getattr(estimator, "crs_", None))
     refuse_masked_and_dates(X, "X")
     refuse_text(X)
     # one memory layout, so that a data frame and its array give the same bits
@@ -55,6 +57,7 @@ def check_inputs(estimator: Any, X: Any, *, reset: bool = False) -> np.ndarray:
 
 def check_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets as finite float64 arrays of one length."""
+    X = as_columns(X)
     refuse_masked_and_dates(X, "X")
     refuse_text(X)
     if y is None:
@@ -92,8 +95,9 @@ def size_given(likelihood: Likelihood, **given: Any) -> tuple[str, Any]:
         if value is None:
             continue
         if name != likelihood.size_name:
+            also = ", nor has `offset`, its logarithm" if name == "exposure" else ""
             raise InvalidInputError(
-                f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}. "
+                f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}{also}. "
                 + (f"It takes `{likelihood.size_name}`." if likelihood.size_name else "Leave it out.")
             )
         size_name, size = name, value

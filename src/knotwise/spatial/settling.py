@@ -1,0 +1,196 @@
+"""How fine should cells be? Fits at finer and finer ones, until halving them no longer changes the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from knotwise.errors import InvalidInputError, warn
+from knotwise.spatial.counting import Cells, count_points
+from knotwise.spatial.packages import require_spatial
+from knotwise.spatial.windows import Window, steps_of, window_of
+
+__all__ = ["CellChoice", "choose_cell"]
+
+#: cells with which the search begins, and how many a window may have at most
+FIRST_CELLS, MOST_CELLS = 100, 8000
+
+
+@dataclass(frozen=True)
+class Step:
+    """One size of cells: `total` is the expected number of points; the changes are those by halving the cells.
+
+    `change_of_intensity` is the mean distance of the two intensities over the window, relative to the mean intensity,
+    `change_of_totals` the largest change among the totals of the four quarters of the bounding box, relative to the
+    total of an average quarter; NaN for the finest.
+    """
+
+    cell: tuple[float, float]
+    n_cells: int
+    total: float
+    change_of_intensity: float
+    change_of_totals: float
+
+    @property
+    def change(self) -> float:
+        return max(self.change_of_intensity, self.change_of_totals)
+
+
+@dataclass(frozen=True, eq=False)
+class CellChoice:
+    """How fine cells should be, and the fits that show it; what `choose_cell` returns, shown when printed.
+
+    Attributes
+    ----------
+    cell : tuple of float
+        Width and height of the chosen cells: the coarsest that half of them confirm.
+    settled : bool
+        Whether half the cell changed intensity and totals by at most `tolerance`.
+    tolerance : float
+        The share.
+    steps : list of Step
+        Each size that was tried: cell, n_cells, total, change_of_intensity, change_of_totals.
+    cells : Cells
+        The window in the chosen cells.
+    gp : estimator
+        Fitted to them.
+    """
+
+    cell: tuple[float, float]
+    settled: bool
+    tolerance: float
+    steps: list[Step]
+    cells: Cells = field(repr=False)
+    gp: Any = field(repr=False)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'cell':>21} {'cells':>7} {'total':>9} {'halving changes the intensity by':>33} {'and totals by':>14}"
+        ]
+        for step in self.steps:
+            side = f"{step.cell[0]:.4g} x {step.cell[1]:.4g}"
+            changes = f"{step.change_of_intensity:33.1%} {step.change_of_totals:14.1%}"
+            finest = f"{'(the finest)':>33} {'':14}"
+            lines.append(
+                f"{side:>21} {step.n_cells:7,} {step.total:9.5g} {finest if np.isnan(step.change) else changes}"
+            )
+        how = "settled" if self.settled else "NOT settled"
+        lines.append(f"chosen: {self.cell[0]:.4g} x {self.cell[1]:.4g}, {how} within {self.tolerance:.0%}")
+        return "\n".join(lines)
+
+
+def choose_cell(
+    points: Any,
+    window: Any,
+    gp: Any = None,
+    *,
+    covariates: Any = None,
+    start: Any = None,
+    tolerance: float = 0.05,
+    max_cells: int = MOST_CELLS,
+) -> CellChoice:
+    """How fine should the cells of a point pattern be? Halve them until intensity and totals stay as they are.
+
+    The model is fitted to cells, then to cells of half the side, and so on. A size is fine enough when halving it
+    changes the intensity, on average over the window, and the expected number of points in each quarter of it by at
+    most `tolerance` of their mean. A fit to four times as many cells takes longer; ten times the points of the pattern
+    are rarely needed.
+
+    Parameters
+    ----------
+    points, window, covariates
+        As for `count_points`.
+    gp : GPRegressor, optional
+        With its settings, of counts; it is cloned. By default `GPRegressor(likelihood="poisson", random_state=0)`, with
+        `standardize="common"` where there are no covariates, so that distances on the map keep their meaning.
+    start : float or (width, height), optional
+        The first side; by default that of about 100 cells.
+    tolerance : float
+        Share by which the answer may still change.
+    max_cells : int
+        No more cells than this are tried; a warning says that the answer had not settled.
+
+    Returns
+    -------
+    CellChoice
+        `cell`, `settled` and `steps`, a table when printed; `cells` and the fitted `gp` go with it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.spatial import choose_cell
+    >>> points = np.random.default_rng(0).uniform(size=(200, 2)) ** [2, 1]
+    >>> gp = GPRegressor(likelihood="poisson", knots=5, random_state=0)
+    >>> choice = choose_cell(points, (0, 0, 1, 1), gp, start=0.25, tolerance=0.1)
+    >>> choice.settled, choice.steps[0].n_cells
+    (True, 16)
+    """
+    require_spatial()
+    frame = window_of(window)
+    gp = _default_model(covariates) if gp is None else gp
+    if not 0 < tolerance < 1:
+        raise InvalidInputError(f"`tolerance` is {tolerance!r}; it must be a share between 0 and 1, such as 0.05.")
+    side = np.sqrt(frame.shape.area / FIRST_CELLS)
+    cell = steps_of((side, side) if start is None else start, "start")
+    tried = [_fit(gp, points, window, cell, covariates)]
+    steps: list[Step] = []
+    while True:
+        cells, fitted = tried[-1]
+        finer = (cells.cell[0] / 2, cells.cell[1] / 2)
+        too_many = frame.shape.area / (finer[0] * finer[1]) > max_cells
+        if not too_many:
+            tried.append(_fit(gp, points, window, finer, covariates))
+        steps.append(_step(frame, *tried[-2:]) if not too_many else _finest(cells, fitted))
+        if too_many or steps[-1].change <= tolerance:
+            break
+    settled = not too_many
+    if settled:
+        chosen = tried[-2]
+        steps.append(_finest(*tried[-1]))
+    else:
+        chosen = tried[-1]
+        last = steps[-2] if len(steps) > 1 else None
+        moved = "" if last is None else f": the last halving changed it by {last.change:.0%}"
+        warn(
+            f"The intensity had not settled within {tolerance:.0%} at {steps[-1].n_cells:,} cells{moved}. Allow more "
+            f"(`max_cells`, now {max_cells:,}), or say what share matters (`tolerance`)."
+        )
+    return CellChoice(chosen[0].cell, settled, tolerance, steps, *chosen)
+
+
+def _default_model(covariates: Any) -> Any:
+    from knotwise.estimators.regressor import GPRegressor
+
+    scale = "columns" if covariates is not None else "common"
+    return GPRegressor(likelihood="poisson", standardize=scale, random_state=0)
+
+
+def _fit(gp: Any, points: Any, window: Any, cell: tuple[float, float], covariates: Any) -> tuple[Cells, Any]:
+    cells = count_points(points, window, cell=cell, covariates=covariates)
+    return cells, clone(gp).fit(cells.X, cells.count, exposure=cells.area)
+
+
+def _finest(cells: Cells, gp: Any) -> Step:
+    total = float(gp.predict(cells.X, exposure=cells.area).sum())
+    return Step(cells.cell, len(cells), total, np.nan, np.nan)
+
+
+def _step(frame: Window, coarse: tuple[Cells, Any], fine: tuple[Cells, Any]) -> Step:
+    """What changes from one fit to the next, at the cells of the finer one."""
+    cells, area = fine[0], fine[0].area
+    before, after = coarse[1].predict(cells.X), fine[1].predict(cells.X)
+    total = float(after @ area)
+    west, south, east, north = frame.bounds
+    quarter = 2 * (cells.X["x"] > (west + east) / 2).to_numpy() + (cells.X["y"] > (south + north) / 2).to_numpy()
+    moved = np.bincount(quarter, (before - after) * area)
+    return Step(
+        coarse[0].cell,
+        len(coarse[0]),
+        float(coarse[1].predict(coarse[0].X, exposure=coarse[0].area).sum()),
+        float(np.abs(before - after) @ area / total),
+        float(np.abs(moved).max() / (total / 4)),
+    )
