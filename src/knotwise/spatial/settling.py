@@ -11,6 +11,7 @@ from sklearn.base import clone
 from knotwise.errors import InvalidInputError, warn
 from knotwise.spatial.counting import Cells, count_points
 from knotwise.spatial.packages import require_spatial
+from knotwise.spatial.surfaces import spread_of_mean
 from knotwise.spatial.windows import Window, steps_of, window_of
 
 __all__ = ["CellChoice", "choose_cell"]
@@ -24,8 +25,9 @@ class Step:
     """One size of cells: `total` is the expected number of points; the changes are those by halving the cells.
 
     `change_of_intensity` is the mean distance of the two intensities over the window, relative to the mean intensity,
-    `change_of_totals` the largest change among the totals of the four quarters of the bounding box, relative to the
-    total of an average quarter; NaN for the finest.
+    `sd_of_intensity` the mean posterior standard deviation, relative to the same, beside which it can be seen;
+    `change_of_totals` is the largest change among the totals of the four quarters of the bounding box, relative to the
+    total of an average quarter. NaN for the finest.
     """
 
     cell: tuple[float, float]
@@ -33,6 +35,7 @@ class Step:
     total: float
     change_of_intensity: float
     change_of_totals: float
+    sd_of_intensity: float
 
     @property
     def change(self) -> float:
@@ -52,7 +55,7 @@ class CellChoice:
     tolerance : float
         The share.
     steps : list of Step
-        Each size that was tried: cell, n_cells, total, change_of_intensity, change_of_totals.
+        Each size that was tried: cell, n_cells, total, change_of_intensity, change_of_totals, sd_of_intensity.
     cells : Cells
         The window in the chosen cells.
     gp : estimator
@@ -68,12 +71,13 @@ class CellChoice:
 
     def __str__(self) -> str:
         lines = [
-            f"{'cell':>21} {'cells':>7} {'total':>9} {'halving changes the intensity by':>33} {'and totals by':>14}"
+            f"{'':39} halving the cells changes",
+            f"{'cell':>21} {'cells':>7} {'total':>9} {'the intensity by':>17} {'its sd is':>10} {'and totals by':>14}",
         ]
         for step in self.steps:
             side = f"{step.cell[0]:.4g} x {step.cell[1]:.4g}"
-            changes = f"{step.change_of_intensity:33.1%} {step.change_of_totals:14.1%}"
-            finest = f"{'(the finest)':>33} {'':14}"
+            changes = f"{step.change_of_intensity:17.1%} {step.sd_of_intensity:10.1%} {step.change_of_totals:14.1%}"
+            finest = f"{'(the finest)':>17}"
             lines.append(
                 f"{side:>21} {step.n_cells:7,} {step.total:9.5g} {finest if np.isnan(step.change) else changes}"
             )
@@ -89,15 +93,16 @@ def choose_cell(
     *,
     covariates: Any = None,
     start: Any = None,
-    tolerance: float = 0.05,
+    tolerance: float = 0.1,
     max_cells: int = MOST_CELLS,
 ) -> CellChoice:
     """How fine should the cells of a point pattern be? Halve them until intensity and totals stay as they are.
 
     The model is fitted to cells, then to cells of half the side, and so on. A size is fine enough when halving it
     changes the intensity, on average over the window, and the expected number of points in each quarter of it by at
-    most `tolerance` of their mean. A fit to four times as many cells takes longer; ten times the points of the pattern
-    are rarely needed.
+    most `tolerance` of their mean. The table shows the posterior standard deviation of the intensity beside it: a
+    change far below that matters little. Points that keep company at short distances, as seedlings do, can make finer
+    cells tell of ever finer structure, so that nothing settles; `nugget="fit"` takes what is shorter than a cell.
 
     Parameters
     ----------
@@ -125,7 +130,7 @@ def choose_cell(
     >>> from knotwise.spatial import choose_cell
     >>> points = np.random.default_rng(0).uniform(size=(200, 2)) ** [2, 1]
     >>> gp = GPRegressor(likelihood="poisson", knots=5, random_state=0)
-    >>> choice = choose_cell(points, (0, 0, 1, 1), gp, start=0.25, tolerance=0.1)
+    >>> choice = choose_cell(points, (0, 0, 1, 1), gp, start=0.25)
     >>> choice.settled, choice.steps[0].n_cells
     (True, 16)
     """
@@ -133,7 +138,7 @@ def choose_cell(
     frame = window_of(window)
     gp = _default_model(covariates) if gp is None else gp
     if not 0 < tolerance < 1:
-        raise InvalidInputError(f"`tolerance` is {tolerance!r}; it must be a share between 0 and 1, such as 0.05.")
+        raise InvalidInputError(f"`tolerance` is {tolerance!r}; it must be a share between 0 and 1, such as 0.1.")
     side = np.sqrt(frame.shape.area / FIRST_CELLS)
     cell = steps_of((side, side) if start is None else start, "start")
     tried = [_fit(gp, points, window, cell, covariates)]
@@ -176,7 +181,7 @@ def _fit(gp: Any, points: Any, window: Any, cell: tuple[float, float], covariate
 
 def _finest(cells: Cells, gp: Any) -> Step:
     total = float(gp.predict(cells.X, exposure=cells.area).sum())
-    return Step(cells.cell, len(cells), total, np.nan, np.nan)
+    return Step(cells.cell, len(cells), total, np.nan, np.nan, np.nan)
 
 
 def _step(frame: Window, coarse: tuple[Cells, Any], fine: tuple[Cells, Any]) -> Step:
@@ -193,4 +198,5 @@ def _step(frame: Window, coarse: tuple[Cells, Any], fine: tuple[Cells, Any]) -> 
         float(coarse[1].predict(coarse[0].X, exposure=coarse[0].area).sum()),
         float(np.abs(before - after) @ area / total),
         float(np.abs(moved).max() / (total / 4)),
+        float(spread_of_mean(fine[1], cells.X) @ area / total),
     )

@@ -12,10 +12,9 @@ from knotwise.estimators.sizes import require_size
 from knotwise.estimators.total_samples import Response
 from knotwise.likelihoods.counts import Counts
 from knotwise.likelihoods.multiplicative import Multiplicative
+from knotwise.likelihoods.response import response_moments
 
 __all__ = ["Surface", "spread_of_mean"]
-
-N_NODES = 64  # of the rule by which the variance of a mean response is integrated where it has no closed form
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,17 @@ class Surface:
 def spread_of_mean(model: Any, X: Any, **sizes: float) -> np.ndarray:
     """Posterior standard deviation of the mean response, whose expectation is that of `predict`, [n]."""
     likelihood, mean, variance, size = model._response(X, sizes.get("exposure"), sizes.get("trials"), None)
-    response = Response(likelihood, float(model.nugget_), "mean")
+    response = MeanResponse(likelihood, float(model.nugget_), "mean")
     if isinstance(likelihood, Counts | Multiplicative):  # the mean response is log-normal
         return response.mean(mean + variance / 2, size) * np.sqrt(np.expm1(variance))
-    nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
-    weights = weights / weights.sum()
-    f = mean + np.sqrt(variance) * nodes[:, None]  # [nodes, n]
-    values = response.mean(f, size)
-    return np.sqrt(weights @ (values - weights @ values) ** 2)
+    return np.sqrt(response_moments(response, mean, variance, size)[1])  # type: ignore[arg-type]
+
+
+class MeanResponse(Response):
+    """The mean response as if it were observed, without noise: its moments are those of an observation."""
+
+    def conditional_mean(self, f: np.ndarray, size: np.ndarray) -> np.ndarray:
+        return self.mean(f, size)
+
+    def conditional_variance(self, f: np.ndarray, size: np.ndarray) -> np.ndarray:
+        return np.zeros(np.shape(f))
