@@ -131,7 +131,8 @@ def test_what_is_no_point_is_refused_in_words(given, words):
 def test_geopandas_is_not_imported_for_data_that_are_none_of_its_own():
     program = (
         "import sys, numpy as np, knotwise.spatial; from knotwise import GPRegressor; "
-        "X = np.random.default_rng(0).normal(size=(20, 2)); GPRegressor(knots=2, optimizer=None).fit(X, X[:, 0]).predict(X); "
+        "X = np.random.default_rng(0).normal(size=(20, 2)); gp = GPRegressor(knots=2, optimizer=None).fit(X, X[:, 0]); "
+        "gp.predict(X); "
         "print([name for name in ('geopandas', 'shapely', 'xarray') if name in sys.modules])"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(knotwise.__file__).parents[1])}

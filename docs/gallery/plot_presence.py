@@ -1,6 +1,6 @@
 """Presence and absence: where Southern Corroboree frogs live, from 212 sites of the Snowy Mountains.
 
-The map is the probability of presence within 60 units of a site; beyond, nobody has looked.
+The map is the probability of presence within 40 units of a site; beyond, nobody has looked.
 """
 
 from pathlib import Path
