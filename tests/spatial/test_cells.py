@@ -170,6 +170,7 @@ MISTAKES = {
     "a window inside out": ({"window": (1, 0, 0, 1)}, "west < east"),
     "a line for a window": ({"window": shapely.LineString([(0, 0), (1, 1)])}, "must be polygons.*LineString"),
     "a bow tie": ({"window": shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])}, "not valid.*Self-inter.*make_valid"),
+    "degrees": ({"window": gpd.GeoSeries([COAST], crs=4326)}, "square degree is not an area.*estimate_utm_crs"),
     "no cells": ({"cell": 0.0}, "side of a cell"),
     "three columns": ({"points": np.ones((3, 3))}, "must have two columns"),
     "no points": ({"points": np.ones((0, 2))}, "no rows"),

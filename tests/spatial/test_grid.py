@@ -200,5 +200,10 @@ def test_what_has_no_meaning_is_refused(trees, heights):
         predict_grid(several, spacing=0.2)
     with pytest.raises(InvalidInputError, match="`max_distance` is measured"):
         predict_grid(heights, spacing=0.2, data=X)
+    with pytest.raises(InvalidInputError, match=r"No centre of the grid.s 16 cells lies in the region and within 0\.1"):
+        predict_grid(heights, spacing=0.25, region=(5, 5, 6, 6), max_distance=0.1)
+    line = GPRegressor(SMOOTH, knots=3, optimizer=None).fit(X[:, :1], F)
+    with pytest.raises(InvalidInputError, match="needs two columns"):
+        predict_grid(line, spacing=0.25, region=(0, 0, 1, 1))
     with pytest.raises(InvalidInputError, match="`kind` is 'latent'"):
         predict_grid(heights, spacing=0.2, kind="latent")

@@ -11,7 +11,7 @@ from knotwise.errors import InvalidInputError, warn
 from knotwise.spatial.covariates import covariates_at
 from knotwise.spatial.cutting import cut
 from knotwise.spatial.packages import require_spatial
-from knotwise.spatial.windows import common_crs, places_of, steps_of, window_of
+from knotwise.spatial.windows import common_crs, places_of, refuse_degrees, steps_of, window_of
 
 __all__ = ["Cells", "count_points"]
 
@@ -113,6 +113,7 @@ def count_points(points: Any, window: Any, *, cell: Any, covariates: Any = None)
     frame = window_of(window)
     places, crs = places_of(points)
     crs = common_crs(crs, window, "window", "the points are in")
+    refuse_degrees(crs)
     if not len(places):
         raise InvalidInputError("`points` has no rows: there is nothing to count.")
     pieces = cut(frame, steps_of(cell, "cell"))

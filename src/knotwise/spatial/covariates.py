@@ -110,6 +110,8 @@ def inputs_at(gp: Any, x: np.ndarray, y: np.ndarray, covariates: Any) -> Any:
     """Rows at places for a fitted model: its columns x and y, or else the first two, and covariates for the others."""
     import pandas as pd
 
+    if gp.n_features_in_ < 2:
+        raise InvalidInputError("A map needs two columns, x and y, and the model has one.")
     known = covariates_at(covariates, x, y)
     names = getattr(gp, "feature_names_in_", None)
     if names is None:

@@ -108,6 +108,11 @@ def predict_grid(
         shown[shown] = within(max_distance, near, places[shown])
     elif data is not None:
         raise InvalidInputError("`data` are the places from which `max_distance` is measured: give it, too.")
+    if not shown.any():
+        raise InvalidInputError(
+            f"No centre of the grid's {len(places):,} cells lies in the region"
+            + (". Take a smaller `spacing`." if max_distance is None else f" and within {max_distance:g} of the data.")
+        )
     values = {name: np.full(len(places), np.nan) for name in surface.names}
     rows = np.flatnonzero(shown)
     for first in range(0, len(rows), chunk):

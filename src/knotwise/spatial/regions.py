@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.geometry import refuse_other_crs
@@ -12,7 +13,7 @@ from knotwise.estimators.sizes import size_is_missing
 from knotwise.spatial.covariates import inputs_at
 from knotwise.spatial.cutting import cut
 from knotwise.spatial.packages import require_spatial
-from knotwise.spatial.windows import regions_of, steps_of
+from knotwise.spatial.windows import refuse_degrees, regions_of, steps_of
 
 if TYPE_CHECKING:
     from knotwise.estimators.totals import Totals
@@ -75,8 +76,10 @@ def predict_total(
     (['west', 'east'], True)
     """
     require_spatial()
+    check_is_fitted(gp)
     import pandas as pd
 
+    refuse_degrees(getattr(gp, "crs_", None))
     refuse_other_crs(getattr(gp, "crs_", None), regions, "regions")
     labels, windows = regions_of(regions, by)
     steps = steps_of(cell, "cell")
@@ -94,7 +97,7 @@ def _areas(gp: Any, area: np.ndarray, statistic: str) -> dict[str, np.ndarray]:
     likelihood = getattr(gp, "likelihood_", None)  # a classifier has none
     if likelihood is None or likelihood.size_name != "exposure":
         return {"weights": area}
-    if not size_is_missing(gp):
+    if size_is_missing(gp) is False:
         raise InvalidInputError(
             "The model was fitted without `exposure`, so that its intensity is per row, not per unit of area, and has "
             "no integral over a region. Fit with the areas of the cells: "

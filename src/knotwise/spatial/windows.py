@@ -12,7 +12,7 @@ from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.geometry import as_columns, has_geometry, refuse_other_crs
 from knotwise.estimators.numbers import as_finite_numbers
 
-__all__ = ["Window", "common_crs", "places_of", "regions_of", "steps_of", "window_of"]
+__all__ = ["Window", "common_crs", "places_of", "refuse_degrees", "regions_of", "steps_of", "window_of"]
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,17 @@ def common_crs(crs: str | None, given: Any, what: str, whose: str) -> str | None
     """The coordinate reference system of two things, one of which may not know it; two different ones are refused."""
     refuse_other_crs(crs, given, what, whose)
     return crs if crs is not None or not has_geometry(given) else _crs(given)
+
+
+def refuse_degrees(crs: str | None) -> None:
+    """Refuse longitudes and latitudes, of which there are no areas."""
+    import pyproj
+
+    if crs is not None and pyproj.CRS(crs).is_geographic:
+        raise InvalidInputError(
+            f"The map is in degrees ({crs}), and a square degree is not an area: it shrinks towards the poles. Project "
+            "points and window first: `points.to_crs(points.estimate_utm_crs())`."
+        )
 
 
 def steps_of(given: Any, name: str) -> tuple[float, float]:
