@@ -172,6 +172,10 @@ MISTAKES = {
     "a bow tie": ({"window": shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])}, "not valid.*Self-inter.*make_valid"),
     "degrees": ({"window": gpd.GeoSeries([COAST], crs=4326)}, "square degree is not an area.*estimate_utm_crs"),
     "no cells": ({"cell": 0.0}, "side of a cell"),
+    "an empty point": (
+        {"points": gpd.GeoSeries([shapely.Point(0.3, 0.3), shapely.Point()])},
+        "`points` contains NaN in row 1",
+    ),
     "three columns": ({"points": np.ones((3, 3))}, "must have two columns"),
     "no points": ({"points": np.ones((0, 2))}, "no rows"),
     "a list of covariates": ({"covariates": [hill]}, "a dict of functions"),

@@ -143,28 +143,23 @@ def choose_cell(
     cell = steps_of((side, side) if start is None else start, "start")
     tried = [_fit(gp, points, window, cell, covariates)]
     steps: list[Step] = []
-    while True:
-        cells, fitted = tried[-1]
-        finer = (cells.cell[0] / 2, cells.cell[1] / 2)
-        too_many = frame.shape.area / (finer[0] * finer[1]) > max_cells
-        if not too_many:
-            tried.append(_fit(gp, points, window, finer, covariates))
-        steps.append(_step(frame, *tried[-2:]) if not too_many else _finest(cells, fitted))
-        if too_many or steps[-1].change <= tolerance:
+    settled = False
+    while not settled:
+        width, height = (side / 2 for side in tried[-1][0].cell)
+        if frame.shape.area > max_cells * width * height:
             break
-    settled = not too_many
-    if settled:
-        chosen = tried[-2]
-        steps.append(_finest(*tried[-1]))
-    else:
-        chosen = tried[-1]
-        last = steps[-2] if len(steps) > 1 else None
-        moved = "" if last is None else f": the last halving changed it by {last.change:.0%}"
+        tried.append(_fit(gp, points, window, (width, height), covariates))
+        steps.append(_step(frame, *tried[-2:]))
+        settled = steps[-1].change <= tolerance
+    if not settled:
+        moved = f": the last halving changed it by {steps[-1].change:.0%}" if steps else ""
         warn(
-            f"The intensity had not settled within {tolerance:.0%} at {steps[-1].n_cells:,} cells{moved}. Allow more "
+            f"The intensity had not settled within {tolerance:.0%} at {len(tried[-1][0]):,} cells{moved}. Allow more "
             f"(`max_cells`, now {max_cells:,}), or say what share matters (`tolerance`)."
         )
-    return CellChoice(chosen[0].cell, settled, tolerance, steps, *chosen)
+    steps.append(_finest(*tried[-1]))
+    cells, fitted = tried[-2] if settled else tried[-1]
+    return CellChoice(cells.cell, settled, tolerance, steps, cells, fitted)
 
 
 def _default_model(covariates: Any) -> Any:

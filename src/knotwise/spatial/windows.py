@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,10 +94,10 @@ def regions_of(given: Any, by: str | None = None) -> tuple[list[Any], list[Windo
         labels, windows = ["all"], [window_of(given, "regions")]
     if not labels:
         raise InvalidInputError("`regions` is empty. Give at least one polygon.")
-    twice = {label for label in labels if labels.count(label) > 1}
+    twice = [label for label, number in Counter(labels).items() if number > 1]
     if twice:
         raise InvalidInputError(
-            f"The label {sorted(map(str, twice))[0]!r} stands for several regions. Dissolve them "
+            f"The label {twice[0]!r} stands for several regions. Dissolve them "
             "(`regions.dissolve(by=...)`), or name a column of distinct labels with `by`."
         )
     return labels, windows
@@ -105,7 +106,7 @@ def regions_of(given: Any, by: str | None = None) -> tuple[list[Any], list[Windo
 def places_of(points: Any, name: str = "points") -> tuple[np.ndarray, str | None]:
     """Coordinates of points, [n, 2], and their coordinate reference system."""
     if has_geometry(points):
-        return as_columns(points.geometry).to_numpy(float), _crs(points)
+        return as_finite_numbers(as_columns(points.geometry), name), _crs(points)
     places = as_finite_numbers(points, name)
     if places.ndim != 2 or places.shape[1] != 2:
         raise InvalidInputError(
