@@ -20,7 +20,7 @@ ax = grid["mean"].plot(vmin=0, vmax=1, cbar_kwargs={"label": "probability of pre
 grid["mean"].plot.contour(ax=ax, levels=[0.5], colors="white")
 sites[table.present == 1].plot(ax=ax, color="black", markersize=9, label="present")
 sites[table.present == 0].plot(ax=ax, facecolor="none", edgecolor="black", linewidth=0.5, markersize=9, label="absent")
-ax.legend(loc="upper left")
+ax.legend(loc="lower left")
 ax.set(xlabel="easting", ylabel="northing", aspect="equal", title="")
 ax.figure.set_layout_engine("tight")
 ax.figure.savefig("presence.png", dpi=110)
