@@ -324,6 +324,24 @@ def test_a_certificate_of_boston_is_the_stored_one():
     assert_allclose([again["gap"], again["kl_bound"]], [expected["gap"], expected["kl_bound"]], atol=0.01)
 
 
+# -- totals over regions --------------------------------------------------------------------------
+
+
+def test_stored_intervals_of_totals_over_regions_cover():
+    rows = stored("region_totals", "seed")
+    assert len(rows) == 100
+    covered = np.array([row["covered"] for row in rows.values()])
+    assert covered.shape == (100, 5) and 0.90 <= covered.mean() <= 0.99
+
+
+@pytest.mark.slow
+def test_totals_over_regions_of_one_pattern_are_the_stored_ones():
+    again, expected = bar("region_totals").measure(13), stored("region_totals", "seed")[(13,)]
+    assert again["points"] == expected["points"] and again["true"] == expected["true"]
+    assert_allclose(again["estimate"], expected["estimate"], rtol=0.01)
+    assert again["covered"] == expected["covered"]
+
+
 # -- no signal ------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("files", "kriging", "likelihoods", "neighbours", "priors", "scale", "tables")),
+    *(
+        f"docs/{name}.md"
+        for name in ("files", "kriging", "likelihoods", "neighbours", "priors", "scale", "spatial", "tables")
+    ),
 ]
 LINKED = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
 SHELL_PAGES = [page for page in LINKED if "<!-- run -->" in (ROOT / page).read_text(encoding="utf-8")]

@@ -326,7 +326,7 @@ def test_our_scorer_is_the_metric_at_the_exposure_with_weights_and_survives_pick
         found = cross_val_score(gp, X, Y, scoring=weighted, params=params, cv=KFold(3), error_score="raise")
         by_hand = folds_by_hand(lambda gp, test: gp.score(X[test], Y[test], weight[test] + 1, EXPOSURE[test]))
         assert_allclose(found, by_hand, rtol=1e-9)
-    with pytest.raises(TypeError, match="exposure, trials, sample_weight, not area"):
+    with pytest.raises(TypeError, match="exposure, trials, offset, sample_weight, not area"):
         response_scorer(r2_score).set_score_request(area=True)
 
 

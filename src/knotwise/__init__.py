@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from knotwise.version import __version__
 
 if TYPE_CHECKING:
-    from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, plotting, testing
+    from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, plotting, spatial, testing
     from knotwise.crossvalidation.validate import cross_validate
     from knotwise.estimators import GPClassifier, GPRegressor
     from knotwise.estimators.loading import load
@@ -32,6 +32,7 @@ __all__ = [
     "optimize",
     "plotting",
     "response_scorer",
+    "spatial",
     "testing",
 ]
 

@@ -59,6 +59,7 @@ class LatentGP(BaseEstimator):
 
     _oversight: Oversight | None = None  # of a classifier, while it fits its models
     encoding_: Encoding | None = None
+    crs_: str | None = None  # of the points that were fitted
 
     def _fit_latent(self, data: TrainingData, *, has_size: bool) -> None:
         """Fit parameters and knots to checked data, and set the public attributes."""

@@ -18,6 +18,7 @@ from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
 from knotwise.estimators.encoding.encoding import Encoding
+from knotwise.estimators.geometry import as_columns, crs_of
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.oversight import Oversight
@@ -69,6 +70,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     knots_, n_knots_, n_neighbors_, parameters_, kernel_, status_, stop_reason_, trace_, converged_, approximation_,
     jitter_ : of the model, or a list of them
     log_evidence_, log_prior_ : of the model, or the sum over models
+    crs_ : coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none
     coefficients_ : level or trend of the mean of f, with standard errors; of the model, or a list of them
 
     Examples
@@ -80,6 +82,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     >>> gp.predict([[-1.5], [1.5]]).tolist()
     ['left', 'right']
     """
+
+    crs_: str | None = None  # of the points that were fitted
 
     def __init__(
         self,
@@ -147,9 +151,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Fit one latent model (two classes), or one for each class against the rest.
 
         `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
-        without it. Dask arrays and data frames stay where they are; see `docs/scale.md`.
+        without it. A GeoDataFrame or GeoSeries of points has the columns x and y, then its numeric columns. Dask arrays
+        and data frames stay where they are; see `docs/scale.md`.
         """
         with unchanged_on_failure(self) as new:
+            new.crs_ = crs_of(X)
             if any(map(is_dask, (X, y, sample_weight))):
                 new._fit_partitions(X, y, sample_weight)
             else:
@@ -157,6 +163,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
+        X = as_columns(X)
         refuse_masked_and_dates(y, "y")
         X_given = X
         X, y = check_X_y(fit_inputs(self, X, sample_weight), y, ensure_all_finite=False, estimator=self)
@@ -469,6 +476,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows_for_models(self, X: Any) -> list[tuple[GPRegressor, Any]]:
         check_is_fitted(self)
+        X = as_columns(X, self.crs_)
         checked = check_inputs(self, X)  # rows that are encoded are passed on so
         as_given = hasattr(X, "columns") and self.encoding_ is None
         return [(model, X if as_given else checked) for model in self.models_]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.estimators.base import LatentGP
-from knotwise.estimators.sizes import require_size
+from knotwise.estimators.sizes import exposure_of, require_size
 from knotwise.estimators.validation import generator_from
 from knotwise.likelihoods.base import Likelihood
 
@@ -33,6 +33,7 @@ class JointResponse(LatentGP):
         noise_variance: Any = None,
         n_samples: int = 2000,
         random_state: Any = None,
+        offset: Any = None,
     ) -> Totals:
         """Totals or averages over the rows of X, by groups, with intervals: how many trees are in this region?
 
@@ -70,6 +71,8 @@ class JointResponse(LatentGP):
             one). With 2,000 an end of a 95 % interval has a standard error of 1.6 % of the interval's width.
         random_state : int, Generator, optional
             The same number gives the same result.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of `exposure`.
 
         Returns
         -------
@@ -100,7 +103,7 @@ class JointResponse(LatentGP):
         return predict_total(
             self,
             X,
-            exposure=exposure,
+            exposure=exposure_of(exposure, offset),
             trials=trials,
             weights=weights,
             groups=groups,
@@ -120,6 +123,7 @@ class JointResponse(LatentGP):
         trials: Any = None,
         noise_variance: Any = None,
         random_state: Any = None,
+        offset: Any = None,
     ) -> np.ndarray:
         """Draw joint samples of new observations at the rows of X.
 
@@ -138,6 +142,8 @@ class JointResponse(LatentGP):
             Known noise of each row of Gaussian data; without it the fitted noise is taken.
         random_state : int, Generator, optional
             The same number gives the same samples.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of `exposure`.
 
         Returns
         -------
@@ -153,6 +159,7 @@ class JointResponse(LatentGP):
         >>> gp.sample_observations(X, n_samples=5, random_state=0).shape
         (5, 60)
         """
+        exposure = exposure_of(exposure, offset)
         exposure, trials = require_size(self, "gp.sample_observations(X", exposure, trials)
         likelihood, _, _, size = self._response(X, exposure, trials, noise_variance)
         rng = generator_from(random_state)

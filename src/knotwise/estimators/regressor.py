@@ -15,12 +15,13 @@ from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.collections import read_collections
+from knotwise.estimators.geometry import crs_of
 from knotwise.estimators.joint import JointResponse
 from knotwise.estimators.lazy import lazy_r2, predict_lazily
 from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
-from knotwise.estimators.sizes import refuse_rates_for_targets, require_size
+from knotwise.estimators.sizes import exposure_of, refuse_rates_for_targets, require_size
 from knotwise.estimators.validation import check_data, check_jobs, check_noise_variance, check_size, check_weights
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
@@ -149,6 +150,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         "not settled" (parameters still moved with every choice of knots or neighbours) or "not converged"
     converged_ : whether `status_` is none of the last three
     stop_reason_ : why so many knots, in words
+    crs_ : coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none
     jitter_, optimize_result_, n_failed_restarts_ : how the fit went
 
     Examples
@@ -223,6 +225,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         exposure: Any = None,
         trials: Any = None,
         noise_variance: Any = None,
+        offset: Any = None,
     ) -> GPRegressor:
         """Fit parameters and knots to the data.
 
@@ -231,13 +234,19 @@ class GPRegressor(RegressorMixin, JointResponse):
         exactly, as repeated measurements do not: for means of several measurements give `noise_variance`.
 
         `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
-        row, `noise_variance` the known noise of each row of Gaussian data.
+        row, `noise_variance` the known noise of each row of Gaussian data. `offset` is the logarithm of the exposure,
+        for users of log-linear models, here and in predictions; give one of the two.
+
+        A GeoDataFrame or GeoSeries of points has the columns x and y, then its numeric columns; `crs_` keeps its
+        coordinate reference system, and predictions refuse a frame with another one.
 
         Dask arrays and data frames stay where they are: passes go to their partitions, on the workers of the active
         client or in this process, and predictions for them are lazy. See `docs/scale.md`.
         """
         with unchanged_on_failure(self) as new:
+            new.crs_ = crs_of(X)
             likelihood = likelihood_from(self.likelihood)
+            exposure = exposure_of(exposure, offset)
             if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
                 known = {"sample_weight": sample_weight, "noise_variance": noise_variance}
                 partitions = read_collections(new, likelihood, X, y, exposure=exposure, trials=trials, **known)
@@ -268,16 +277,18 @@ class GPRegressor(RegressorMixin, JointResponse):
         exposure: Any = None,
         trials: Any = None,
         noise_variance: Any = None,
+        offset: Any = None,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean of new observations and, if asked, their standard deviation or covariance.
 
-        Counts are per unit of exposure, and binomial ones per trial, unless `exposure` or `trials` are given. If a fit
-        had them, `return_std` needs them, since it is of a count; and scikit-learn's scorers, which would compare rates
-        with counts, are refused (see `knotwise.response_scorer`).
+        Counts are per unit of exposure, and binomial ones per trial, unless `exposure` (or `offset`, its logarithm) or
+        `trials` are given. If a fit had them, `return_std` needs them, since it is of a count; and scikit-learn's
+        scorers, which would compare rates with counts, are refused (see `knotwise.response_scorer`).
 
         `noise_variance` is the known noise of each new row; without it the fitted noise is taken (the mean of the
         known ones, if the fit had them).
         """
+        exposure = exposure_of(exposure, offset)
         if return_std and return_cov:
             raise InvalidInputError("Ask for `return_std` or for `return_cov`, not for both.")
         if return_std:
@@ -307,10 +318,13 @@ class GPRegressor(RegressorMixin, JointResponse):
         response, response_variance = self._by_blocks(likelihood, likelihood.response_moments, mean, variance, size)
         return (response, np.sqrt(response_variance)) if return_std else response
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None, trials: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None, trials: Any = None, offset: Any = None
+    ) -> float:
         """R^2 of the predicted means, of counts at their `exposure` or `trials`: needed if the fit had them."""
         from sklearn.metrics import r2_score
 
+        exposure = exposure_of(exposure, offset)
         exposure, trials = require_size(self, "gp.score(X, y", exposure, trials)
         if is_dask(X):
             return lazy_r2(self, X, y=y, sample_weight=sample_weight, exposure=exposure, trials=trials)
@@ -318,8 +332,9 @@ class GPRegressor(RegressorMixin, JointResponse):
         refuse_masked_and_dates(sample_weight, "sample_weight")
         return float(r2_score(y, self.predict(X, exposure=exposure, trials=trials), sample_weight=sample_weight))
 
-    def predict_median(self, X: Any, exposure: Any = None, trials: Any = None) -> np.ndarray:
+    def predict_median(self, X: Any, exposure: Any = None, trials: Any = None, offset: Any = None) -> np.ndarray:
         """Posterior median of the mean response: its value at the posterior mean of f."""
+        exposure = exposure_of(exposure, offset)
         if is_dask(X):
             return predict_lazily(self, "predict_median", X, per_row={"exposure": exposure, "trials": trials})
         likelihood, mean, _, size = self._response(X, exposure, trials, None)
@@ -333,6 +348,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         exposure: Any = None,
         trials: Any = None,
         noise_variance: Any = None,
+        offset: Any = None,
     ) -> np.ndarray:
         """Central interval, [n, 2], of a new "observation", of its "mean" given f, or of the "latent" f itself.
 
@@ -340,6 +356,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         """
         from scipy.special import ndtri
 
+        exposure = exposure_of(exposure, offset)
         if not 0 < level < 1:
             raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
         if kind not in ("observation", "mean", "latent"):
@@ -361,10 +378,13 @@ class GPRegressor(RegressorMixin, JointResponse):
         ends = [mean + ndtri(p) * np.sqrt(variance) for p in tails]
         return np.column_stack([likelihood.conditional_mean(f, size) for f in ends] if kind == "mean" else ends)
 
-    def predict_exceedance(self, X: Any, threshold: float, exposure: Any = None, trials: Any = None) -> np.ndarray:
+    def predict_exceedance(
+        self, X: Any, threshold: float, exposure: Any = None, trials: Any = None, offset: Any = None
+    ) -> np.ndarray:
         """Posterior probability that the mean response (a rate, for counts) exceeds the threshold."""
         from scipy.special import ndtr
 
+        exposure = exposure_of(exposure, offset)
         if is_dask(X):
             known = {"exposure": exposure, "trials": trials}
             return predict_lazily(self, "predict_exceedance", X, per_row=known, threshold=threshold)
@@ -372,9 +392,16 @@ class GPRegressor(RegressorMixin, JointResponse):
         return ndtr((mean - likelihood.latent_of_mean(threshold, size)) / np.sqrt(variance))
 
     def log_predictive_density(
-        self, X: Any, y: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
+        self,
+        X: Any,
+        y: Any,
+        exposure: Any = None,
+        trials: Any = None,
+        noise_variance: Any = None,
+        offset: Any = None,
     ) -> np.ndarray:
         """Log density of each observation y under its own prediction, [n]; of counts at their exposure or trials."""
+        exposure = exposure_of(exposure, offset)
         exposure, trials = require_size(self, "gp.log_predictive_density(X, y", exposure, trials)
         if is_dask(X):
             known = {"y": y, "exposure": exposure, "trials": trials, "noise_variance": noise_variance}

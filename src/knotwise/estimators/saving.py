@@ -29,6 +29,7 @@ from knotwise.persistence.schema import (
     Record,
     Since,
     Text,
+    WhereKnown,
     Whole,
     Writing,
     refuse,
@@ -83,6 +84,7 @@ INPUTS = Fields(
     n_features=Whole,
     names=Optional(ListOf(Text, dim="features")),
     encoding=Since(3, Optional(EncodingRecord()), None),
+    crs=WhereKnown(Text),
 )
 
 
@@ -112,6 +114,7 @@ def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:
         "n_features": estimator.n_features_in_,
         "names": None if names is None else list(names),
         "encoding": estimator.encoding_,
+        "crs": estimator.crs_,
     }
     written = {
         "class": cls.__name__,

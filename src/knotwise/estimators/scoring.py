@@ -18,13 +18,21 @@ class ResponseScorer:
         self._metric = metric
         self._sign = sign
         self._options = options
-        self._requests: dict[str, bool | str | None] = {"exposure": True, "trials": True, "sample_weight": None}
+        sizes = {"exposure": True, "trials": True, "offset": True}
+        self._requests: dict[str, bool | str | None] = sizes | {"sample_weight": None}
 
     def __call__(
-        self, estimator: Any, X: Any, y: Any, exposure: Any = None, trials: Any = None, sample_weight: Any = None
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        exposure: Any = None,
+        trials: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
     ) -> float:
         """The metric of y and the predicted means, with the sign that makes more better."""
-        sizes = {"exposure": exposure, "trials": trials}
+        sizes = {"exposure": exposure, "trials": trials, "offset": offset}
         # the argument is left out rather than None, so that it works for any estimator
         predicted = estimator.predict(X, **{name: size for name, size in sizes.items() if size is not None})
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -56,7 +64,8 @@ def response_scorer(metric: Callable[..., float], *, greater_is_better: bool = F
     """Make a scorer of a metric for counts with `exposure` or successes out of `trials`.
 
     scikit-learn's own scorers call `predict(X)`, which is a rate, and have no way to hand the exposure on; a model that
-    was fitted with one refuses that. This scorer takes `exposure` and `trials` and hands them to `predict`.
+    was fitted with one refuses that. This scorer takes `exposure` or `offset`, and `trials`, and hands them to
+    `predict`.
 
     Parameters
     ----------
@@ -68,8 +77,8 @@ def response_scorer(metric: Callable[..., float], *, greater_is_better: bool = F
 
     Returns
     -------
-    A function of (estimator, X, y, exposure=None, trials=None, sample_weight=None) for the `scoring` of
-    `cross_val_score`, `GridSearchCV` and others. With metadata routing it asks for `exposure` and `trials`.
+    A function of (estimator, X, y, exposure=None, trials=None, sample_weight=None, offset=None) for the `scoring` of
+    `cross_val_score`, `GridSearchCV` and others. With metadata routing it asks for `exposure`, `trials` and `offset`.
 
     Examples
     --------

@@ -7,11 +7,14 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import PASSED_THROUGH, InvalidInputError, warn
+from knotwise.estimators.numbers import and_more, as_finite_numbers
 
-__all__ = ["assume_no_size", "refuse_rates_for_targets", "require_size", "size_is_missing"]
+__all__ = ["assume_no_size", "exposure_of", "refuse_rates_for_targets", "require_size", "size_is_missing"]
 
 #: code that compares `predict(X)` with targets, or hands it on for that: module and function, None for all of a module
 COMPARING_CODE = {
@@ -26,11 +29,38 @@ COMPARING_CODE = {
     ("sklearn.linear_model._ransac", "fit"),
     ("knotwise.estimators.scoring", None),
 }
+#: an offset beyond which its exponential overflows, or is 0
+LARGEST_OFFSET = 700.0
 #: what an observation is, by the name of its size, and what 1 means for it
 WORDS = {
     "exposure": ("a count without one has no meaning here", "the exposure of each new row (1 for counts per unit)"),
     "trials": ("successes without them have no meaning here", "the trials of each new row (1 for a single trial)"),
 }
+
+
+def exposure_of(exposure: Any, offset: Any) -> Any:
+    """The exposure of a call, where it may be given by its logarithm; both are refused.
+
+    Dask collections stay lazy: that their exposure is no positive number is found when a partition is read.
+    """
+    if offset is None:
+        return exposure
+    if exposure is not None:
+        raise InvalidInputError(
+            "`exposure` and `offset` were both given, but `offset` is the logarithm of the exposure. Give one of them."
+        )
+    if is_dask(offset):
+        return np.exp(offset)
+    offset = as_finite_numbers(offset, "offset")
+    bad = np.flatnonzero(np.abs(offset) > LARGEST_OFFSET)
+    if len(bad):
+        raise InvalidInputError(
+            f"`offset` is {offset.flat[bad[0]]:g}{f' in row {bad[0]}' if offset.ndim else ''}{and_more(len(bad))}, but "
+            f"it is the logarithm of the exposure, whose exponential is no positive number beyond {LARGEST_OFFSET:g}. "
+            "Give an exposure as `exposure`.",
+            rows=bad,
+        )
+    return np.exp(offset)
 
 
 def size_is_missing(model: Any, exposure: Any = None, trials: Any = None) -> bool | None:

@@ -11,6 +11,7 @@ from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.encoding.choose import choose_encoding
 from knotwise.estimators.encoding.encoding import EncodedRows
+from knotwise.estimators.geometry import as_columns
 from knotwise.estimators.numbers import (
     and_more,
     as_numbers,
@@ -52,6 +53,7 @@ def check_inputs(estimator: Any, X: Any) -> np.ndarray:
             "X is a Dask collection, but this needs all its rows in one place. Give rows that fit in memory "
             "(`X.compute()`)."
         )
+    X = as_columns(X, estimator.crs_)
     if estimator.encoding_ is not None:
         return estimator.encoding_.expand(check_coded(estimator, X))
     refuse_masked_and_dates(X, "X")
@@ -67,13 +69,14 @@ def check_coded(estimator: Any, X: Any) -> np.ndarray:
     if estimator.encoding_ is None:
         return check_inputs(estimator, X)
     refuse_masked(X, "X")
-    X = _as_table(X)
+    X = _as_table(as_columns(X, estimator.crs_))
     validate_data(estimator, X, reset=False, skip_check_array=True)
     return check_array(estimator.encoding_.read(X), ensure_all_finite=False)
 
 
 def check_data(estimator: Any, X: Any, y: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Inputs [n, E] and targets [n] of a fit as finite float64 arrays; sets `encoding_`, from rows that count."""
+    X = as_columns(X)
     if y is None:
         raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
     y = as_numbers(y, "y")
@@ -130,8 +133,9 @@ def size_given(likelihood: Likelihood, **given: Any) -> tuple[str, Any]:
         if value is None:
             continue
         if name != likelihood.size_name:
+            also = ", nor has `offset`, its logarithm" if name == "exposure" else ""
             raise InvalidInputError(
-                f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}. "
+                f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}{also}. "
                 + (f"It takes `{likelihood.size_name}`." if likelihood.size_name else "Leave it out.")
             )
         size_name, size = name, value

@@ -28,6 +28,7 @@ __all__ = [
     "Record",
     "Spec",
     "Text",
+    "WhereKnown",
     "Whole",
     "Writing",
     "number_from_json",
@@ -270,6 +271,19 @@ class Since:
         return self.spec.read(data, at, given)
 
 
+class WhereKnown:
+    """A field that only files have whose models know it; None is left out, and read where it is not there."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+
+    def write(self, value: Any, at: str, out: Writing) -> Any:
+        return self.spec.write(value, at, out)
+
+    def read(self, data: Any, at: str, given: Reading) -> Any:
+        return self.spec.read(data, at, given)
+
+
 class Fields:
     """Named values; all of them, in this order, and no others."""
 
@@ -278,10 +292,13 @@ class Fields:
 
     def write(self, value: Any, at: str, out: Writing) -> dict[str, Any]:
         get = value.get if isinstance(value, dict) else lambda name: getattr(value, name)
-        return {name: spec.write(get(name), _entry_path(at, name), out) for name, spec in self.specs.items()}
+        known = {n: s for n, s in self.specs.items() if not isinstance(s, WhereKnown) or get(n) is not None}
+        return {name: spec.write(get(name), _entry_path(at, name), out) for name, spec in known.items()}
 
     def read(self, data: Any, at: str, given: Reading) -> dict[str, Any]:
         later = {n: s.default for n, s in self.specs.items() if isinstance(s, Since) and s.is_after(given.version)}
+        unknown = (n for n, s in self.specs.items() if isinstance(s, WhereKnown) and isinstance(data, dict))
+        later |= {name: None for name in unknown if name not in data}
         known = {name: spec for name, spec in self.specs.items() if name not in later}
         if not isinstance(data, dict) or list(data) != list(known):
             raise refuse(at or "model", f"an object with {', '.join(known)}")

@@ -1,0 +1,133 @@
+"""From a point pattern to counts in cells, which a model of counts can be fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from knotwise.errors import InvalidInputError, warn
+from knotwise.spatial.covariates import covariates_at
+from knotwise.spatial.cutting import cut
+from knotwise.spatial.packages import require_spatial
+from knotwise.spatial.windows import common_crs, places_of, refuse_degrees, steps_of, window_of
+
+__all__ = ["Cells", "count_points"]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A window in cells, and how many points are in each; what `count_points` returns.
+
+    Fit with `gp.fit(cells.X, cells.count, exposure=cells.area)`.
+
+    Attributes
+    ----------
+    X : GeoDataFrame [n, 3 + covariates]
+        A point in each cell (the centroid of its part of the window, if that lies in it), with the columns `x`, `y` and
+        the covariates there; an estimator takes it as it is.
+    count : array [n]
+        Points in each cell.
+    area : array [n]
+        Area of each cell in the window, in the square of the map's unit: the exposure of its count.
+    shapes : array [n] of polygons
+        The cells, clipped at the window's border.
+    cell : tuple of float
+        Width and height of a whole cell.
+    crs : str or None
+        Coordinate reference system of points and window.
+    n_outside : int
+        Points outside the window, which were not counted.
+    """
+
+    X: Any = field(repr=False)
+    count: np.ndarray = field(repr=False)
+    area: np.ndarray = field(repr=False)
+    shapes: np.ndarray = field(repr=False)
+    cell: tuple[float, float]
+    crs: str | None
+    n_outside: int
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def to_frame(self) -> Any:
+        """The cells as a GeoDataFrame of polygons with x, y, covariates, count, area and intensity, count over area.
+
+        Returns
+        -------
+        GeoDataFrame [n, ...]
+        """
+        import geopandas
+
+        table = self.X.drop(columns="geometry").assign(
+            count=self.count, area=self.area, intensity=self.count / self.area
+        )
+        return geopandas.GeoDataFrame(table, geometry=self.shapes, crs=self.crs)
+
+
+def count_points(points: Any, window: Any, *, cell: Any, covariates: Any = None) -> Cells:
+    """Count a point pattern in the cells of a window, with their areas and covariates.
+
+    Cells begin at the south-west corner of the window's bounding box and are clipped at its border, so that their areas
+    add up to its area. A point on an edge that two cells share belongs to the right or the upper one, a point on the
+    window's border to the window. Points outside are not counted, and a warning says how many they are.
+
+    Parameters
+    ----------
+    points : array [n, 2], GeoDataFrame or GeoSeries of points
+        x and y, in the units of the map.
+    window : (west, south, east, north), polygon, GeoDataFrame or GeoSeries of polygons
+        Where points were looked for: that there is none somewhere in it is an observation.
+    cell : float or (width, height)
+        Side of a cell, in the units of the map; `choose_cell` says how fine it should be.
+    covariates : dict or xarray.Dataset, optional
+        By name, a function of arrays x and y that returns one value for each place; a grid (x, y, values) with values
+        [len(y), len(x)]; or an `xarray.DataArray` with the dimensions x and y. Grids are interpolated linearly at the
+        point of each cell.
+
+    Returns
+    -------
+    Cells
+        `X`, `count` and `area` for a fit, `shapes` and `to_frame()` for a map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.spatial import count_points
+    >>> points = np.random.default_rng(0).uniform(size=(200, 2)) ** [2, 1]
+    >>> cells = count_points(points, (0, 0, 1, 1), cell=0.2, covariates={"slope": lambda x, y: x + y})
+    >>> len(cells), int(cells.count.sum()), round(float(cells.area.sum()), 9)
+    (25, 200, 1.0)
+    >>> gp = GPRegressor(likelihood="poisson", knots=5, random_state=0)
+    >>> gp = gp.fit(cells.X, cells.count, exposure=cells.area)
+    >>> [str(name) for name in gp.feature_names_in_]
+    ['x', 'y', 'slope']
+    """
+    require_spatial()
+    import geopandas
+    import shapely
+
+    frame = window_of(window)
+    places, crs = places_of(points)
+    crs = common_crs(crs, window, "window", "the points are in")
+    refuse_degrees(crs)
+    if not len(places):
+        raise InvalidInputError("`points` has no rows: there is nothing to count.")
+    pieces = cut(frame, steps_of(cell, "cell"))
+    inside = shapely.intersects_xy(frame.shape, *places.T)
+    n_outside = int((~inside).sum())
+    if n_outside == len(places):
+        raise InvalidInputError(
+            f"All {len(places)} points are outside the window, whose bounds are "
+            f"({', '.join(f'{side:g}' for side in frame.bounds)}); the first point is ({places[0, 0]:g}, "
+            f"{places[0, 1]:g}). Are both in the same coordinates?"
+        )
+    if n_outside:
+        warn(f"{n_outside} of {len(places)} points are outside the window and were not counted.")
+    count = np.bincount(pieces.piece_of(places[inside]), minlength=len(pieces.area)).astype(float)
+    columns = {"x": pieces.x, "y": pieces.y} | covariates_at(covariates, pieces.x, pieces.y)
+    X = geopandas.GeoDataFrame(columns, geometry=geopandas.points_from_xy(pieces.x, pieces.y), crs=crs)
+    return Cells(X, count, pieces.area, pieces.shapes, steps_of(cell, "cell"), crs, n_outside)

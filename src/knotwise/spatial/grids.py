@@ -1,0 +1,147 @@
+"""Maps of a fitted model on a grid, as an xarray.Dataset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from knotwise.errors import InvalidInputError, TooLargeError, unknown_option
+from knotwise.estimators.geometry import refuse_other_crs
+from knotwise.estimators.validation import check_count
+from knotwise.spatial.covariates import inputs_at
+from knotwise.spatial.masks import inside, training_places, within
+from knotwise.spatial.packages import require_spatial
+from knotwise.spatial.surfaces import Surface
+from knotwise.spatial.windows import Window, places_of, steps_of, window_of
+
+__all__ = ["predict_grid"]
+
+MOST_CELLS = 100_000_000
+
+
+def predict_grid(
+    gp: Any,
+    *,
+    spacing: Any,
+    region: Any = None,
+    covariates: Any = None,
+    kind: str = "mean",
+    level: float = 0.95,
+    threshold: float | None = None,
+    exposure: float | None = None,
+    trials: float | None = None,
+    max_distance: float | None = None,
+    data: Any = None,
+    chunk: int = 100_000,
+) -> Any:
+    """Map a fitted model: mean, standard deviation, interval and exceedance at the centres of a grid.
+
+    Parameters
+    ----------
+    gp : fitted GPRegressor, or GPClassifier of two classes
+        Its coordinates are the columns x and y, or else the first two. Of a classifier the probability of the second
+        class is mapped.
+    spacing : float or (width, height)
+        Side of the grid's cells, in the units of the map.
+    region : (west, south, east, north), polygon, GeoDataFrame or GeoSeries of polygons, optional
+        Cells whose centre lies outside are NaN. By default the bounding box of the training rows.
+    covariates : dict or xarray.Dataset, optional
+        The model's other columns, as for `count_points`.
+    kind : "mean" or "observation"
+        The mean response (a rate, for counts with an exposure), or a new observation. `mean` is the same for both.
+    level : float
+        Probability of the central interval.
+    threshold : float, optional
+        Adds `exceedance`, the probability that the mean response exceeds it.
+    exposure, trials : float, optional
+        Of a cell: counts are per unit of exposure without it. Observations need it if the fit had it.
+    max_distance : float, optional
+        Cells whose centre is farther than this from all of `data` are NaN, in the units of the map.
+    data : array [n, 2], GeoDataFrame or GeoSeries of points, optional
+        From where distance is measured; by default the training rows, which a model from a file may not have.
+    chunk : int
+        Cells that are predicted at once, which bounds the memory. The values do not depend on it.
+
+    Returns
+    -------
+    xarray.Dataset
+        `mean`, `sd`, `lower` and `upper`, and `exceedance` with a threshold, each [y, x], at the centres of the cells;
+        `spatial_ref` holds the coordinate reference system of the fit, as rioxarray reads it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.spatial import predict_grid
+    >>> X = np.random.default_rng(0).uniform(size=(80, 2))
+    >>> gp = GPRegressor(knots=10, random_state=0).fit(X, np.sin(5 * X[:, 0]) + X[:, 1])
+    >>> grid = predict_grid(gp, spacing=0.1, region=(0, 0, 1, 1), threshold=1.0)
+    >>> sorted(grid.data_vars), dict(grid.sizes)
+    (['exceedance', 'lower', 'mean', 'sd', 'upper'], {'y': 10, 'x': 10})
+    >>> bool(np.isclose(grid["mean"].sel(x=0.55, y=0.25, method="nearest"), gp.predict([[0.55, 0.25]])[0]))
+    True
+    """
+    require_spatial()
+    check_is_fitted(gp)
+    if kind not in ("mean", "observation"):
+        raise unknown_option("`kind`", kind, ["mean", "observation"])
+    chunk = check_count(chunk, "chunk", least=1)
+    crs = getattr(gp, "crs_", None)
+    refuse_other_crs(crs, region, "region")
+    refuse_other_crs(crs, data, "data")
+    surface = Surface.of(gp, kind, level, threshold, {"exposure": exposure, "trials": trials})
+    frame = _box_around(training_places(gp)) if region is None else window_of(region, "region")
+    x, y = (
+        low + step * (np.arange(max(1, int(np.ceil((high - low) / step - 1e-9)))) + 0.5)
+        for low, high, step in zip(frame.bounds[:2], frame.bounds[2:], steps_of(spacing, "spacing"), strict=True)
+    )
+    if len(x) * len(y) > MOST_CELLS:
+        raise TooLargeError(
+            f"The grid would have {len(x) * len(y):,} cells, more than {MOST_CELLS:,}. Widen `spacing`."
+        )
+    places = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2)
+    shown = inside(frame, places)
+    if max_distance is not None:
+        near = training_places(gp) if data is None else places_of(data, "data")[0]
+        shown[shown] = within(max_distance, near, places[shown])
+    elif data is not None:
+        raise InvalidInputError("`data` are the places from which `max_distance` is measured: give it, too.")
+    if not shown.any():
+        raise InvalidInputError(
+            f"No centre of the grid's {len(places):,} cells lies in the region"
+            + (". Take a smaller `spacing`." if max_distance is None else f" and within {max_distance:g} of the data.")
+        )
+    values = {name: np.full(len(places), np.nan) for name in surface.names}
+    rows = np.flatnonzero(shown)
+    for first in range(0, len(rows), chunk):
+        some = rows[first : first + chunk]
+        for name, found in surface.at(inputs_at(gp, places[some, 0], places[some, 1], covariates)).items():
+            values[name][some] = found
+    return _dataset(values, x, y, crs or frame.crs, surface)
+
+
+def _box_around(places: np.ndarray) -> Window:
+    import shapely
+
+    low, high = places.min(0), places.max(0)
+    if not (low < high).all():
+        raise InvalidInputError("The training rows lie on a line, which has no area. Give a `region`.")
+    return Window(shapely.box(*low, *high))
+
+
+def _dataset(values: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, crs: str | None, surface: Surface) -> Any:
+    import xarray
+
+    grid = xarray.Dataset(
+        {name: (("y", "x"), found.reshape(len(y), len(x))) for name, found in values.items()},
+        coords={"x": x, "y": y},
+        attrs=surface.facts | ({} if crs is None else {"crs": crs}),
+    )
+    if crs is None:
+        return grid
+    import pyproj
+
+    # as climate and forecast conventions have it, and rioxarray reads it
+    return grid.assign_coords(spatial_ref=((), 0, pyproj.CRS(crs).to_cf()))
