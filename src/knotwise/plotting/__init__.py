@@ -4,9 +4,10 @@ matplotlib is imported when the first picture is drawn, never before.
 """
 
 from knotwise.plotting.calibration import plot_calibration, plot_pit
+from knotwise.plotting.effects import plot_effects
 from knotwise.plotting.fit import plot_fit
 from knotwise.plotting.maps import plot_map
 from knotwise.plotting.observed import plot_observed
 from knotwise.plotting.trace import plot_trace
 
-__all__ = ["plot_calibration", "plot_fit", "plot_map", "plot_observed", "plot_pit", "plot_trace"]
+__all__ = ["plot_calibration", "plot_effects", "plot_fit", "plot_map", "plot_observed", "plot_pit", "plot_trace"]

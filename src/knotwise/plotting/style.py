@@ -40,6 +40,7 @@ __all__ = [
     "require_matplotlib",
     "save",
     "shorten",
+    "write_title",
 ]
 
 BLACK, GREY, LIGHT_GREY = "#000000", "#767676", "#BFBFBF"
@@ -123,3 +124,9 @@ def shorten(name: object, width: int = 28) -> str:
         return text
     end = width // 3
     return f"{text[: width - end - 1]}…{text[-end:]}"
+
+
+def write_title(ax: Axes, text: str) -> None:
+    """Write a title where `ax.set_title` of the user replaces it; nothing leaves a title of the user alone."""
+    if text:
+        ax.set_title(text, fontsize=10)
