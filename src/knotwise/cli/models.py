@@ -142,6 +142,21 @@ def add_plot_arguments(parser: ArgumentParser) -> None:
     words.add_json_argument(parser)
 
 
+def add_report_arguments(parser: ArgumentParser) -> None:
+    words.add_model_argument(parser)
+    words.add_data_arguments(parser, optional=True)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the page (default: the name of the model, with .html)"
+    )
+    parser.add_argument(
+        "--target", metavar="COLUMN", help="observed values in DATA (default: its only column that is no input)"
+    )
+    parser.add_argument("--title", metavar="TEXT", help="of the page")
+    words.add_size_arguments(parser)
+    _add_inputs_argument(parser)
+    words.add_json_argument(parser)
+
+
 def add_data_set_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="boston, banana or hickory; without it, their list")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet")
@@ -188,6 +203,12 @@ def run_diagnose(arguments: Namespace) -> None:
 
 def run_plot(arguments: Namespace) -> None:
     from knotwise.cli.plot import run
+
+    run(arguments)
+
+
+def run_report(arguments: Namespace) -> None:
+    from knotwise.cli.report import run
 
     run(arguments)
 
@@ -246,6 +267,15 @@ COMMANDS = {
   knotwise plot hickory.knotwise hickory.csv --kind map -o map.png
   knotwise plot boston.knotwise test.csv --target medv --kind calibration -o calibration.svg
   knotwise plot boston.knotwise --kind trace -o trace.pdf""",
+    ),
+    "report": Command(
+        "write a page about a model: what was decided, pictures, checks, and how to predict",
+        add_report_arguments,
+        run_report,
+        """examples:
+  knotwise report boston.knotwise
+  knotwise report boston.knotwise test.csv --target medv -o boston.html
+  knotwise report hickory.knotwise hickory.csv --exposure area --target count""",
     ),
     "data": Command(
         "write one of the data sets that come with knotwise as a table",

@@ -21,6 +21,7 @@ from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
+from knotwise.estimators.reporting import ReportMixin
 from knotwise.estimators.summary import Summary
 from knotwise.estimators.validation import check_inputs, check_weights, generator_from
 from knotwise.evidence.inference import Inference
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["GPClassifier"]
 
 
-class GPClassifier(ClassifierMixin, BaseEstimator):
+class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
     """Gaussian process classification through knots: two classes, or several by one model against the rest each.
 
     Parameters

@@ -18,7 +18,7 @@ from knotwise.plotting.view import View, checked_rows, class_name, target_name, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_effect", "plot_effects"]
+__all__ = ["draw_effect", "effect_name", "plot_effects", "share_heights"]
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other
@@ -104,7 +104,7 @@ def plot_effects(
         draw_effect(each, view, effect, rows[:, effect.column], level=level, legend=i == 0)
         if i == 0 or each.get_subplotspec() is None or each.get_subplotspec().is_first_col():
             each.set_ylabel(name)
-    _share_heights(axes)
+    share_heights(axes)
     return axes
 
 
@@ -176,7 +176,7 @@ def _new(n: int, n_columns: int) -> np.ndarray:
     return np.array(list(grid.flat[:n]), dtype=object)
 
 
-def _share_heights(axes: Sequence[Axes]) -> None:
+def share_heights(axes: Sequence[Axes]) -> None:
     """One vertical range for all panels, with room for the ticks at the foot."""
     low = min(ax.dataLim.y0 for ax in axes)
     high = max(ax.dataLim.y1 for ax in axes)
