@@ -62,9 +62,9 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
             y = known_labels(table, rows, arguments.target, gp.classes_.tolist())
         else:
             y = target_numbers(table, rows, arguments.target, arguments.decimal)
-    names |= {"data_name": Path(table.name).name, "target": arguments.target}
+    names |= {"data_name": Path(table.name).name, "target": arguments.target, **rows.extras}
     with errors_with_places(rows, table):
-        write_report(gp, output, rows.X, y, **names, **rows.extras)
+        write_report(gp, output, rows.X, y, **names)
 
 
 def _only_other_column(gp: Any, table: Table, arguments: Namespace) -> str | None:

@@ -36,7 +36,7 @@ class Measure:
 
 
 KNOTS = Measure("n_knots", "K", "Knots", metric("n_knots"), "g")
-SECONDS = Measure("seconds", "Runtime", "Runtime in seconds", metric("seconds"), ".2f", MACHINE)
+SECONDS = Measure("seconds", "Runtime, s", "Runtime in seconds", metric("seconds"), ".2f", MACHINE)
 STEPS = Measure(
     "steps",
     "GA Steps",

@@ -12,7 +12,7 @@ from knotwise.plotting.surface import Surface
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.image import AxesImage
+    from matplotlib.cm import ScalarMappable
 
 __all__ = ["add_bar", "norm_of", "write_log_ticks"]
 
@@ -42,7 +42,7 @@ def norm_of(surface: Surface, scale: str, limits: tuple[float, float] | None) ->
     return LogNorm(max(low, DEEPEST * high), high, clip=True)
 
 
-def add_bar(ax: Axes, image: AxesImage, label: str) -> None:
+def add_bar(ax: Axes, image: ScalarMappable, label: str) -> None:
     """Put the bar inside the axes' own space: as high as the map, and no other axes shrink for it."""
     from matplotlib.colors import LogNorm
 
@@ -61,5 +61,6 @@ def write_log_ticks(bar: Any) -> None:
     low, high = bar.norm.vmin, bar.norm.vmax
     bar.locator = LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,))
     bar.formatter = FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:.1g}")
-    bar.ax.yaxis.set_minor_formatter(NullFormatter())
+    for axis in (bar.ax.xaxis, bar.ax.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     bar.update_ticks()

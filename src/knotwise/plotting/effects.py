@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -176,8 +176,9 @@ def _new(n: int, n_columns: int) -> np.ndarray:
     return np.array(list(grid.flat[:n]), dtype=object)
 
 
-def share_heights(axes: Sequence[Axes]) -> None:
+def share_heights(axes: Iterable[Axes]) -> None:
     """One vertical range for all panels, with room for the ticks at the foot."""
+    axes = list(axes)
     low = min(ax.dataLim.y0 for ax in axes)
     high = max(ax.dataLim.y1 for ax in axes)
     room = (high - low) or max(1.0, abs(high))

@@ -80,25 +80,21 @@ def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) 
 
 def _write_numbers(ax: Axes, n_knots: int) -> None:
     """Make a picture of one number of knots: the numbers beside the last mark of each kind, and room around them."""
-    lines = [line for line in ax.get_lines() if len(line.get_xdata())]
+    series = [line.get_xydata() for line in ax.get_lines()]
+    lines = [np.asarray(points) for points in series if points is not None and len(np.asarray(points))]
     ax.set_xlim(n_knots - 1, n_knots + 1)
     ax.set_xticks([n_knots])
     if not lines:
         return
-    heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in lines])
+    heights = np.concatenate(lines)[:, 1]
     low, high = heights.min(), heights.max()
     if ax.get_yscale() == "log":
         ax.set_ylim(low / 4, high * 25)  # the legend is above
     else:
         room = (high - low) or max(1.0, 0.02 * abs(high))
         ax.set_ylim(low - room, high + 2 * room)
-    written = set()
-    for line in reversed(lines):
-        text = f"{float(line.get_ydata()[-1]):.4g}"
-        if text not in written:
-            written.add(text)
-            place = (line.get_xdata()[-1], line.get_ydata()[-1])
-            ax.annotate(text, place, xytext=(9, 0), textcoords="offset points", va="center", fontsize=9)
+    for x, y in {tuple(points[-1]) for points in lines}:
+        ax.annotate(f"{y:.4g}", (x, y), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9)
 
 
 def _two_axes(ax: Any) -> tuple[Axes, Axes]:

@@ -107,7 +107,8 @@ def calibration(view: View, data: Data) -> Picture:
 def observed(view: View, data: Data) -> Picture:
     """Observed against predicted values."""
     figure = new_figure((4.4, 4.2))
-    plot_observed(view.gp, data.X, Named(data.y, data.target), ax=figure.subplots(), **data.sizes)
+    y = Named(np.asarray(data.y), data.target)
+    plot_observed(view.gp, data.X, y, ax=figure.subplots(), **data.sizes)
     words = "Each row at its prediction, with its 95 % interval; a right model has 5 % of the rows outside."
     return picture_of(figure, "picture-observed", "Observed and predicted", words)
 
