@@ -2,12 +2,11 @@
 
 import re
 from collections import Counter
-from html.parser import HTMLParser
 from statistics import median
 
 import pytest
 
-from browser import find_chromium, open_page
+from browser import open_page
 from knotwise.paper import report
 from knotwise.paper.claims import judge_claims
 from knotwise.paper.experiments import EXPERIMENTS
@@ -17,47 +16,14 @@ from knotwise.paper.tables import all_tables
 from knotwise.plotting.style import MissingMatplotlibError
 from knotwise.report.html import Html, paragraph, table_element, tag
 from knotwise.report.tables import Table
+from pages import Page, needs_browser
 from paper_rows import make_rows
-
-needs_browser = pytest.mark.skipif(
-    find_chromium() is None,
-    reason="no Chromium on this machine: the page is not seen by a browser (apt install chromium)",
-)
 
 HOSTILE = "<script>alert('&')</script>"
 FAILED = {"experiment": "boston", "setting": "knotwise", "method": "Full", "seed": 2, "error": f"no fit: {HOSTILE}"}
 
 #: two experiments are quick to draw, and the others show what a report says of what was not run
 ROWS = [row for row in make_rows(["published"]) if row["experiment"] in ("motivation", "banana")] + [FAILED]
-WITHOUT_CONTENT = {"meta", "link", "img"}
-
-
-class Page(HTMLParser):
-    """A parsed page: elements with their attributes, text by element, and whether every element was closed."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.texts, self.open = [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in WITHOUT_CONTENT:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append((self.open[-1] if self.open else "", data))
-
-    def all(self, name):
-        return [attributes for tag, attributes in self.elements if tag == name]
-
-    def words(self, *names):
-        return [data for tag, data in self.texts if tag in names]
 
 
 @pytest.fixture(scope="module")

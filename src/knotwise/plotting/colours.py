@@ -19,6 +19,7 @@ __all__ = ["add_bar", "norm_of", "write_log_ticks"]
 SCALES = ("auto", "linear", "log")
 WIDE_RANGE = 10.0  # ratio of the highest to the lowest values of what is positive from which the scale is logarithmic
 DEEPEST = 1e-4  # of the highest value: what is below has the lowest colour of a logarithmic scale
+LOW, LOW_WIDTH = 1.4, 18  # height in inches of a map beside which words lie, and letters of a line of these
 LETTER = 0.075  # width of a letter of the bar's words, in inches
 
 
@@ -46,12 +47,24 @@ def add_bar(ax: Axes, image: ScalarMappable, label: str) -> None:
     """Put the bar inside the axes' own space: as high as the map, and no other axes shrink for it."""
     from matplotlib.colors import LogNorm
 
-    inches = ax.get_window_extent().height / ax.figure.dpi
-    words = fill(label, max(10, int(0.9 * inches / LETTER)))
+    inches = _height(ax)
+    low = inches < LOW
+    words = fill(label, LOW_WIDTH if low else int(0.9 * inches / LETTER))
     bar = ax.figure.colorbar(image, cax=ax.inset_axes((1.03, 0.0, 0.045, 1.0)))
-    bar.set_label(words, fontsize=9 if "\n" in words else 10)
+    lying: dict[str, Any] = {"rotation": 0, "ha": "left", "va": "center"} if low else {}
+    bar.set_label(words, fontsize=9 if "\n" in words else 10, **lying)
     if isinstance(image.norm, LogNorm):
         write_log_ticks(bar)
+
+
+def _height(ax: Axes) -> float:
+    """About how high the map will be, in inches, once its aspect holds."""
+    space, aspect = ax.get_window_extent(), ax.get_aspect()
+    height = space.height
+    if aspect != "auto":
+        (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+        height = min(height, 0.75 * space.width * float(aspect) * (top - bottom) / (right - left))
+    return height / ax.figure.dpi
 
 
 def write_log_ticks(bar: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from knotwise.plotting.view import View, checked_rows, class_name, target_name, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_effect", "effect_name", "plot_effects", "share_heights"]
+__all__ = ["draw_effect", "effect_name", "heights_of", "name_classes", "plot_effects"]
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other
@@ -97,14 +97,16 @@ def plot_effects(
     effects = effects_of(view, rows, columns, level=level)
     if not sort:
         effects.sort(key=lambda effect: columns.index(effect.column))
-    name = effect_name(view, y)
+    name, heights = effect_name(view, y), heights_of(effects)
     if axes is None:
         axes = _new(len(effects), n_columns)
     for i, (each, effect) in enumerate(zip(axes, effects, strict=True)):
-        draw_effect(each, view, effect, rows[:, effect.column], level=level, legend=i == 0)
+        draw_effect(each, view, effect, rows[:, effect.column], level=level)
+        each.set_ylim(heights)
         if i == 0 or each.get_subplotspec() is None or each.get_subplotspec().is_first_col():
             each.set_ylabel(name)
-    share_heights(axes)
+    if view.n_classes > 2:
+        name_classes(axes[0].figure if ax is None else axes[0], axes[0])
     return axes
 
 
@@ -115,7 +117,7 @@ def effect_name(view: View, y: Any) -> str:
     return f"mean {name}" if name == target_name(y) else name
 
 
-def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level: float, legend: bool = True) -> None:
+def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level: float) -> None:
     """Draw one effect: a curve with its band, or marks with bars for a column of few values."""
     x, curves = effect.values, np.atleast_2d(effect.centre.T)
     names = [class_name(label) for label in view.classes or []] if len(curves) > 1 else ["average"]
@@ -137,8 +139,22 @@ def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level
         draw_rug(ax, np.quantile(data, np.linspace(0.1, 0.9, 9)), colour=GREY)
     ax.margins(x=0.04 if not effect.is_stepwise else 0.12)
     ax.set_xlabel(shorten(view.names[effect.column], 26))
-    if legend and len(curves) > 1:
-        ax.legend(frameon=False, fontsize=8, loc="best")
+
+
+def name_classes(place: Any, ax: Axes) -> None:
+    """Write the legend of several classes: below the panels of a figure, or on axes that are the user's."""
+    handles, names = ax.get_legend_handles_labels()
+    options: dict[str, Any] = {"frameon": False, "fontsize": 9}
+    options |= {"loc": "best"} if place is ax else {"loc": "outside lower center", "ncols": 3}
+    place.legend(handles, names, **options)
+
+
+def heights_of(effects: Sequence[Effect]) -> tuple[float, float]:
+    """One vertical range for all panels, with room for the ticks at the foot."""
+    ends = [end for e in effects for end in (e.centre, e.low, e.high) if end is not None]
+    low, high = min(float(end.min()) for end in ends), max(float(end.max()) for end in ends)
+    room = (high - low) or max(1.0, abs(high))
+    return low - 0.14 * room, high + 0.06 * room
 
 
 def _columns(view: View, features: Sequence[int | str] | None) -> list[int]:
@@ -174,13 +190,3 @@ def _new(n: int, n_columns: int) -> np.ndarray:
     for spare in grid.flat[n:]:
         spare.remove()
     return np.array(list(grid.flat[:n]), dtype=object)
-
-
-def share_heights(axes: Iterable[Axes]) -> None:
-    """One vertical range for all panels, with room for the ticks at the foot."""
-    axes = list(axes)
-    low = min(ax.dataLim.y0 for ax in axes)
-    high = max(ax.dataLim.y1 for ax in axes)
-    room = (high - low) or max(1.0, abs(high))
-    for ax in axes:
-        ax.set_ylim(low - 0.14 * room, high + 0.06 * room)

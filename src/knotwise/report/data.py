@@ -17,7 +17,9 @@ MOST_ROWS = 20_000  # of more, a page shows so many at random
 
 @dataclass(frozen=True)
 class Origin:
-    """Where rows come from: a word, a sentence for the page, and whether the model was fitted to them (None: unknown).
+    """Where rows come from: a word, a sentence for the page, and whether the model was fitted to them.
+
+    The last is None where it is not known, or holds for some of them.
 
     The word is "fit" (rows that the model holds), "given" (by the user) or "knots" (there are no rows).
     """
@@ -115,4 +117,4 @@ def _origin(view: View, rows: np.ndarray, name: str) -> Origin:
         return Origin("given", f"{the_rows} are those of the fit, on which a model looks better than it is.", True)
     if share == 0:
         return Origin("given", f"{the_rows} were not part of the fit: the comparison is a fair one.", False)
-    return Origin("given", f"{share:.0%} of the rows were part of the fit, and look better than new ones would.", True)
+    return Origin("given", f"{share:.0%} of the rows were part of the fit, and look better than new ones would.", None)

@@ -28,6 +28,9 @@ __all__ = [
 #: nothing is loaded, and nothing runs, not even by mistake
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
+#: how much wider than its own size a picture may be on a large screen
+LARGER = 1.3
+
 
 class Html(str):
     """Text that is HTML already, and is not escaped again."""
@@ -113,11 +116,11 @@ def _cell(element: str, column: str, text: str, **attributes: str) -> Html:
 
 
 def picture_element(picture: Picture) -> Html:
-    """Make a figure whose picture is part of the page: at most its own size, and whole on a phone."""
+    """Make a figure whose picture is part of the page: a little larger than its own size, and whole on a phone."""
     attributes = {
         "src": f"data:{picture.kind};base64,{b64encode(picture.content).decode('ascii')}",
         "alt": f"{picture.title}. {picture.caption}",
-        "style": f"max-width: {picture.width:.1f}rem",
+        "style": f"max-width: {LARGER * picture.width:.1f}rem",
     }
     words = tag("figcaption", tag("strong", f"{picture.title}."), " ", picture.caption)
     return tag("figure", tag("div", empty_tag("img", **attributes), class_="picture"), words, id=picture.name)

@@ -26,9 +26,10 @@ def parameter_table(gp: Any, label: Any, model: Any) -> Table:
         known = np.isfinite(line.standard_error)
         ends = [number(v) for v in (line.lower_95, line.upper_95, line.standard_error)] if known else ["", "", ""]
         note = line.note if not known else ""
-        lines.append((line.parameter, line.column, number(line.estimate), *ends, line.reads_as, note))
-    columns = ["parameter", "column", "estimate", "lower 95 %", "upper 95 %", "std. error", "reads as", "note"]
-    kept = [i for i, name in enumerate(columns) if name not in ("column", "note") or any(line[i] for line in lines)]
+        name = f"{line.parameter}, {line.column}" if line.column else line.parameter
+        lines.append((name, number(line.estimate), *ends, line.reads_as, note))
+    columns = ["parameter", "estimate", "lower 95 %", "upper 95 %", "std. error", "reads as", "note"]
+    kept = [i for i, name in enumerate(columns) if name != "note" or any(line[i] for line in lines)]
     return Table(
         f"Values and intervals{of_class(gp, label)}",
         tuple(columns[i] for i in kept),

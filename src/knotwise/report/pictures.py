@@ -10,7 +10,7 @@ import numpy as np
 from knotwise.plotting import plot_calibration, plot_fit, plot_map, plot_observed, plot_pit, plot_trace
 from knotwise.plotting.coordinates import coordinate_pair
 from knotwise.plotting.dependence import Effect, effects_of
-from knotwise.plotting.effects import draw_effect, effect_name, share_heights
+from knotwise.plotting.effects import draw_effect, effect_name, name_classes
 from knotwise.plotting.extent import aspect_of, extent_of, figure_size
 from knotwise.plotting.style import counted
 from knotwise.plotting.view import Named, View
@@ -72,7 +72,9 @@ def effects(view: View, data: Data, columns: Sequence[int]) -> list[Effect]:
     return effects_of(view, data.X, columns, level=LEVEL)
 
 
-def effect_panels(view: View, data: Data, drawn: Sequence[Effect], name: str, title: str) -> Picture:
+def effect_panels(
+    view: View, data: Data, drawn: Sequence[Effect], heights: tuple[float, float], name: str, title: str
+) -> Picture:
     """Effects beside and below each other, on one scale."""
     across = min(2, len(drawn))
     down = -(-len(drawn) // across)
@@ -83,11 +85,13 @@ def effect_panels(view: View, data: Data, drawn: Sequence[Effect], name: str, ti
         spare.remove()
     response = effect_name(view, Named(np.empty(0), data.target))
     for i, (ax, effect) in enumerate(zip(axes, drawn, strict=True)):
-        draw_effect(ax, view, effect, data.X[:, effect.column], level=LEVEL, legend=i == 0)
+        draw_effect(ax, view, effect, data.X[:, effect.column], level=LEVEL)
+        ax.set_ylim(heights)
         ax.set_ylabel(response if i % across == 0 else "")
         if i % across:
             ax.tick_params(labelleft=False)
-    share_heights(axes)
+    if view.n_classes > 2:
+        name_classes(figure, axes[0])
     several = "each class has a curve" if view.n_classes > 2 else "the band is where the average lies with 95 %"
     words = f"The average prediction as one column moves, over rows that keep the others; {several}."
     return picture_of(figure, name, title, f"{words} Grey ticks are deciles of the data. All panels have one scale.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
+from knotwise.plotting.effects import heights_of
+from knotwise.plotting.style import counted
 from knotwise.plotting.view import View
 from knotwise.report import pictures
 from knotwise.report.data import Data
@@ -64,11 +66,14 @@ def effects_section(view: View, data: Data) -> Html:
     columns = list(range(min(len(view.names), MOST_EFFECTS)))
     effects = pictures.effects(view, data, columns)
     first, rest = effects[:FIRST_EFFECTS], effects[FIRST_EFFECTS:]
-    shown = picture_element(pictures.effect_panels(view, data, first, "picture-effects", "Effects by column"))
+    heights = heights_of(effects)
+    panels = pictures.effect_panels(view, data, first, heights, "picture-effects", "Effects by column")
+    shown = picture_element(panels)
     note = f"Of {len(view.names)} columns the first {MOST_EFFECTS} are shown." if len(view.names) > MOST_EFFECTS else ""
     if not rest:
         return join(shown, paragraph(note, "note"))
-    more = pictures.effect_panels(view, data, rest, "picture-more-effects", "Effects of the other columns")
+    title = "Effects of the other columns"
+    more = pictures.effect_panels(view, data, rest, heights, "picture-more-effects", title)
     return join(shown, paragraph(note, "note"), fold(f"The other {len(rest)} columns", picture_element(more)))
 
 
@@ -119,8 +124,11 @@ def parameters_section(view: View) -> Html:
 
 
 def checks_section(found: list[tuple[str, Diagnosis]]) -> Html:
-    """Everything that was checked."""
-    return join(*(finding_element(finding, of) for of, diagnosis in found for finding in diagnosis.told()))
+    """Everything that was checked; problems stand at the top of the page."""
+    told = [(of, finding) for of, diagnosis in found for finding in diagnosis.told()]
+    n_bad = sum(finding.level == "problem" for _, finding in told)
+    word = f"{counted(n_bad, 'problem')}: see the top of this page." if n_bad else "No problem was found."
+    return join(paragraph(word), *(finding_element(each, of) for of, each in told if each.level != "problem"))
 
 
 def predict_section(view: View, model_name: str) -> Html:

@@ -56,11 +56,12 @@ def describe_fit(view: View) -> list[str]:
     ]
     models = [each for _, each in models_of(gp)]
     if len(models) == 1:
-        said += [f"It is {describe_knots_of(model)}.", sentence(f"why: {model._outcome.reason}"), _kernel(model)]
-        return [*said, f"Status: {model.status_}."]
+        why = [] if model._outcome.warning else [sentence(f"why: {model._outcome.reason}")]  # else it is said above
+        return [*said, f"It is {describe_knots_of(model)}.", *why, _kernel(model), f"Status: {model.status_}."]
     statuses = Counter(str(each.status_) for each in models)
     knots = [each.n_knots_ for each in models]
-    said.append(f"The models have {min(knots)} to {max(knots)} knots; sections below say why.")
+    size = f"{knots[0]} knots each" if len({*knots}) == 1 else f"{min(knots)} to {max(knots)} knots"
+    said.append(f"The models have {size}; the section on knots says why.")
     said.append("Status: " + ", ".join(f"{status} ({n} of {len(models)} models)" for status, n in statuses.items()))
     return [*said[:-1], f"{said[-1]}."]
 
