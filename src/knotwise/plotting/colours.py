@@ -63,7 +63,7 @@ def _height(ax: Axes) -> float:
     height = space.height
     if aspect != "auto":
         (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-        height = min(height, 0.75 * space.width * float(aspect) * (top - bottom) / (right - left))
+        height = min(height, 0.9 * space.width * float(aspect) * (top - bottom) / (right - left))
     return height / ax.figure.dpi
 
 
