@@ -210,7 +210,7 @@ def test_pages_that_cannot_be_say_why_and_leave_nothing(gp, tmp_path):
         gp.report(tmp_path / "fit.html", y=Y)
     with pytest.raises(InvalidInputError, match="80 rows, but y has shape"):
         gp.report(tmp_path / "fit.html", X[TRAIN], Y)
-    with pytest.raises(InvalidInputError, match="exposure"):
+    with pytest.raises(InvalidInputError, match=r"gp.report\(path, X, y, exposure=\.\.\.\)"):
         held("poisson").fit(X, COUNTS, exposure=2.0).report(tmp_path / "fit.html", X, COUNTS)
     assert list(tmp_path.iterdir()) == []
 

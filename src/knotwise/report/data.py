@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.view import View, checked_rows, checked_targets, require_size, size_of, target_name
+from knotwise.estimators.sizes import require_size
+from knotwise.plotting.view import View, checked_rows, checked_targets, size_of, target_name
 
 __all__ = ["Data", "Origin", "data_of"]
 
@@ -57,7 +58,8 @@ def data_of(
     rows = checked_rows(view, X)
     targets = None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
     if targets is not None:
-        sizes["exposure"], sizes["trials"] = require_size(view, "gp.report", sizes["exposure"], sizes["trials"])
+        call = "gp.report(path, X, y"
+        sizes["exposure"], sizes["trials"] = require_size(view.model, call, sizes["exposure"], sizes["trials"])
     size_of(view, len(rows), sizes["exposure"], sizes["trials"])  # refuses what does not fit
     target = target or (target_name(y) if y is not None else "y")
     known = {key: np.broadcast_to(value, len(rows)) for key, value in sizes.items() if value is not None}
