@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from knotwise.errors import KnotwiseError
-from knotwise.numerics.blocks import Executor, single_threaded_blas
+from knotwise.numerics.blocks import Executor, executor_for
 
 __all__ = ["Place", "place_for"]
 
@@ -144,7 +144,7 @@ def _answer(held: Any, request: bytes) -> Any:
     An error of ours is an answer: it is part of a search, and nothing for the worker's log.
     """
     name, arguments, settings = pickle.loads(request)
-    with single_threaded_blas(), np.errstate(**settings):
+    with executor_for(1), np.errstate(**settings):
         try:
             return getattr(held, name)(*arguments)
         except KnotwiseError as error:

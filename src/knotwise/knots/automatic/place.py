@@ -10,7 +10,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.evidence.scores import KnotScores
 from knotwise.knots.automatic.rule import Rule
-from knotwise.knots.automatic.settle import Settled, first_precisions, grow
+from knotwise.knots.automatic.settle import MANY_ROWS, Settled, first_precisions, grow
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.trace import KnotTrace
@@ -52,9 +52,16 @@ def place(
     first: np.ndarray | None = None,
     iterations: int = 12,
 ) -> Moved:
-    """Few knots, moved; or the many, where few contradict the data so much that nothing can be computed."""
+    """Few knots, moved; or the many, where few contradict the data so much that nothing can be computed.
+
+    `first` are knots that fewer rows have moved. Of very many rows they stay where they are, if they are enough there.
+    """
     theta = settled.theta
     try:
+        if first is not None and problem.summary.n_rows > MANY_ROWS:
+            enough = _enough_already(problem, theta, first, rule, trace)
+            if enough is not None:
+                return enough
         Z = _first_knots(problem, pool, theta, rule, trace) if first is None else first
         return _move(problem, theta, Z, rule, trace, iterations)
     except KnotwiseError:
@@ -77,6 +84,24 @@ def _first_knots(problem: Problem, pool: Rows, theta: np.ndarray, rule: Rule, tr
         inference=problem.guided.inference.word,
     )
     return Z
+
+
+def _enough_already(problem: Problem, theta: np.ndarray, Z: np.ndarray, rule: Rule, trace: KnotTrace) -> Moved | None:
+    """The knots as they are, if they leave little; else None."""
+    scores = problem.scores(problem.point(theta, Z))
+    if not rule.are_enough(scores):
+        return None
+    share = rule.share_of(scores)
+    trace.add(
+        "move",
+        len(Z),
+        scores.value,
+        share=share,
+        residual_information=scores.residual_information,
+        note="knots that fewer rows have moved are enough for all",
+        inference=problem.inference.word,
+    )
+    return Moved(Z, share, "enough")
 
 
 def _move(problem: Problem, theta: np.ndarray, Z: np.ndarray, rule: Rule, trace: KnotTrace, iterations: int) -> Moved:
