@@ -79,8 +79,9 @@ def plot_effects(
     >>> from matplotlib.figure import Figure
     >>> from knotwise import GPRegressor
     >>> from knotwise.plotting import plot_effects
-    >>> X = np.random.default_rng(0).uniform(size=(80, 3))
-    >>> gp = GPRegressor(knots=12, random_state=0).fit(X, X[:, 0] + 5 * X[:, 2] ** 2)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(80, 3))
+    >>> gp = GPRegressor(knots=12, random_state=0).fit(X, X[:, 0] + 5 * X[:, 2] ** 2 + 0.1 * rng.normal(size=80))
     >>> axes = plot_effects(gp, X, ax=Figure().subplots(1, 3))
     >>> [ax.get_xlabel() for ax in axes]
     ['column 2', 'column 0', 'column 1']

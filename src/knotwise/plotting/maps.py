@@ -114,8 +114,9 @@ def plot_map(
     >>> from matplotlib.figure import Figure
     >>> from knotwise import GPRegressor
     >>> from knotwise.plotting import plot_map
-    >>> X = np.random.default_rng(0).uniform(size=(60, 2))
-    >>> gp = GPRegressor(knots=8, random_state=0).fit(X, X[:, 0] ** 2 - X[:, 1])
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(60, 2))
+    >>> gp = GPRegressor(knots=8, random_state=0).fit(X, X[:, 0] ** 2 - X[:, 1] + 0.1 * rng.normal(size=60))
     >>> ax = plot_map(gp, X, what="sd", resolution=20, mask=True, ax=Figure().subplots())
     >>> ax.child_axes[0].get_ylabel()
     'sd of f'
