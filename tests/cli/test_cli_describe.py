@@ -80,6 +80,7 @@ def test_diagnose_checks_probabilities_of_labels_and_counts_at_their_exposure(fo
         ("count", ["--kind", "map", "--what", "exceedance", "--threshold", "4"], "png"),
         ("three", ["--kind", "map", "--label", "b", "--feature", "b,a", "--target", "three"], "png"),
         ("colour", ["--kind", "calibration", "--target", "colour"], "svg"),
+        ("count", ["--kind", "effects"], "svg"),
         ("hits", ["--kind", "pit", "--target", "hits", "--trials", "tries"], "pdf"),
         ("y", ["--kind", "observed", "--target", "y", "--interval", "0.5"], "png"),
     ],

@@ -123,16 +123,18 @@ def add_plot_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--kind",
         required=True,
-        type=words.one_of("fit", "map", "trace", "calibration", "pit", "observed"),
+        type=words.one_of("fit", "map", "effects", "trace", "calibration", "pit", "observed"),
         metavar="KIND",
-        help="fit: along one input; map: over two; trace: how the knots were chosen; calibration, pit, observed: DATA "
-        "against predictions",
+        help="fit: along one input; map: over two; effects: of each input; trace: how the knots were chosen; "
+        "calibration, pit, observed: DATA against predictions",
     )
     parser.add_argument("--target", metavar="COLUMN", help="observed values in DATA")
     parser.add_argument("--feature", type=words.column_names, metavar="A[,B]", help="input of a fit, two of a map")
     parser.add_argument("--at", type=words.places, metavar="A=1,B=2", help="values of other inputs (default: medians)")
     parser.add_argument(
-        "--what", metavar="WHAT", help="of a map: mean, sd, intensity, probability, lower, upper, exceedance"
+        "--what",
+        metavar="WHAT",
+        help="of a map: mean, sd, intensity, intensity_sd, intensity_cv, probability, lower, upper, exceedance",
     )
     parser.add_argument("--threshold", type=words.number, metavar="V", help="of a map of exceedance")
     parser.add_argument("--label", metavar="LABEL", help="one of the classes of a classifier")

@@ -26,6 +26,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 OPTIONS = {
     "fit": {"target", "feature", "at", "interval", "exposure", "trials"},
     "map": {"target", "feature", "at", "what", "threshold", "label", "interval"},
+    "effects": {"target", "interval"},
     "trace": {"label"},
     "calibration": {"target", "exposure", "trials", "label"},
     "pit": {"target", "exposure", "trials"},

@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["coordinate_pair", "true_aspect"]
 
-LONGITUDES, LATITUDES = ("longitude", "lon", "long", "lng"), ("latitude", "lat", "lat")
+LONGITUDES, LATITUDES = ("longitude", "lon", "long", "lng"), ("latitude", "lat")
 #: names of coordinates in one unit of length, across and up
 PLANES = (("x", "y"), ("easting", "northing"), ("east", "north"), ("utm_x", "utm_y"), ("x_coord", "y_coord"))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.sizes import require_size
 from knotwise.plotting.view import View, checked_rows, checked_targets, size_of, target_name
@@ -55,6 +56,10 @@ def data_of(
         if y is not None or any(value is not None for value in sizes.values()):
             raise InvalidInputError("`y`, `exposure`, `trials` and `noise_variance` belong to rows: give X as well.")
         return _held(view, target or "y")
+    if is_dask(X):
+        raise InvalidInputError(
+            "A page is drawn on rows in memory: give some of them, such as `X.partitions[0].compute()`."
+        )
     rows = checked_rows(view, X)
     targets = None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
     if targets is not None:
