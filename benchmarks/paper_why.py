@@ -21,7 +21,7 @@ from knotwise.paper.data import PUBLISHED, Task
 from knotwise.paper.experiments import EXPERIMENTS, FULL
 from knotwise.paper.results import metric, spread
 from knotwise.paper.scores import Prediction, score
-from knotwise.paper.tables import Table
+from knotwise.report.tables import Table
 
 OUT = Path(__file__).parents[1] / "docs" / "paper" / "why.md"
 SEEDS = range(3)

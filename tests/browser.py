@@ -38,7 +38,7 @@ os.dup2(int(sys.argv[1]), 3)
 os.dup2(int(sys.argv[2]), 4)
 os.execv(sys.argv[3], sys.argv[3:])"""
 
-#: evaluated in the page
+#: evaluated in the page; `ran` is what a script that should not run would have set
 LOOK = """(async () => {
   document.querySelectorAll("details").forEach(each => { each.open = true; });
   await Promise.all([...document.images].map(image => image.decode().catch(() => null)));
@@ -53,6 +53,7 @@ LOOK = """(async () => {
     dead: [...document.querySelectorAll('a[href^="#"]')].map(link => link.hash)
       .filter(hash => !document.getElementById(hash.slice(1))),
     background: getComputedStyle(document.body).backgroundColor,
+    ran: window.ran ?? null,
   };
 })()"""
 

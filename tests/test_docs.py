@@ -13,7 +13,7 @@ PAGES = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("files", "kriging", "likelihoods", "neighbours", "priors", "scale", "spatial", "tables")
+        for name in ("files", "kriging", "likelihoods", "neighbours", "priors", "report", "scale", "spatial", "tables")
     ),
 ]
 LINKED = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]

@@ -27,6 +27,8 @@ from knotwise import GPRegressor, plotting, response_scorer
 from knotwise.cli import main as cli
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import SquaredExponential
+from knotwise.plotting.view import view_of
+from knotwise.report.data import data_of
 
 pytestmark = pytest.mark.failure(44)
 
@@ -90,6 +92,13 @@ def total_of(gp, **options):
     return np.concatenate([totals.lower, totals.upper])
 
 
+def rows_of_report(gp, y, **size):
+    """The rows that `gp.report` would show, in which its sizes are checked; the page itself takes longer."""
+    given = {"exposure": None, "trials": None, "noise_variance": None} | size
+    data = data_of(view_of(gp), X, y, **given)
+    return np.column_stack([data.X, data.y])
+
+
 #: calls about observations: what they are, given further arguments
 NEEDS_SIZE = {
     "score": lambda gp, y, **size: gp.score(X, y, **size),
@@ -105,6 +114,7 @@ NEEDS_SIZE = {
     "plot_observed": lambda gp, y, **size: plotting.plot_observed(gp, X, y, **size),
     "plot_fit": lambda gp, y, **size: plotting.plot_fit(gp, X, **size),
     "plot_fit with counts": lambda gp, y, **size: plotting.plot_fit(gp, X, y, kind="mean", **size),
+    "report": rows_of_report,
     "response_scorer": lambda gp, y, **size: response_scorer(r2_score)(gp, X, y, **size),
 }
 #: calls about rates, probabilities and the latent function
@@ -121,6 +131,7 @@ NEEDS_NONE = {
     "plot_fit of f": lambda gp, y: plotting.plot_fit(gp, X, y, kind="latent"),
     "plot_map": lambda gp, y: plotting.plot_map(gp, X, y, resolution=5),
     "plot_map of the mean": lambda gp, y: plotting.plot_map(gp, X, what="mean", resolution=5),
+    "plot_effects": lambda gp, y: plotting.plot_effects(gp, X, features=[0]),
     "summary": lambda gp, y: gp.summary(),
     "diagnose": lambda gp, y: gp.diagnose(),
     "partial dependence": lambda gp, y: partial_dependence(gp, X, [0], method="brute"),

@@ -11,5 +11,5 @@ gp = GPRegressor(random_state=0).fit(boston.X, boston.y)
 
 ax = plot_fit(gp, boston.X, boston.y, feature=0)
 ax.set(xlabel="lower status of the population (%)", ylabel="median house value (1000 dollars)")
-ax.set_title("Boston, number of rooms and pupils per teacher at their medians", loc="left")
+ax.set_title("Boston, number of rooms and pupils per teacher at their medians")
 ax.figure.savefig("boston_effect.png", dpi=110)

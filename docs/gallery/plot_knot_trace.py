@@ -12,5 +12,5 @@ gp = GPRegressor(likelihood="poisson", nugget="fit", standardize="common", rando
 gp.fit(trees.X, trees.y, exposure=trees.exposure)
 
 evidence, left = plot_trace(gp)
-evidence.set_title(f"Hickory: {gp.n_knots_} knots", loc="left")
+evidence.set_title(f"Hickory: {gp.n_knots_} knots")
 evidence.figure.savefig("knot_trace.png", dpi=110)

@@ -80,6 +80,7 @@ def test_diagnose_checks_probabilities_of_labels_and_counts_at_their_exposure(fo
         ("count", ["--kind", "map", "--what", "exceedance", "--threshold", "4"], "png"),
         ("three", ["--kind", "map", "--label", "b", "--feature", "b,a", "--target", "three"], "png"),
         ("colour", ["--kind", "calibration", "--target", "colour"], "svg"),
+        ("count", ["--kind", "effects"], "svg"),
         ("hits", ["--kind", "pit", "--target", "hits", "--trials", "tries"], "pdf"),
         ("y", ["--kind", "observed", "--target", "y", "--interval", "0.5"], "png"),
     ],
@@ -107,6 +108,32 @@ def test_a_trace_needs_no_table(folder, here, run):
     assert run("plot", "auto.knotwise", "--kind", "trace", "-o", "t.png")[0] == 0 and (here / "t.png").exists()
 
 
+def test_a_report_names_its_files_and_compares_with_the_column_of_the_target(folder, here, run):
+    pytest.importorskip("matplotlib")
+    words = ["--target", "count", "--exposure", "area", "-o", "fit.html", "--title", "<b>"]
+    assert run("report", folder / "count.knotwise", folder / "new.csv", *words) == (0, "", "knotwise: wrote fit.html\n")
+    page = (here / "fit.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;" in page and "count.knotwise" in page and "new.csv" in page
+    gp = load(folder / "count.knotwise")
+    table = read_csv(folder / "new.csv")
+    y, area = numbers(table, "count", "area").T
+    error = y - gp.predict(numbers(table, "a", "b"), exposure=area)
+    assert f">{np.sqrt(np.mean(error**2)):.4g}<" in page
+
+
+def test_a_report_takes_the_only_other_column_for_the_target_and_needs_no_table(folder, here, run):
+    pytest.importorskip("matplotlib")
+    table = read_csv(folder / "new.csv")
+    write_csv(here / "small.csv", {name: table[name] for name in ("a", "b", "y")})
+    code, _, err = run("report", folder / "y.knotwise", "small.csv", "-o", "fit.html")
+    assert code == 0 and "taken from 'y', the only column that is no input" in err
+    assert 'id="calibration"' in (here / "fit.html").read_text(encoding="utf-8")
+    assert run("report", folder / "y.knotwise") == (0, "", "knotwise: wrote y.html\n")
+    assert 'id="calibration"' not in (here / "y.html").read_text(encoding="utf-8")
+    assert run("report", folder / "y.knotwise", "--target", "y")[0] == 2
+    assert run("report", folder / "y.knotwise", "-o", "fit.pdf")[0] == 2
+
+
 def test_data_sets_are_written_with_all_digits(here, run):
     for name in ("boston", "banana", "hickory"):
         data = getattr(datasets, f"load_{name}")()
@@ -128,7 +155,7 @@ def test_data_sets_are_parted_as_in_python(here, run):
     assert_array_equal(numbers(test, "medv")[:, 0], part.y_test)
 
 
-COMMANDS = ["fit", "predict", "summary", "diagnose", "plot", "data"]
+COMMANDS = ["fit", "predict", "summary", "diagnose", "plot", "report", "data"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -161,6 +188,7 @@ def test_the_guide_names_every_key_of_the_json(folder, here, run):
         "summary": [model],
         "diagnose": [model, new, "--target", "colour"],
         "plot": [model, new, "--kind", "calibration", "--target", "colour", "-o", "p.svg"],
+        "report": [model, "-o", "p.html"],
     }
     for command, given in words.items():
         found = json.loads(run(command, *given, "--json")[1])

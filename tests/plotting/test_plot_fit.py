@@ -51,7 +51,7 @@ def test_other_columns_stay_at_their_medians(named):
     np.testing.assert_allclose(mean, named.predict(rows), rtol=1e-12)
     np.testing.assert_array_equal(rug(ax)[0], named.knots_[:, 1])
     assert ax.get_xlabel() == "width"
-    assert ax.get_title(loc="left").startswith("at median height = ")
+    assert ax.get_title().startswith("at median height = ")
     by_number = plotting.plot_fit(named, X3, feature=1, kind="mean")
     np.testing.assert_array_equal(curve(by_number), curve(ax))
 
@@ -62,7 +62,7 @@ def test_other_columns_stay_where_the_user_says(named, at):
     x, mean = curve(ax)
     rows = pd.DataFrame({"height": 1.5, "width": x, "depth": 0.25})
     np.testing.assert_allclose(mean, named.predict(rows), rtol=1e-12)
-    assert "height = 1.5" in ax.get_title(loc="left") and "median" not in ax.get_title(loc="left")
+    assert "height = 1.5" in ax.get_title() and "median" not in ax.get_title()
 
 
 def test_data_of_several_columns_are_moved_to_the_curve_with_their_residuals(named):

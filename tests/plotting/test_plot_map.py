@@ -78,7 +78,7 @@ def test_many_knots_shrink_from_the_first_to_the_last():
     np.testing.assert_allclose(dots(ax, "knots"), gp.knots_)
     (circles,) = [c for c in ax.collections if c.get_label() == "knots"]
     assert (np.diff(circles.get_sizes()) < 0).all() and not ax.texts
-    assert ax.get_title(loc="left") == "44 knots, the first are the largest"
+    assert ax.get_title() == "44 knots, the first are the largest"
 
 
 def test_knots_without_an_order_look_alike_and_can_be_left_out():
@@ -114,7 +114,7 @@ def test_two_of_three_columns_make_a_map_with_the_third_at_its_median(named):
     )
     np.testing.assert_allclose(pixels(ax)[0], named.predict(row)[0], rtol=1e-12)
     np.testing.assert_array_equal(dots(ax, "knots"), named.knots_[:, [1, 0]])
-    assert ax.get_title(loc="left").startswith(f"at median depth = {middle:.4g}")
+    assert ax.get_title().startswith(f"at median depth = {middle:.4g}")
 
 
 def test_targets_have_the_colours_of_the_map(plane):

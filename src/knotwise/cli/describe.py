@@ -8,6 +8,7 @@ from typing import Any
 from knotwise.cli.command import UsageError
 from knotwise.cli.loading import load_model
 from knotwise.cli.messages import print_json, warnings_as_notes
+from knotwise.report.models import models_of
 
 __all__ = ["diagnose", "diagnosis_facts", "diagnosis_text", "facts", "summary"]
 
@@ -29,15 +30,7 @@ def facts(gp: Any) -> dict[str, Any]:
     }
     if hasattr(gp, "classes_"):
         found["classes"] = gp.classes_.tolist()
-    return found | {"log_evidence": gp.log_evidence_, "models": [_model_facts(m, label) for label, m in _models(gp)]}
-
-
-def _models(gp: Any) -> list[tuple[Any, Any]]:
-    """The latent models and the class that each has the probability of, None for a regressor."""
-    if not hasattr(gp, "classes_"):
-        return [(None, gp)]
-    labels = gp.classes_.tolist()
-    return list(zip(labels[1:] if len(gp.models_) == 1 else labels, gp.models_, strict=True))
+    return found | {"log_evidence": gp.log_evidence_, "models": [_model_facts(m, label) for label, m in models_of(gp)]}
 
 
 def _model_facts(model: Any, label: Any) -> dict[str, Any]:
@@ -82,12 +75,12 @@ def diagnose(arguments: Namespace) -> None:
 
 def diagnosis_facts(gp: Any) -> dict[str, Any]:
     """The findings about each model, and whether all are well, for machines."""
-    found = [({} if label is None else {"label": label}) | model.diagnose().to_dict() for label, model in _models(gp)]
+    found = [({} if label is None else {"label": label}) | model.diagnose().to_dict() for label, model in models_of(gp)]
     return {"ok": all(diagnosis["ok"] for diagnosis in found), "diagnoses": found}
 
 
 def diagnosis_text(gp: Any) -> str:
     """The findings about each model in words."""
     return "\n\n".join(
-        f"{'' if label is None else f'class {label!r}: '}{model.diagnose()}" for label, model in _models(gp)
+        f"{'' if label is None else f'class {label!r}: '}{model.diagnose()}" for label, model in models_of(gp)
     )

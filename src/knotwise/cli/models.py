@@ -138,20 +138,37 @@ def add_plot_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--kind",
         required=True,
-        type=words.one_of("fit", "map", "trace", "calibration", "pit", "observed"),
+        type=words.one_of("fit", "map", "effects", "trace", "calibration", "pit", "observed"),
         metavar="KIND",
-        help="fit: along one input; map: over two; trace: how the knots were chosen; calibration, pit, observed: DATA "
-        "against predictions",
+        help="fit: along one input; map: over two; effects: of each input; trace: how the knots were chosen; "
+        "calibration, pit, observed: DATA against predictions",
     )
     parser.add_argument("--target", metavar="COLUMN", help="observed values in DATA")
     parser.add_argument("--feature", type=words.column_names, metavar="A[,B]", help="input of a fit, two of a map")
     parser.add_argument("--at", type=words.places, metavar="A=1,B=2", help="values of other inputs (default: medians)")
     parser.add_argument(
-        "--what", metavar="WHAT", help="of a map: mean, sd, intensity, probability, lower, upper, exceedance"
+        "--what",
+        metavar="WHAT",
+        help="of a map: mean, sd, intensity, intensity_sd, intensity_cv, probability, lower, upper, exceedance",
     )
     parser.add_argument("--threshold", type=words.number, metavar="V", help="of a map of exceedance")
     parser.add_argument("--label", metavar="LABEL", help="one of the classes of a classifier")
     parser.add_argument("--interval", type=words.share, metavar="P", help="level of the intervals (default 0.95)")
+    words.add_size_arguments(parser)
+    _add_inputs_argument(parser)
+    words.add_json_argument(parser)
+
+
+def add_report_arguments(parser: ArgumentParser) -> None:
+    words.add_model_argument(parser)
+    words.add_data_arguments(parser, optional=True)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the page (default: the name of the model, with .html)"
+    )
+    parser.add_argument(
+        "--target", metavar="COLUMN", help="observed values in DATA (default: its only column that is no input)"
+    )
+    parser.add_argument("--title", metavar="TEXT", help="of the page")
     words.add_size_arguments(parser)
     _add_inputs_argument(parser)
     words.add_json_argument(parser)
@@ -203,6 +220,12 @@ def run_diagnose(arguments: Namespace) -> None:
 
 def run_plot(arguments: Namespace) -> None:
     from knotwise.cli.plot import run
+
+    run(arguments)
+
+
+def run_report(arguments: Namespace) -> None:
+    from knotwise.cli.report import run
 
     run(arguments)
 
@@ -262,6 +285,15 @@ COMMANDS = {
   knotwise plot hickory.knotwise hickory.csv --kind map -o map.png
   knotwise plot boston.knotwise test.csv --target medv --kind calibration -o calibration.svg
   knotwise plot boston.knotwise --kind trace -o trace.pdf""",
+    ),
+    "report": Command(
+        "write a page about a model: what was decided, pictures, checks, and how to predict",
+        add_report_arguments,
+        run_report,
+        """examples:
+  knotwise report boston.knotwise
+  knotwise report boston.knotwise test.csv --target medv -o boston.html
+  knotwise report hickory.knotwise hickory.csv --exposure area --target count""",
     ),
     "data": Command(
         "write one of the data sets that come with knotwise as a table",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from knotwise.cli.rows import errors_with_places, read_rows
 from knotwise.cli.targets import known_labels, target_numbers
 from knotwise.errors import unknown_option
 from knotwise.plotting import style
+from knotwise.plotting.view import Named
 
 __all__ = ["run"]
 
@@ -26,6 +26,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 OPTIONS = {
     "fit": {"target", "feature", "at", "interval", "exposure", "trials"},
     "map": {"target", "feature", "at", "what", "threshold", "label", "interval"},
+    "effects": {"target", "interval"},
     "trace": {"label"},
     "calibration": {"target", "exposure", "trials", "label"},
     "pit": {"target", "exposure", "trials"},
@@ -33,17 +34,6 @@ OPTIONS = {
 }
 NEEDS_TARGET = ("calibration", "pit", "observed")
 NEEDS_SIZE = ("fit", *NEEDS_TARGET)  # of counts
-
-
-@dataclass(frozen=True)
-class Named:
-    """A target with the name of its column, for the axes."""
-
-    values: np.ndarray
-    name: str
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.values, dtype=dtype)
 
 
 def run(arguments: Namespace) -> None:

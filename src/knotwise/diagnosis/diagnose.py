@@ -74,12 +74,12 @@ class Diagnosis:
 
         marks = {"ok": "ok", "note": "note", "problem": "PROBLEM", "unknown": "?"}
         lines = [self.model]
-        for finding in self._printed():
+        for finding in self.told():
             lines += wrap(f"{marks[finding.level]:<8} {finding.name:<12} {finding.text}", indent=24)
             lines += wrap(f"{'':22}-> {finding.advice}", indent=27) if finding.advice else []
         return "\n".join(lines)
 
-    def _printed(self) -> list[Finding]:
+    def told(self) -> list[Finding]:
         """The findings that a reader needs: nothing of knots where there are none, and once what needs the data."""
         if self.condition is None:  # the exact GP
             return [finding for finding in self.findings if finding.name not in ("knots", "places")]

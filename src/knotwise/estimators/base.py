@@ -23,6 +23,7 @@ from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
 from knotwise.estimators.outcome import outcome_of
 from knotwise.estimators.oversight import Oversight
+from knotwise.estimators.reporting import ReportMixin
 from knotwise.estimators.scaled import TrainingData
 from knotwise.estimators.standard_errors import FitErrors
 from knotwise.estimators.summary import Summary, summarize
@@ -54,7 +55,7 @@ def unchanged_on_failure(estimator: E) -> Iterator[E]:
     estimator.__dict__ = new.__dict__
 
 
-class LatentGP(BaseEstimator):
+class LatentGP(ReportMixin, BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
     _oversight: Oversight | None = None  # of a classifier, while it fits its models

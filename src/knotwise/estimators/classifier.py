@@ -23,6 +23,7 @@ from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
+from knotwise.estimators.reporting import ReportMixin
 from knotwise.estimators.summary import Summary
 from knotwise.estimators.validation import check_inputs, check_weights, fit_inputs, generator_from
 from knotwise.evidence.inference import Inference
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["GPClassifier"]
 
 
-class GPClassifier(ClassifierMixin, BaseEstimator):
+class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
     """Gaussian process classification through knots: two classes, or several by one model against the rest each.
 
     Parameters

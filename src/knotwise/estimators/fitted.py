@@ -14,6 +14,7 @@ from knotwise.estimators.options import approximation_word
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence import Evidence, Model
 from knotwise.evidence.full_sites import FullState
+from knotwise.evidence.model import Rows
 from knotwise.evidence.residual import Neighbours
 from knotwise.evidence.sparse import SparseState
 from knotwise.knots.problem import Problem
@@ -98,6 +99,21 @@ class Fit:
         if not isinstance(self.posterior, SparsePosterior):
             return "full"
         return "neighbors" if self.n_neighbors else approximation_word(self.model.power)
+
+    @property
+    def rows_at_hand(self) -> Rows | None:
+        """The training rows in the engine's units, where they are in this process: after a fit, or of the exact GP."""
+        if self.training is not None and self.training.run.blocks.at_hand:
+            return self.training.rows
+        return self.posterior.state.rows if isinstance(self.posterior, FullPosterior) else None
+
+    @property
+    def inputs_at_hand(self) -> np.ndarray | None:
+        """The inputs of the training rows alone, [N, D], which a model with neighbours holds too."""
+        rows = self.rows_at_hand
+        if rows is not None:
+            return rows.X
+        return self.posterior.state.X if isinstance(self.posterior, NeighbourPosterior) else None
 
     @property
     def problem(self) -> Problem:

@@ -47,7 +47,7 @@ POISSON = (
     Panel("simultaneous, VFE", "Simult. 20 VFE", own=True),
     Panel("automatic", "auto", own=True),
 )
-KNOTS = "Red crosses at the top are the initial knots, blue crosses at the bottom the chosen ones."
+KNOTS = "Orange crosses at the top are the initial knots, blue crosses at the bottom the chosen ones."
 
 
 def draw_gaussian(rows: Mapping[str, Row]) -> Drawing | None:
@@ -74,10 +74,10 @@ def _draw_panels(
     chosen = choose(rows, panels)
     if not chosen:
         return None
-    figure, grid = panel_grid(len(chosen), 3, (3.7, 2.6))
+    figure, grid = panel_grid(len(chosen), 2, (2.65, 2.1))
     for axes, (panel, row) in zip(grid, chosen, strict=True):
         draw_curve(axes, row, line)
-        axes.set_title(title_of(panel, row))
+        axes.set_title(title_of(panel, row).replace(": ", "\n"), fontsize=9)
     label_outer(grid, "x", ylabel)
     pictures = [row["picture"] for _, row in chosen]
     knots = [knots_of(row, which) for _, row in chosen for which in ("knots", "initial_knots")]
@@ -128,7 +128,7 @@ def draw_five_knots(rows: Mapping[str, Row]) -> Drawing | None:
     row = _motivation(rows)
     if row is None:
         return None
-    figure, (axes,) = panel_grid(1, 1, (7.0, 3.6))
+    figure, (axes,) = panel_grid(1, 1, (5.3, 3.3))
     draw_curve(axes, row, "mean of f")
     picture = row["picture"]
     axes.set(xlabel="x", ylabel="y", ylim=limits([picture["y"], picture["low"], picture["high"]], 0.14))
@@ -142,7 +142,7 @@ def draw_sixth_knot(rows: Mapping[str, Row]) -> Drawing | None:
     if row is None:
         return None
     picture = row["picture"]
-    figure, (axes,) = panel_grid(1, 1, (7.0, 3.6))
+    figure, (axes,) = panel_grid(1, 1, (5.3, 3.3))
     axes.plot(picture["sixth"], picture["log_likelihood"], color=BLACK, linewidth=1.5, label="with a sixth knot here")
     axes.axhline(picture["log_likelihood_of_five"], color=GREY, linewidth=1.5, zorder=1, label="with five knots")
     _draw_knots(axes, {"knots": row.get("knots")})

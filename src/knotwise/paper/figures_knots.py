@@ -60,16 +60,16 @@ def _draw_knot_maps(rows: Mapping[str, Row], words: str, draw_background: Callab
     if not chosen:
         return None
     pictures = [row["picture"] for _, row in chosen]
-    figure, grid = panel_grid(len(chosen), 2, (3.6, 3.6 * aspect(pictures)), border=(0.6, 0.9), layout="compressed")
+    figure, grid = panel_grid(len(chosen), 2, (2.4, 2.4 * aspect(pictures)), border=(0.5, 0.8), layout="compressed")
     for axes, (panel, row) in zip(grid, chosen, strict=True):
         draw_background(axes, row["picture"])
         initial, final = knots_of(row, "initial_knots"), knots_of(row, "knots")
         if len(initial):
-            axes.plot(*initial.T, "o", mfc="none", mec=VERMILION, ms=8, mew=1.2, label="initial knots")
+            axes.plot(*initial.T, "o", mfc="none", mec=VERMILION, ms=6.5, mew=1.1, label="initial knots")
         if len(final):
-            axes.plot(*final.T, "o", color=BLUE, mec="white", mew=0.5, ms=5, label="knots")
+            axes.plot(*final.T, "o", color=BLUE, mec="white", mew=0.5, ms=4, label="knots")
         axes.set(title=title_of(panel, row), aspect="equal")
-    label_outer(grid, "$x_1$", "$x_2$")
+    label_outer(grid, "x1", "x2")
     extents = np.array([extent(picture) for picture in pictures])
     knots = [knots_of(row, which) for _, row in chosen for which in ("knots", "initial_knots")]
     edges = [
@@ -78,7 +78,7 @@ def _draw_knot_maps(rows: Mapping[str, Row], words: str, draw_background: Callab
     ]
     grid[0].set(xlim=edges[0], ylim=edges[1])
     add_legend(figure, grid)
-    opening = "Open circles are the initial knots, solid points the chosen ones."
+    opening = "Open orange circles are the initial knots, solid blue points the chosen ones."
     seed = f"Seed {chosen[0][1].get('seed')}."
     words = " ".join(filter(None, [opening, words, seed]))
     return Drawing(figure, words + beyond_words(chosen, edges) + missing_words(rows, KNOT_MAPS))

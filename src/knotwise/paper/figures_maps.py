@@ -18,6 +18,7 @@ from knotwise.paper.figures_panels import (
     title_of,
 )
 from knotwise.paper.results import Row
+from knotwise.plotting.colours import write_log_ticks
 from knotwise.plotting.style import MAP_OF_VALUES
 
 __all__ = ["AUTO", "BANANA", "FULL", "HICKORY", "OAT_BO", "SIMULTANEOUS", "SIMULTANEOUS_VFE"]
@@ -80,24 +81,24 @@ def draw_hickory(rows: Mapping[str, Row]) -> Drawing | None:
 def _draw_surfaces(
     rows: Mapping[str, Row], panels: Sequence[Panel], surface: Surface, words: str, contour: float | None = None
 ) -> Drawing | None:
-    """Draw a column for each model: lower limit, estimate, upper limit."""
+    """Draw a line for each model: lower limit, estimate, upper limit."""
     chosen = choose(rows, panels)
     if not chosen:
         return None
     norm = surface.norm([row["picture"] for _, row in chosen])
     parts = (("low", "lower limit, 2.5 %"), (surface.key, "median"), ("high", "upper limit, 97.5 %"))
-    size = (1.6, 1.6 * aspect([row["picture"] for _, row in chosen]))
-    figure, grid = panel_grid(3 * len(chosen), len(chosen), size, border=(1.3, 0.8), layout="compressed")
+    size = (1.45, 1.45 * aspect([row["picture"] for _, row in chosen]))
+    figure, grid = panel_grid(3 * len(chosen), 3, size, border=(1.0, 0.8), layout="compressed")
     image = None
-    for column, (panel, row) in enumerate(chosen):
-        for line, (key, _) in enumerate(parts):
-            axes = grid[line * len(chosen) + column]
+    for line, (_, row) in enumerate(chosen):
+        for column, (key, words_above) in enumerate(parts):
+            axes = grid[3 * line + column]
             image = _draw_surface(axes, row["picture"], key, norm, contour)
             if line == 0:
-                axes.set_title(title_of(panel, row).replace(": ", "\n"), fontsize=10)
-    label_outer(grid, "$x_1$", "")
-    for axes, (_, label) in zip(grid[:: len(chosen)], parts, strict=True):
-        axes.set_ylabel(f"{label}\n$x_2$")
+                axes.set_title(words_above, fontsize=9)
+    label_outer(grid, "x1", "")
+    for axes, (panel, row) in zip(grid[::3], chosen, strict=True):
+        axes.set_ylabel("\n".join([*title_of(panel, row).split(": "), "x2"]))
     grid[0].locator_params(nbins=3)
     _add_colours(figure, image, grid, surface)
     return Drawing(figure, f"{words} Seed {chosen[0][1].get('seed')}.{missing_words(rows, panels)}")
@@ -112,15 +113,10 @@ def _draw_surface(axes: Any, picture: Row, key: str, norm: Any, contour: float |
 
 
 def _add_colours(figure: Any, image: Any, grid: Sequence[Any], surface: Surface) -> None:
-    """Put the scale of colours beside the maps, with round numbers in full."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    bar = figure.colorbar(image, ax=grid, label=surface.colour_label, shrink=0.7, aspect=30)
+    """Put the scale of colours below the maps, with round numbers in full."""
+    bar = figure.colorbar(image, ax=grid, label=surface.colour_label, location="bottom", shrink=0.8, aspect=30)
     if surface.logarithmic:
-        bar.locator = LogLocator(subs=(1.0, 2.0, 5.0))
-        bar.formatter = StrMethodFormatter("{x:,.0f}")
-        bar.ax.yaxis.set_minor_formatter(NullFormatter())
-        bar.update_ticks()
+        write_log_ticks(bar)
 
 
 def aspect(pictures: Sequence[Row]) -> float:

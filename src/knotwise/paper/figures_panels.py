@@ -161,4 +161,4 @@ def add_legend(figure: Any, grid: Sequence[Any]) -> None:
     if spare:
         spare[0].legend(handles.values(), handles.keys(), loc="center left")
     else:
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 3))

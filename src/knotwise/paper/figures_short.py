@@ -41,12 +41,13 @@ def draw_short(rows: Mapping[str, Row]) -> Drawing | None:
     chosen = choose(rows, SHORT)
     if not chosen:
         return None
-    figure, grid = panel_grid(len(chosen), 2, (5.0, 2.6))
+    figure, grid = panel_grid(len(chosen), 2, (2.65, 2.2))
     for axes, (panel, row) in zip(grid, chosen, strict=True):
         picture = row["picture"]
         draw_curve(axes, {"picture": picture, "knots": [[z] for z in picture["knots"]]}, "mean of f")
         near = row.get("n_neighbors")
-        axes.set_title(title_of(panel, row) + (f", {counted(near, 'neighbour')}" if near else ""))
+        title = title_of(panel, row) + (f", {counted(near, 'neighbour')}" if near else "")
+        axes.set_title(title.replace(": ", "\n"), fontsize=9)
     label_outer(grid, "x", "y")
     pictures = [row["picture"] for _, row in chosen]
     heights = limits(picture[key] for picture in pictures for key in ("y", "truth", "mean"))
@@ -79,7 +80,7 @@ def draw_losses(rows: Sequence[Row]) -> Drawing | None:
     places = [place for place in TITLES if any(found[place, method] for method in LOOKS)]
     if not places:
         return None
-    figure, grid = panel_grid(len(places), 2, (5.0, 3.6))
+    figure, grid = panel_grid(len(places), 2, (2.65, 2.9))
     for axes, place in zip(grid, places, strict=True):
         axes.axhline(0.0, color=BLACK, linewidth=1.0, zorder=1, label="exact GP")
         for method, (marker, colour) in LOOKS.items():

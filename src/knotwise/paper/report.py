@@ -1,7 +1,8 @@
-"""The report: one page with the paper's claims, tables and figures beside ours, that needs nothing but itself."""
+"""The report: one page with what was found, figures and tables beside the paper's, and its claims on demand."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,11 +14,26 @@ from knotwise.files import write_atomically
 from knotwise.paper.claims import Claim, judge_claims
 from knotwise.paper.experiments import EXPERIMENTS, Experiment, job_of
 from knotwise.paper.figures import SETTINGS, PaperFigure, draw_figures, missing_figures
-from knotwise.paper.report_html import Html, anchor, figure_element, heading, paragraph, table_element, tag
+from knotwise.paper.findings import VERDICTS, findings
 from knotwise.paper.results import Row
-from knotwise.paper.tables import Table, all_tables
+from knotwise.paper.tables import all_tables
 from knotwise.paper.tables_short import NAME, short_tables
 from knotwise.plotting.style import MissingMatplotlibError
+from knotwise.report.drawing import Picture, smaller
+from knotwise.report.html import (
+    Html,
+    anchor,
+    code_block,
+    fold,
+    heading,
+    join,
+    paragraph,
+    picture_element,
+    table_element,
+    tag,
+)
+from knotwise.report.html import page as html_page
+from knotwise.report.tables import Table
 
 __all__ = ["write_report"]
 
@@ -33,11 +49,11 @@ knotwise reproduce all --quick   # one seed of everything"""
 
 MEASURE_BY_MEASURE = "Measure by measure: ranges over the seeds, and differences from the paper"
 
-#: from best to worst
-VERDICTS = ("holds", "holds in part", "does not hold here", "not computed", "not run")
-
-#: nothing is loaded, not even by mistake
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+#: names of the figures at the top, the first that was drawn of each line
+HEADLINES = (
+    ("figure-3-gaussian-knotwise", "figure-3-gaussian-published", "figure-1-five-knots-published"),
+    ("figure-7-hickory-knots-knotwise", "figure-5-banana-knots-knotwise", "figure-5-banana-knots-published"),
+)
 
 
 def write_report(rows: Iterable[Row], out: Path) -> Path:
@@ -57,26 +73,20 @@ def write_report(rows: Iterable[Row], out: Path) -> Path:
 def page(rows: Sequence[Row], figures: Sequence[PaperFigure], word: str = "") -> str:
     """Put the page together from the rows and the figures drawn of them; `word` says which are missing, and why."""
     tables = all_tables(rows) | {NAME: short_tables(rows)}
+    claims = judge_claims(rows)
     experiments = (
         (name.capitalize(), experiment_section(experiment, rows, tables.get(name, []), figures))
         for name, experiment in EXPERIMENTS.items()
     )
-    sections = [("Claims", claims_section(judge_claims(rows))), *experiments, ("How it was run", run_section(rows))]
-    links = [tag("li", tag("a", title, href=f"#{anchor(title)}")) for title, _ in sections]
-    body = tag(
-        "body",
-        tag("header", tag("h1", TITLE), paragraph(LEAD, "lead"), paragraph(summary(rows)), paragraph(word, "word")),
-        tag("nav", heading(2, "Contents"), tag("ul", *links), aria_labelledby="contents"),
-        tag("main", *(tag("section", heading(2, title), content) for title, content in sections)),
-    )
+    sections = [
+        ("Findings", findings_section(rows, claims, figures)),
+        *experiments,
+        ("Claims", claims_section(claims)),
+        ("How it was run", run_section(rows)),
+    ]
+    header = join(paragraph(LEAD, "lead"), paragraph(summary(rows)), paragraph(word, "word"))
     style = resources.files("knotwise.paper").joinpath("report.css").read_text(encoding="utf-8")
-    head = Html(
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f'<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">{tag("title", TITLE)}'
-        f"<style>{style}</style>"
-    )
-    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), body, lang='en')}\n"
+    return html_page(TITLE, header, sections, style)
 
 
 def _absence(missing: Sequence[str]) -> str:
@@ -102,16 +112,29 @@ def _seeds(rows: Sequence[Row]) -> dict[str, int]:
 # -- sections -------------------------------------------------------------------------------------
 
 
+def findings_section(rows: Sequence[Row], claims: Sequence[Claim], figures: Sequence[PaperFigure]) -> Html:
+    """Say what came out, with the pictures that show most of it."""
+    said = tag("ul", *(tag("li", sentence) for sentence in findings(rows, claims)))
+    return join(said, *(figure_element(figure) for figure in _headlines(figures)))
+
+
+def _headlines(figures: Sequence[PaperFigure]) -> list[PaperFigure]:
+    """The figures that stand at the top: the first of each kind that was drawn."""
+    drawn = {figure.name: figure for figure in figures}
+    found = (next((drawn[name] for name in names if name in drawn), None) for names in HEADLINES)
+    return [figure for figure in found if figure is not None]
+
+
 def claims_section(claims: Sequence[Claim]) -> Html:
-    """Count the verdicts, and list what the paper says, each with what the rows of either setting say to it."""
+    """Count the verdicts, and list on demand what the paper says, each with what the rows of either setting say."""
     counts = Counter((claim.setting, claim.verdict) for claim in claims)
     lines = tuple(
         (words, *(str(counts[setting, verdict]) for verdict in VERDICTS)) for setting, words in SETTINGS.items()
     )
-    note = "What the paper says in words, judged by the rows: verdicts are computed. Unfold one to see its numbers."
-    items = (_claim_item(list(group)) for _, group in groupby(claims, key=lambda claim: (claim.text, claim.where)))
+    note = "What the paper says in words, judged by the rows: verdicts are computed."
+    items = [_claim_item(list(group)) for _, group in groupby(claims, key=lambda claim: (claim.text, claim.where))]
     tally = table_element(Table("How many claims hold", ("settings", *VERDICTS), lines, note), 3)
-    return Html(tally + tag("ol", *items, class_="claims"))
+    return join(tally, fold(f"All {len(items)} claims, with their numbers", tag("ol", *items, class_="claims")))
 
 
 def _claim_item(claims: Sequence[Claim]) -> Html:
@@ -137,18 +160,20 @@ def experiment_section(
     where = paragraph(f"{experiment.title}. {experiment.place[0].upper()}{experiment.place[1:]}.")
     if not any(row["experiment"] == experiment.name for row in rows):
         command = tag("code", f"knotwise reproduce {experiment.name}")
-        return Html(where + tag("p", "Not run. To run it: ", command, class_="word"))
+        return join(where, tag("p", "Not run. To run it: ", command, class_="word"))
     words = "Ranges over the seeds" if experiment.beyond else MEASURE_BY_MEASURE
-    drawn = (figure_element(figure) for figure in figures if figure.experiment == experiment.name)
+    above = _headlines(figures)
+    drawn = (figure_element(each) for each in figures if each.experiment == experiment.name and each not in above)
     first = (table_element(table, 3) for table in tables[:1])
-    return Html("".join([where, *first, *drawn, _details(tables[1:], words)]))
+    return join(where, *drawn, *first, fold(words, *(table_element(table, 3) for table in tables[1:])))
 
 
-def _details(tables: Sequence[Table], words: str) -> Html:
-    """Fold the tables of single measures away: they are many."""
-    if not tables:
-        return Html()
-    return tag("details", tag("summary", words), *(table_element(table, 3) for table in tables))
+def figure_element(figure: PaperFigure) -> Html:
+    """Make a figure whose picture is part of the page."""
+    svg = figure.svg.read_bytes()
+    width = float(re.search(rb'width="([\d.]+)pt"', svg)[1]) / 12  # type: ignore[index]  # in rem
+    content, kind = smaller(svg, figure.png.read_bytes())
+    return picture_element(Picture(figure.name, figure.title, figure.caption, content, kind, width))
 
 
 def run_section(rows: Sequence[Row]) -> Html:
@@ -164,11 +189,11 @@ def run_section(rows: Sequence[Row]) -> Html:
     ]
     pieces = [
         tag("dl", *facts) if facts else Html(),
-        Html(heading(3, "Fits that could not be made") + tag("ul", *failed)) if failed else Html(),
+        join(heading(3, "Fits that could not be made"), tag("ul", *failed)) if failed else Html(),
         heading(3, "Run it again"),
-        tag("div", tag("pre", tag("code", COMMANDS)), class_="scroll", tabindex="0"),
+        code_block(COMMANDS),
     ]
-    return Html("".join(pieces))
+    return join(*pieces)
 
 
 def _circumstances(rows: Sequence[Row]) -> dict[str, list[str]]:

@@ -18,9 +18,10 @@ from knotwise.paper.published import TABLES
 from knotwise.paper.results import Results
 from knotwise.paper.runs import versions
 from knotwise.paper.store import Row, RowStore
-from knotwise.paper.tables import WORDS, Table, overview
+from knotwise.paper.tables import overview
 from knotwise.paper.tables_short import NAME, short_table
 from knotwise.paper.workers import run_jobs
+from knotwise.report.tables import WORDS, Table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -156,32 +156,32 @@ STATEMENTS = (
     ),
     Statement(
         "On simulated Gaussian data OAT-BO is always faster than simultaneous optimisation",
-        "section 5.2, table t:gaussian_example_results",
+        "section 5.2, table of the Gaussian example",
         together(*(lower("gaussian", [f"OAT {s}"], [f"Simult. {s}"], SECONDS, ".2f") for s in STARTS)),
     ),
     Statement(
         "From the adversarial start it is about seven times as fast",
-        "section 5.2, table t:gaussian_example_results",
+        "section 5.2, table of the Gaussian example",
         times("gaussian", ["Simult. adversarial"], ["OAT adversarial"], 7.3),
     ),
     Statement(
         "OAT takes more gradient steps than simultaneous optimisation, each cheaper",
-        "section 5.2, table t:gaussian_example_results",
+        "section 5.2, table of the Gaussian example",
         together(*(lower("gaussian", [f"Simult. {s}"], [f"OAT {s}"], STEPS, "g") for s in STARTS)),
     ),
     Statement(
         "OAT's RMSE is like that of simultaneous optimisation (a factor of 1.5)",
-        "appendix, table t:gaussian_example_results",
+        "appendix, table of the Gaussian example",
         together(*(similar("gaussian", [f"OAT {s}"], f"Simult. {s}", RMSE, 1.5) for s in STARTS)),
     ),
     Statement(
         "OAT adapts to the adversarial start: it places more knots than from the uniform one",
-        "appendix, table t:gaussian_example_results",
+        "appendix, table of the Gaussian example",
         lower("gaussian", ["OAT uniform"], ["OAT adversarial"], KNOTS, "g"),
     ),
     Statement(
         "From uniform and random starts OAT chooses about the same number of knots (a factor of 1.25)",
-        "appendix, table t:gaussian_example_results",
+        "appendix, table of the Gaussian example",
         similar("gaussian", ["OAT random"], "OAT uniform", KNOTS, 1.25),
     ),
     Statement(
@@ -195,82 +195,82 @@ STATEMENTS = (
     ),
     Statement(
         "Boston: OAT takes about as long as the full GP (a factor of 2)",
-        "section 6.1, table t:boston_results",
+        "section 6.1, table of the Boston results",
         similar("boston", OATS, "Full", SECONDS, 2.0),
     ),
     Statement(
         "Boston: simultaneous optimisation of 50 knots takes about 65 times as long as the full GP",
-        "section 6.1, table t:boston_results",
+        "section 6.1, table of the Boston results",
         times("boston", ["Simult. 50"], ["Full"], 65),
     ),
     Statement(
         "Boston: simultaneous optimisation of 13 knots takes about 10 times as long as the full GP",
-        "section 6.1, table t:boston_results",
+        "section 6.1, table of the Boston results",
         times("boston", ["Simult. 13"], ["Full"], 10),
     ),
     Statement(
         "Boston: 50 simultaneous knots predict worst (SRMSE)",
-        "section 6.1, table t:boston_results",
+        "section 6.1, table of the Boston results",
         lower("boston", ("Full", *OATS, "Simult. 13"), ["Simult. 50"], SRMSE),
     ),
     Statement(
         "Boston: OAT is nearer to the full GP than simultaneous optimisation (AUKL as the program computes it)",
-        "section 6.1, table t:boston_results",
+        "section 6.1, table of the Boston results",
         lower("boston", OATS, SIM["boston"], AUKL),
     ),
     Statement(
         "Boston: the same by the paper's formula (AUKL of the latent function)",
-        "section 6, table t:boston_results",
+        "section 6, table of the Boston results",
         lower("boston", OATS, SIM["boston"], LATENT_AUKL),
     ),
     Statement(
         "Boston: 50 simultaneous knots are the farthest from the full GP",
-        "section 6.1, table t:boston_results",
+        "section 6.1, table of the Boston results",
         lower("boston", (*OATS, "Simult. 13"), ["Simult. 50"], AUKL),
     ),
     Statement(
         "Boston: simultaneous optimisation has the lowest MNLP (as the program computes it)",
-        "section 6.1, table t:boston_results",
+        "section 6.1, table of the Boston results",
         lower("boston", SIM["boston"], ("Full", *OATS), MNLP_TWICE),
     ),
     Statement(
         "Boston: OAT stops at far fewer knots than the 50 it may have (at most 25)",
-        "section 6.1, table t:boston_results",
+        "section 6.1, table of the Boston results",
         each("boston", OATS, lambda row: row["n_knots"] <= 25, KNOTS, "g"),
     ),
     Statement(
         "Banana: OAT uses all 50 knots",
-        "section 6.2, table t:banana_results",
+        "section 6.2, table of the banana results",
         each("banana", OATS, lambda row: row["n_knots"] == 50, KNOTS, "g"),
     ),
     Statement(
         "Banana: OAT is nearer to the full GP than simultaneous optimisation (AUKL)",
-        "section 6.2, table t:banana_results",
+        "section 6.2, table of the banana results",
         lower("banana", OATS, SIM["banana"], AUKL),
     ),
     Statement(
         "Banana: the AUKL of simultaneous optimisation is 50 to 100 times OAT's",
-        "section 6.2, table t:banana_results",
+        "section 6.2, table of the banana results",
         times("banana", SIM["banana"], OATS, 50, AUKL),
     ),
     Statement(
         "Banana: the MNLP of simultaneous optimisation is nearly twice that of the others",
-        "section 6.2, table t:banana_results",
+        "section 6.2, table of the banana results",
         times("banana", SIM["banana"], ("Full", *OATS), 1.8, MNLP),
     ),
     Statement(
         "Banana: OAT's MNLP is close to the full GP's (a factor of 1.25)",
-        "section 6.2, table t:banana_results",
+        "section 6.2, table of the banana results",
         similar("banana", OATS, "Full", MNLP, 1.25),
     ),
     Statement(
         "Banana: every sparse model is faster than the full GP",
-        "section 6.2, table t:banana_results",
+        "section 6.2, table of the banana results",
         lower("banana", (*OATS, "Simult. 50"), ["Full"], SECONDS, ".2f"),
     ),
     Statement(
         "Banana: OAT-BO and OAT-RS with Tmax = 25 take half the time of simultaneous optimisation",
-        "section 6.2, table t:banana_results",
+        "section 6.2, table of the banana results",
         times("banana", SIM["banana"], OATS[:2], 2),
     ),
     Statement(
@@ -285,27 +285,27 @@ STATEMENTS = (
     ),
     Statement(
         "Hickory: OAT is nearer to the full GP than simultaneous optimisation (AUKL)",
-        "section 6.3, table t:hickory_results",
+        "section 6.3, table of the hickory results",
         lower("hickory", OATS, SIM["hickory"], AUKL),
     ),
     Statement(
         "Hickory: the AUKL of 50 simultaneous knots is nearly twice OAT's",
-        "section 6.3, table t:hickory_results",
+        "section 6.3, table of the hickory results",
         times("hickory", ["Simult. 50"], OATS, 1.9, AUKL),
     ),
     Statement(
         "Hickory: OAT's MNLP is below that of 50 simultaneous knots",
-        "section 6.3, table t:hickory_results",
+        "section 6.3, table of the hickory results",
         lower("hickory", OATS, ["Simult. 50"], MNLP),
     ),
     Statement(
         "Hickory: OAT is about five times as fast as the full GP",
-        "section 6.3, table t:hickory_results",
+        "section 6.3, table of the hickory results",
         times("hickory", ["Full"], OATS, 5),
     ),
     Statement(
         "Hickory: simultaneous optimisation takes about three times as long as the full GP",
-        "section 6.3, table t:hickory_results",
+        "section 6.3, table of the hickory results",
         times("hickory", SIM["hickory"], ["Full"], 3),
     ),
     Statement(
@@ -320,7 +320,7 @@ STATEMENTS = (
     ),
     Statement(
         "Hickory: OAT stops before the 50 knots it may have",
-        "section 7, table t:hickory_results",
+        "section 7, table of the hickory results",
         each("hickory", OATS, lambda row: row["n_knots"] < 50, KNOTS, "g"),
     ),
     Statement(
@@ -338,12 +338,12 @@ STATEMENTS = (
     ),
     Statement(
         "Poisson data: the random start gives OAT more knots than the uniform one",
-        "appendix, table t:poisson_example_results",
+        "appendix, table of the Poisson example",
         lower("poisson", ["OAT uniform"], ["OAT random"], KNOTS, "g"),
     ),
     Statement(
         "Poisson data: point estimates are nearly the same in all models (RMSE within 1.3 times the full GP's)",
-        "appendix, table t:poisson_example_results",
+        "appendix, table of the Poisson example",
         similar("poisson", (*POISSON_OATS, "Simult. 11", "Simult. 20", "Fixed 20"), "Full", RMSE, 1.3),
     ),
     Statement(
@@ -353,12 +353,12 @@ STATEMENTS = (
     ),
     Statement(
         "Poisson data: fixed knots are by far the fastest (a tenth of the others' time)",
-        "appendix, table t:poisson_example_results",
+        "appendix, table of the Poisson example",
         times("poisson", ("Full", *POISSON_OATS, "Simult. 11", "Simult. 20"), ["Fixed 20"], 10),
     ),
     Statement(
         "Poisson data: OAT is faster than simultaneous optimisation",
-        "appendix, table t:poisson_example_results",
+        "appendix, table of the Poisson example",
         lower("poisson", POISSON_OATS, ("Simult. 11", "Simult. 20"), SECONDS, ".2f"),
     ),
 )

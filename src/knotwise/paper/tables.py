@@ -10,11 +10,10 @@ from knotwise.paper.data import KNOTWISE, PUBLISHED, SETTINGS
 from knotwise.paper.experiments import EXPERIMENTS, Experiment
 from knotwise.paper.published import TABLES
 from knotwise.paper.results import Results, Row, Value, metric, spread
+from knotwise.report.tables import Table
 
-__all__ = ["WORDS", "Table", "all_tables", "detail_table", "overview", "tables_of"]
+__all__ = ["all_tables", "detail_table", "overview", "tables_of"]
 
-#: columns of words, to the left; numbers are to the right
-WORDS = ("method", "by", "data", "settings")
 NOT_RUN = "not run"
 LEGEND = "Our lines are medians over the seeds, as published and by knotwise's own settings."
 SETTING_NAMES = {PUBLISHED: "as published", KNOTWISE: "knotwise"}
@@ -22,22 +21,6 @@ SIMULATED = "The paper's simulated data are not published: ours are of the same 
 OTHER_SPLITS = "The paper's split is not published: ours are others, so a difference holds the split's share too."
 SAME_DATA = "The data are the paper's own."
 MACHINE = "The paper's machine is not known, and its program is in R: the ratio says little of either alone."
-
-
-@dataclass(frozen=True)
-class Table:
-    """A title, the names of the columns, rows of plain text, and a note below."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-    def to_markdown(self) -> str:
-        """The table in Markdown, with its title above and its note below; numbers are to the right."""
-        rule = [":--" if name in WORDS else "--:" for name in self.columns]
-        lines = ["| " + " | ".join(cells) + " |" for cells in [self.columns, rule, *self.rows]]
-        return "\n".join([f"**{self.title}**", "", *lines, *(["", self.note] if self.note else [])])
 
 
 @dataclass(frozen=True)
@@ -53,7 +36,7 @@ class Measure:
 
 
 KNOTS = Measure("n_knots", "K", "Knots", metric("n_knots"), "g")
-SECONDS = Measure("seconds", "Runtime", "Runtime in seconds", metric("seconds"), ".2f", MACHINE)
+SECONDS = Measure("seconds", "Runtime, s", "Runtime in seconds", metric("seconds"), ".2f", MACHINE)
 STEPS = Measure(
     "steps",
     "GA Steps",

@@ -9,12 +9,13 @@ from knotwise.paper.data import KNOTWISE
 from knotwise.paper.experiments import EXPERIMENTS, FULL
 from knotwise.paper.results import Results, Row, Value, metric, spread
 from knotwise.paper.short import CASES, N_HELD_OUT, NOISE_SD
-from knotwise.paper.tables import NOT_RUN, Table
+from knotwise.paper.tables import NOT_RUN
+from knotwise.report.tables import Table
 
 __all__ = ["NAME", "describe_losses", "loss_table", "losses", "short_table", "short_tables"]
 
 NAME = "short"
-COLUMNS = ("data", "method", "K", "near", "RMSE", "loss", "coverage", "seconds")
+COLUMNS = ("data", "method", "K", "near", "RMSE", "loss", "coverage", "time, s")
 NOTE = (
     f"Loss is the mean negative log density of {N_HELD_OUT} held-out rows, in nats, minus the exact GP's. RMSE is of "
     f"these rows, whose noise has a standard deviation of {NOISE_SD:g}; coverage is that of 95 % intervals; near is "

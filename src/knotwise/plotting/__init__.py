@@ -4,6 +4,7 @@ matplotlib is imported when the first picture is drawn, never before.
 """
 
 from knotwise.plotting.calibration import plot_calibration, plot_pit
+from knotwise.plotting.effects import plot_effects
 from knotwise.plotting.errors import plot_errors
 from knotwise.plotting.fit import plot_fit
 from knotwise.plotting.maps import plot_map
@@ -13,6 +14,7 @@ from knotwise.plotting.variogram import plot_variogram
 
 __all__ = [
     "plot_calibration",
+    "plot_effects",
     "plot_errors",
     "plot_fit",
     "plot_map",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted
+from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted, write_title
 from knotwise.plotting.transform import probability_transform
 from knotwise.plotting.view import View, checked_rows, checked_targets, require_size, view_of
 
@@ -109,7 +109,7 @@ def plot_pit(
     ax.axhline(1.0, color=GREY, linewidth=1, zorder=2)
     ax.set(xlim=(0, 1), xlabel="P(Y ≤ y) under the prediction", ylabel="density")
     ax.set_ylim(0, 1.25 * max(ax.get_ylim()[1] / 1.05, high))  # room for the legend
-    ax.set_title(counted(len(u), "row"), loc="left")
+    write_title(ax, counted(len(u), "row"))
     ax.legend(frameon=False, fontsize=9, loc="upper right")
     return ax
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["RUG_HEIGHT", "describe_knots", "draw_knots", "draw_rug"]
 
 MOST_NUMBERS = 40  # more numbers than this hide the map
-LARGEST, SMALLEST, PLAIN = 95.0, 14.0, 40.0  # areas of circles, in square points
+MOST_DRAWN = 1000  # more knots than this hide it, too
+#: areas of circles, in square points, of up to MOST_NUMBERS knots; more knots share the same ink, down to the least
+LARGEST, SMALLEST, PLAIN, LEAST = 95.0, 14.0, 40.0, 3.0
 RUG_HEIGHT = 0.16  # of a row of ticks, in inches
 CIRCLE: dict[str, Any] = {"facecolor": "white", "edgecolor": BLACK, "linewidths": 0.9, "zorder": 4}
 
@@ -33,11 +35,16 @@ def draw_knots(ax: Axes, places: np.ndarray, *, ordered: bool) -> None:
     """Draw knots on a map, readable on light and dark: white circles with a black edge.
 
     Where knots were added one after the other, a few have their number inside, many shrink from the first to the last.
+    The more there are, the smaller they are; more than a thousand are not drawn.
     """
     n = len(places)
+    if n > MOST_DRAWN:
+        return
     if not _numbered(n, ordered):
         sizes = np.geomspace(LARGEST, SMALLEST, n) if ordered else np.full(n, PLAIN)
-        ax.scatter(places[:, 0], places[:, 1], s=sizes, label="knots", **CIRCLE)
+        sizes = np.maximum(sizes * min(1.0, MOST_NUMBERS / max(n, 1)), LEAST)
+        thin = {"linewidths": 0.5} if n > MOST_NUMBERS else {}
+        ax.scatter(places[:, 0], places[:, 1], s=sizes, label="knots", **CIRCLE | thin)
         return
     for number in range(n, 0, -1):  # each circle with its number, so that the first lie on the last, and can be read
         x, y = places[number - 1]
@@ -50,6 +57,8 @@ def describe_knots(view: View) -> str:
     n = len(view.knots)
     if n == 0:
         return ""
+    if n > MOST_DRAWN:
+        return f"{n:,} knots, too many to draw"
     order = ("numbered as added" if _numbered(n, view.ordered) else "the first are the largest") if view.ordered else ""
     return ", ".join(filter(None, [counted(n, "knot"), order]))
 

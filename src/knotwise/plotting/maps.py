@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.columns import axis_name, column_index, describe_others, place_of, points_along, refuse_levels
+from knotwise.plotting.colours import add_bar, norm_of
+from knotwise.plotting.columns import axis_name, column_index, describe_others, place_of, refuse_levels
+from knotwise.plotting.extent import Box, aspect_of, cells_of, extent_of, figure_size, within_reach
 from knotwise.plotting.knots import describe_knots, draw_knots
 from knotwise.plotting.rows import draw_rows
-from knotwise.plotting.style import axes_or_new, shorten
+from knotwise.plotting.style import axes_or_new, shorten, write_title
 from knotwise.plotting.surface import Surface, surface_of
 from knotwise.plotting.view import View, checked_rows, checked_targets, target_name, view_of
 
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 __all__ = ["plot_map"]
-
-REACH = 0.15  # how far beyond the rows, relative to their range, the map goes to show knots
-SIMILAR = 2.0  # ratio of the ranges of the only two columns up to which they are taken to have one unit
 
 
 def plot_map(
@@ -41,37 +40,86 @@ def plot_map(
     resolution: int = 150,
     cmap: str | None = None,
     limits: tuple[float, float] | None = None,
+    scale: str = "auto",
+    mask: bool | float = False,
     aspect: str | float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a map of the posterior over two columns, with a colour bar and the knots.
 
-    Knots that were added one after the other have their number, or where they are many, shrink from the first to the
-    last. Probabilities have a contour at one half.
+    Knots that were added one after the other have their number, or where they are more than 40, shrink from the first
+    to the last; more than 1,000 are not drawn. Probabilities have a contour at one half. The title can be replaced with
+    `ax.set_title`.
 
     Parameters
     ----------
-    gp : fitted GPRegressor or GPClassifier
-    X, y : rows, which set the extent, and their targets if they shall be drawn
-        Targets of two columns have the colours of a map of the mean, labels a shape.
-    what : "mean", "sd", "intensity", "probability", "lower", "upper" or "exceedance", optional
-        The mean response; the standard deviation of the latent function; the posterior median of the intensity of
-        counts; the probability of a class or success; an end of the central interval of the mean response; or the
-        probability that it exceeds `threshold`. By default the probability, the intensity or the mean, as fits.
-    features : two columns, by number or name
-        Needed with more than two; the others stay at the medians of X, or where `at` says.
+    gp : GPRegressor or GPClassifier
+        A fitted one.
+    X : array or data frame [n, D], optional
+        Rows, which set the extent and the medians of columns that are not on the map. Needed without `extent`.
+    y : array or Series [n], optional
+        Targets, if the rows shall be drawn. Those of two columns have the colours of a map of the mean, labels a shape.
+    what : str, optional
+        What the colours show; by default the probability, the intensity or the mean, as fits.
+
+        * "mean": the mean response; of counts per unit of exposure.
+        * "sd": the standard deviation of the latent function f.
+        * "intensity": the posterior median of the intensity of counts, per unit of exposure.
+        * "intensity_sd": its standard deviation; "intensity_cv": the standard deviation over the mean.
+        * "probability": of a class or of success.
+        * "lower", "upper": an end of the central interval of the mean response.
+        * "exceedance": the probability that the mean response exceeds `threshold`.
+    features : two of int or str, optional
+        The columns across and up, by number or name. Needed with more than two; the others stay at the medians of X, or
+        where `at` says.
+    at : mapping or array, optional
+        Values for other columns, by name or number; or a value for each column.
     extent : (left, right, bottom, top), optional
-        Instead of that of X and the knots.
-    label : of a class; the second of two by default
-    resolution : points along each side
-    cmap, limits : colour map, and the values at its ends
-    aspect : "equal", "auto" or a number, optional
-        Equal by default where columns were scaled alike (`standardize="common"`), or two have similar ranges.
+        In the units of the columns, instead of that of X and the knots.
+    level : float, default 0.95
+        Of the interval of "lower" and "upper".
+    threshold : float, optional
+        Of "exceedance", in the units of y.
+    label : optional
+        Of a class; the second of two by default.
+    knots : bool, default True
+        Whether to draw the knots.
+    resolution : int, default 150
+        Points along each side.
+    cmap : str, optional
+        Colour map; viridis for values and cividis for spreads by default.
+    limits : (low, high), optional
+        The values at the ends of the colours.
+    scale : "auto", "linear" or "log"
+        Of the colours. "auto" is logarithmic where what is shown is positive by its nature (counts, durations) and its
+        99 % quantile on the map more than 10 times its 1 % quantile.
+    mask : bool or float, default False
+        True leaves places white that are far from every row: farther than two spacings of the data. A number is the
+        distance, in the units of the map.
+    aspect : "equal", "auto" or float, optional
+        Height over width of a unit. By default lengths are true where the columns are coordinates by their names (x and
+        y, easting and northing, longitude and latitude), were scaled alike (`standardize="common"`), or are the only
+        two and have similar ranges.
     ax : Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    The axes.
+    Axes
+        On which the map is; the colour bar is `ax.child_axes[0]`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.plotting import plot_map
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(60, 2))
+    >>> gp = GPRegressor(knots=8, random_state=0).fit(X, X[:, 0] ** 2 - X[:, 1] + 0.1 * rng.normal(size=60))
+    >>> ax = plot_map(gp, X, what="sd", resolution=20, mask=True, ax=Figure().subplots())
+    >>> ax.child_axes[0].get_ylabel()
+    'sd of f'
     """
     from knotwise.estimators.validation import check_count
 
@@ -83,23 +131,30 @@ def plot_map(
     rows, targets = _rows_and_targets(view, X, y)
     refuse_levels(view.encoding, pair)
     place = place_of(rows, at, view.names, pair, view.encoding)
-    box = _extent(extent, rows, view, pair)
-    points = _grid(box, place, pair, resolution)
-    surface = surface_of(view, what, points, level=level, threshold=threshold, target=target_name(y))
-    aspect = _aspect(aspect, view, box)
-    ax = axes_or_new(ax, size=_size(aspect, box))
+    box = extent_of(extent, rows, view, pair)
+    aspect = aspect_of(aspect, view, box, pair)
+    points = cells_of(box, place, pair, resolution)
+    seen = within_reach(points[:, pair], None if rows is None else rows[:, pair], box, aspect, mask)
+    if not seen.any():
+        raise InvalidInputError("`mask` hides the whole map: no place of it is near a row. Give another `extent`.")
+    surface = surface_of(view, what, points[seen], level=level, threshold=threshold, target=target_name(y))
+    norm = norm_of(surface, scale, limits)
+    ax = axes_or_new(ax, size=figure_size(aspect, box))
 
-    image = _draw_surface(ax, surface, box, resolution, cmap, limits)
+    image = _draw_surface(ax, surface, seen.reshape(resolution, resolution), box, cmap=cmap, norm=norm)
     if rows is not None and targets is not None:
         draw_rows(ax, view, rows[:, pair], targets, what=surface.what, image=image)
     if knots:
         draw_knots(ax, view.knots[:, pair], ordered=view.ordered)
     ax.set(xlim=box[:2], ylim=box[2:], aspect=aspect)
+    across, up = (shorten(axis_name(view.names, i, view.encoding), 36) for i in pair)
+    ax.set(xlabel=across, ylabel=up)
+    add_bar(ax, image, surface.label)
     about = [
         describe_others(place, view.names, pair, medians=at is None, encoding=view.encoding),
         describe_knots(view) if knots else "",
     ]
-    _write_names(ax, [axis_name(view.names, i, view.encoding) for i in pair], "\n".join(filter(None, about)))
+    write_title(ax, "\n".join(filter(None, about)))
     return ax
 
 
@@ -132,77 +187,12 @@ def _two_columns(view: View, features: Sequence[int | str] | None) -> list[int]:
     return pair
 
 
-def _extent(extent: Any, rows: np.ndarray | None, view: View, pair: list[int]) -> tuple[float, float, float, float]:
-    """Left, right, bottom and top of the map: those given, or of the rows and the knots near them."""
-    if extent is not None:
-        box = np.asarray(extent, float)
-        if box.shape != (4,) or not np.isfinite(box).all() or not (box[0] < box[1] and box[2] < box[3]):
-            raise InvalidInputError(f"`extent` is {extent!r}; it must be (left, right, bottom, top).")
-        return tuple(box.tolist())
-    if rows is None:
-        raise InvalidInputError("Where is the map? Give rows as X, or `extent=(left, right, bottom, top)`.")
-    low, high = np.nanmin(rows[:, pair], axis=0), np.nanmax(rows[:, pair], axis=0)
-    width = np.where(high > low, high - low, np.maximum(1.0, np.abs(low)))
-    low, high = low - 0.02 * width, high + 0.02 * width
-    for place in view.knots[:, pair]:
-        if (place > low - REACH * width).all() and (place < high + REACH * width).all():
-            low, high = np.minimum(low, place - 0.02 * width), np.maximum(high, place + 0.02 * width)
-    return float(low[0]), float(high[0]), float(low[1]), float(high[1])
-
-
-def _grid(box: tuple[float, ...], place: np.ndarray, pair: list[int], resolution: int) -> np.ndarray:
-    """Rows at the centres of the map's cells, from the lower left, the first column fastest."""
-    middles = (np.arange(resolution) + 0.5) / resolution
-    across, up = box[0] + middles * (box[1] - box[0]), box[2] + middles * (box[3] - box[2])
-    first, second = np.meshgrid(across, up)
-    return points_along(place, {pair[0]: first.ravel(), pair[1]: second.ravel()})
-
-
-def _draw_surface(
-    ax: Axes,
-    surface: Surface,
-    box: tuple[float, float, float, float],
-    resolution: int,
-    cmap: str | None,
-    limits: tuple[float, float] | None,
-) -> AxesImage:
-    Z = surface.values.reshape(resolution, resolution)
-    lowest, highest = limits or surface.limits or (None, None)
-    image = ax.imshow(
-        Z,
-        origin="lower",
-        extent=box,
-        cmap=cmap or surface.cmap,
-        vmin=lowest,
-        vmax=highest,
-        interpolation="bilinear",
-        zorder=0,
-    )
+def _draw_surface(ax: Axes, surface: Surface, seen: np.ndarray, box: Box, *, cmap: str | None, norm: Any) -> AxesImage:
+    """Draw the values where they are `seen`, [resolution, resolution]; the rest stays white."""
+    Z = np.ma.masked_all(seen.shape)
+    Z[seen] = surface.values
+    look: Any = {"cmap": cmap or surface.cmap, "norm": norm, "interpolation": "bilinear", "zorder": 0}
+    image = ax.imshow(Z, origin="lower", extent=box, **look)
     if surface.what == "probability" and Z.min() < 0.5 < Z.max():
         ax.contour(Z, levels=[0.5], origin="lower", extent=box, colors=["white"], linewidths=1.6, zorder=1)
-    # inside the axes' own space: as high as the map, whatever its aspect, and no other axes shrink for it
-    ax.figure.colorbar(image, cax=ax.inset_axes((1.03, 0.0, 0.045, 1.0)), label=surface.label)
     return image
-
-
-def _write_names(ax: Axes, columns: Sequence[str], title: str) -> None:
-    """Name the two columns, and put the title above the legend if the rows have one."""
-    ax.set(xlabel=shorten(columns[0], 36), ylabel=shorten(columns[1], 36))
-    ax.set_title(title, loc="left", fontsize=10, pad=22 if ax.get_legend() else 6)
-
-
-def _aspect(aspect: str | float | None, view: View, box: tuple[float, ...]) -> Any:
-    if aspect is not None:
-        return aspect
-    ratio = (box[1] - box[0]) / (box[3] - box[2])
-    similar = len(view.names) == 2 and 1 / SIMILAR < ratio < SIMILAR
-    return "equal" if similar or getattr(view.model, "standardize", None) == "common" else "auto"
-
-
-def _size(aspect: str | float, box: tuple[float, ...]) -> tuple[float, float]:
-    """Width and height of a new figure, in inches: what a map of equal lengths needs, with room for its words."""
-    if aspect != "equal":
-        return 6.0, 4.8
-    ratio = (box[3] - box[2]) / (box[1] - box[0])
-    height = float(np.clip(0.9 + 4.4 * ratio, 1.9, 7.0))
-    return min(6.0, max(1.8 + (height - 0.9) / ratio, 2.8)), height

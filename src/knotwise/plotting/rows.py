@@ -54,5 +54,6 @@ def _draw_labels(ax: Axes, view: View, places: np.ndarray, y: np.ndarray, area: 
             zorder=2,
             label=name,
         )
-    above: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
-    ax.legend(ncols=2, fontsize=9, frameon=False, handletextpad=0.2, **above)
+    # below the name of the axis, where no title of the user meets it
+    below: Any = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "borderaxespad": 3.8}
+    ax.legend(ncols=2, fontsize=9, frameon=False, handletextpad=0.2, **below)

@@ -40,6 +40,7 @@ __all__ = [
     "require_matplotlib",
     "save",
     "shorten",
+    "write_title",
 ]
 
 BLACK, GREY, LIGHT_GREY = "#000000", "#767676", "#BFBFBF"
@@ -117,9 +118,18 @@ def counted(n: int, noun: str) -> str:
 
 
 def shorten(name: object, width: int = 28) -> str:
-    """A name that fits beside others: its beginning and its end where it is long."""
-    text = str(name)
-    if len(text) <= width:
-        return text
-    end = width // 3
-    return f"{text[: width - end - 1]}…{text[-end:]}"
+    """A name that fits beside others: its beginning and its end where it is long.
+
+    It is shown as it is: dollar signs do not make a formula of it, and what cannot be printed is a space.
+    """
+    text = "".join(letter if letter.isprintable() else " " for letter in str(name))
+    if len(text) > width:
+        end = width // 3
+        text = f"{text[: width - end - 1]}…{text[-end:]}"
+    return text.replace("$", r"\$")
+
+
+def write_title(ax: Axes, text: str) -> None:
+    """Write a title where `ax.set_title` of the user replaces it; nothing leaves a title of the user alone."""
+    if text:
+        ax.set_title(text, fontsize=10)

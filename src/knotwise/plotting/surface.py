@@ -13,18 +13,24 @@ from knotwise.plotting.view import View
 
 __all__ = ["Surface", "surface_of"]
 
-WHATS = ("mean", "sd", "intensity", "probability", "lower", "upper", "exceedance")
+WHATS = (
+    "mean", "sd", "intensity", "intensity_sd", "intensity_cv", "probability", "lower", "upper", "exceedance"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Surface:
-    """Values at points, [n], with what to write beside the colour bar; `limits` where they are known beforehand."""
+    """Values at points, [n], with what to write beside the colour bar; `limits` where they are known beforehand.
+
+    `positive` says that what is shown is above 0 by its nature, so that its ratios mean something.
+    """
 
     what: str
     values: np.ndarray
     label: str
     cmap: str = MAP_OF_VALUES
     limits: tuple[float, float] | None = None
+    positive: bool = False
 
 
 def surface_of(
@@ -46,10 +52,10 @@ def surface_of(
     response = _response_name(view, target)
     if what == "sd":
         return Surface(what, np.sqrt(view.ask("predict_latent", points).variance), "sd of f", MAP_OF_SPREAD)
-    if what == "intensity":
+    if what.startswith("intensity"):
         if not counts:
-            raise InvalidInputError("what='intensity' is for counts with an exposure. Use what='mean'.")
-        return Surface(what, view.ask("predict_median", points), "intensity, per unit of exposure")
+            raise InvalidInputError(f"what={what!r} is for counts with an exposure. Use what='mean' or what='sd'.")
+        return _intensity(view, what, points)
     if what == "probability":
         if not probabilities:
             raise InvalidInputError("what='probability' is for labels and shares of trials. Use what='mean'.")
@@ -59,10 +65,28 @@ def surface_of(
             raise InvalidInputError("what='exceedance' is P(mean > threshold): give `threshold`, in the units of y.")
         values = view.ask("predict_exceedance", points, threshold)
         return Surface(what, values, f"P({response} > {threshold:g})", limits=(0.0, 1.0))
+    positive = not probabilities and view.model.likelihood_.support()[0] >= 0
     if what == "mean":
-        return Surface(what, _probability(view, points) if view.of_labels else view.ask("predict", points), response)
+        values = _probability(view, points) if view.of_labels else view.ask("predict", points)
+        return Surface(what, values, response, positive=positive)
     low, high = view.ask("predict_interval", points, level, "mean").T
-    return Surface(what, low if what == "lower" else high, f"{response}, {what} end of {100 * level:g} %")
+    values, label = low if what == "lower" else high, f"{response}, {what} end of {100 * level:g} %"
+    return Surface(what, values, label, positive=positive)
+
+
+def _intensity(view: View, what: str, points: np.ndarray) -> Surface:
+    """The median of the intensity e^f, its standard deviation, or that over its mean; without the nugget.
+
+    f is Gaussian given the data, so e^f is log-normal: its coefficient of variation is sqrt(e^v - 1).
+    """
+    if what == "intensity":
+        return Surface(what, view.ask("predict_median", points), "intensity, per unit of exposure", positive=True)
+    latent = view.ask("predict_latent", points)
+    variation = np.sqrt(np.expm1(latent.variance))
+    if what == "intensity_cv":
+        return Surface(what, variation, "coefficient of variation of the intensity", MAP_OF_SPREAD, positive=True)
+    sd = np.exp(latent.mean + 0.5 * latent.variance) * variation
+    return Surface(what, sd, "sd of the intensity, per unit of exposure", MAP_OF_SPREAD, positive=True)
 
 
 def _probability(view: View, points: np.ndarray) -> np.ndarray:

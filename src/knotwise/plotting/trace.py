@@ -24,16 +24,36 @@ MANY: dict[str, Any] = {"linestyle": ":", "linewidth": 1.2, "markerfacecolor": "
 def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) -> np.ndarray:
     """Draw log evidence, unexplained share and residual information against the number of knots.
 
+    A selection that took one step, or never changed the number of knots, has its numbers written beside the marks.
+
     Parameters
     ----------
-    gp : GPRegressor or GPClassifier, fitted with knots that were added step by step
-    label : of a class, where there are several
-    ax : two axes, optional
-        For the evidence, and for the share and the residual information below it.
+    gp : GPRegressor or GPClassifier
+        One that was fitted with knots that were added step by step (`knots="auto"`, `OneAtATime()`,
+        `GreedyVariance()`).
+    label : optional
+        Of a class, where there are several.
+    ax : two Axes, optional
+        For the evidence, and for the share and the residual information below it; a new figure by default.
 
     Returns
     -------
-    An array of the two axes.
+    array of two Axes
+        The evidence, and what the knots leave.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import OneAtATime
+    >>> from knotwise.plotting import plot_trace
+    >>> X = np.linspace(0, 1, 40)[:, None]
+    >>> y = np.sin(9 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> gp = GPRegressor(knots=OneAtATime(max_knots=30), random_state=0).fit(X, y)
+    >>> evidence, left = plot_trace(gp, ax=Figure().subplots(2))
+    >>> left.get_xlabel()
+    'number of knots'
     """
     model = view_of(gp, label=label).model
     steps = [step for step in model.trace_ if not (step.facts.compares_with_null or step.facts.compares_kernels)]
@@ -49,12 +69,32 @@ def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) 
     n_neighbors = getattr(model, "n_neighbors_", 0)
     _draw_evidence(above, many, few, n_neighbors)
     _draw_left(below, many, few, "not recorded by this selection" if not n_neighbors else "near rows say it")
-    if len({step.n_knots for step in steps}) == 1:
-        for axes in (above, below):
-            axes.set_xlim(steps[0].n_knots - 1, steps[0].n_knots + 1)
     below.set_xlabel("number of knots")
-    below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if len({step.n_knots for step in steps if not step.facts.rejects}) == 1:
+        for axes in (above, below):
+            _write_numbers(axes, steps[0].n_knots)
+    else:
+        below.xaxis.set_major_locator(MaxNLocator(integer=True))
     return np.array([above, below])
+
+
+def _write_numbers(ax: Axes, n_knots: int) -> None:
+    """Make a picture of one number of knots: the numbers beside the last mark of each kind, and room around them."""
+    series = [line.get_xydata() for line in ax.get_lines()]
+    lines = [np.asarray(points) for points in series if points is not None and len(np.asarray(points))]
+    ax.set_xlim(n_knots - 1, n_knots + 1)
+    ax.set_xticks([n_knots])
+    if not lines:
+        return
+    heights = np.concatenate(lines)[:, 1]
+    low, high = heights.min(), heights.max()
+    if ax.get_yscale() == "log":
+        ax.set_ylim(low / 4, high * 25)  # the legend is above
+    else:
+        room = (high - low) or max(1.0, 0.02 * abs(high))
+        ax.set_ylim(low - room, high + 2 * room)
+    for x, y in {tuple(points[-1]) for points in lines}:
+        ax.annotate(f"{y:.4g}", (x, y), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9)
 
 
 def _two_axes(ax: Any) -> tuple[Axes, Axes]:
@@ -92,7 +132,7 @@ def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep], n_neighb
     kept = [step for step in few if not step.facts.rejects]
     K, heights = [step.n_knots for step in kept], [height(step) for step in kept]
     alone = len(K) - bool(n_neighbors)
-    if alone:
+    if alone and len(K) > 1:
         own: dict[str, Any] = {"color": BLUE, "markersize": 4.5, "linewidth": 1.5, "label": "knots added and moved"}
         ax.plot(K[:alone], heights[:alone], "o-", **own)
     final = f"final: {counted(K[-1], 'knot')}" + (f" and {counted(n_neighbors, 'neighbour')}" if n_neighbors else "")

@@ -14,6 +14,7 @@ from knotwise.plotting.columns import column_names
 from knotwise.plotting.style import shorten
 
 __all__ = [
+    "Named",
     "View",
     "checked_rows",
     "checked_targets",
@@ -98,6 +99,17 @@ class View:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
             return method(*arguments, **options)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A target with the name of its column, for the axes."""
+
+    values: np.ndarray
+    name: str
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype=dtype)
 
 
 def view_of(gp: Any, X: Any = None, *, label: Any = None) -> View:

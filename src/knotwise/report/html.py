@@ -1,20 +1,35 @@
-"""Pieces of a page: text is escaped by construction, tables scroll in a box of their own, figures are inside."""
+"""Pieces of a page: text is escaped by construction, tables scroll in a box of their own, pictures are inside."""
 
 from __future__ import annotations
 
 import html
-import re
 from base64 import b64encode
 from collections.abc import Sequence
+from importlib import resources
 
-from knotwise.paper.figures import PaperFigure
-from knotwise.paper.tables import WORDS, Table
+from knotwise.report.drawing import Picture
+from knotwise.report.tables import WORDS, Table
 
-__all__ = ["Html", "anchor", "empty_tag", "figure_element", "heading", "paragraph", "table_element", "tag"]
+__all__ = [
+    "Html",
+    "anchor",
+    "code_block",
+    "empty_tag",
+    "fold",
+    "heading",
+    "join",
+    "page",
+    "paragraph",
+    "picture_element",
+    "table_element",
+    "tag",
+]
 
+#: nothing is loaded, and nothing runs, not even by mistake
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
-#: share of its own size at which the words of a figure can still be read
-LEGIBLE = 0.72
+#: how much wider than its own size a picture may be on a large screen
+LARGER = 1.3
 
 
 class Html(str):
@@ -35,6 +50,11 @@ def empty_tag(element: str, **attributes: str) -> Html:
     return Html(f"<{element}{written}>")
 
 
+def join(*pieces: Html) -> Html:
+    """Several pieces as one."""
+    return Html("".join(pieces))
+
+
 def anchor(text: str) -> str:
     """Make a name for a place in the page: lower-case letters and digits, joined by dashes."""
     return "-".join("".join(c if c.isalnum() else " " for c in text.casefold()).split())
@@ -50,6 +70,17 @@ def paragraph(text: str, class_: str = "") -> Html:
     if not text:
         return Html()
     return tag("p", text, class_=class_) if class_ else tag("p", text)
+
+
+def fold(words: str, *content: Html) -> Html:
+    """Fold content away below some words; nothing without content."""
+    inside = join(*content)
+    return tag("details", tag("summary", words), inside) if inside else Html()
+
+
+def code_block(code: str) -> Html:
+    """Make a block of code that scrolls in a box of its own."""
+    return tag("div", tag("pre", tag("code", code)), class_="scroll", tabindex="0")
 
 
 def table_element(table: Table, level: int) -> Html:
@@ -84,22 +115,31 @@ def _cell(element: str, column: str, text: str, **attributes: str) -> Html:
     return tag(element, text, **attributes, class_="words") if column in WORDS else tag(element, text, **attributes)
 
 
-def figure_element(figure: PaperFigure) -> Html:
-    """Make a figure whose picture is part of the page: at most its own size, and legible on a phone."""
-    content = figure.svg.read_bytes()
-    width = float(re.search(rb'width="([\d.]+)pt"', content)[1]) / 12  # type: ignore[index]  # in rem
+def picture_element(picture: Picture) -> Html:
+    """Make a figure whose picture is part of the page: a little larger than its own size, and whole on a phone."""
     attributes = {
-        "src": f"data:image/svg+xml;base64,{b64encode(content).decode('ascii')}",
-        "alt": f"{figure.title}. {figure.caption}",
-        "style": f"max-width: {width:.1f}rem; min-width: {LEGIBLE * width:.1f}rem",
+        "src": f"data:{picture.kind};base64,{b64encode(picture.content).decode('ascii')}",
+        "alt": f"{picture.title}. {picture.caption}",
+        "style": f"max-width: {LARGER * picture.width:.1f}rem",
     }
-    box = tag(
-        "div",
-        empty_tag("img", **attributes),
-        class_="scroll paper",
-        role="region",
-        aria_label=figure.title,
-        tabindex="0",
+    words = tag("figcaption", tag("strong", f"{picture.title}."), " ", picture.caption)
+    return tag("figure", tag("div", empty_tag("img", **attributes), class_="picture"), words, id=picture.name)
+
+
+def page(title: str, header: Html, sections: Sequence[tuple[str, Html]], more_style: str = "") -> str:
+    """Put a page together: what stands at the top, links to the sections, and these."""
+    links = [tag("li", tag("a", name, href=f"#{anchor(name)}")) for name, _ in sections]
+    body = tag(
+        "body",
+        tag("header", tag("h1", title), header),
+        tag("nav", heading(2, "Contents"), tag("ul", *links), aria_labelledby="contents"),
+        tag("main", *(tag("section", heading(2, name), content) for name, content in sections)),
     )
-    words = tag("figcaption", tag("strong", f"{figure.title}."), " ", figure.caption)
-    return tag("figure", box, words, id=figure.name)
+    style = resources.files("knotwise.report").joinpath("page.css").read_text(encoding="utf-8") + more_style
+    head = Html(
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">{tag("title", title)}'
+        f"<style>{style}</style>"
+    )
+    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), body, lang='en')}\n"

@@ -1,0 +1,139 @@
+"""The pictures of a page, each a few inches wide, so that a phone shows it whole and its words can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from knotwise.plotting import plot_calibration, plot_fit, plot_map, plot_observed, plot_pit, plot_trace
+from knotwise.plotting.coordinates import coordinate_pair
+from knotwise.plotting.dependence import Effect, effects_of
+from knotwise.plotting.effects import draw_effect, effect_name, name_classes
+from knotwise.plotting.extent import aspect_of, extent_of, figure_size
+from knotwise.plotting.style import counted
+from knotwise.plotting.view import Named, View
+from knotwise.report.data import Data
+from knotwise.report.drawing import Picture, new_figure, picture_of
+
+__all__ = ["calibration", "curve", "effect_panels", "effects", "maps", "observed", "pit", "traces"]
+
+WIDTH = 4.9  # inches: at 390 pixels three quarters of their size
+LEVEL = 0.95
+MOST_ON_MAP = 1000  # rows that are drawn on a map
+MOST_MAPS = 4  # classes that have a map each
+RESOLUTION = 110
+
+
+def curve(view: View, data: Data) -> Picture:
+    """The fit along the only column."""
+    figure = new_figure((WIDTH, 3.7))
+    options = {name: value for name, value in data.sizes.items() if name != "noise_variance"}
+    counts_without_size = data.y is None and view.model.likelihood_.size_name is not None
+    y = None if data.y is None else Named(data.y, data.target)
+    kind = "mean" if counts_without_size else None
+    plot_fit(view.gp, data.X, y, ax=figure.subplots(), kind=kind, **options)
+    words = "The fitted mean and its band; ticks at the foot are knots."
+    return picture_of(figure, "picture-fit", f"The fit along {view.names[0]}", words)
+
+
+def maps(view: View, data: Data) -> list[Picture]:
+    """Maps over two coordinates: of what is predicted, and of how well it is known; none without coordinates."""
+    pair = coordinate_pair(view.names)
+    if pair is None or (data.origin.word == "knots" and len(data) < 3):
+        return []
+    if view.n_classes > 2:
+        labels = (view.classes or [])[:MOST_MAPS]
+        return [_map(view, data, pair, f"picture-map-{i}", label=label) for i, label in enumerate(labels)]
+    spread = "intensity_cv" if view.model.likelihood_.size_name == "exposure" else "sd"
+    return [_map(view, data, pair, "picture-map"), _map(view, data, pair, "picture-map-sd", what=spread)]
+
+
+def _map(view: View, data: Data, pair: tuple[int, int], name: str, **options: Any) -> Picture:
+    box = extent_of(None, data.X, view, pair)
+    size = figure_size(aspect_of(None, view, box, pair), box)
+    figure = new_figure((WIDTH, size[1] * WIDTH / size[0]), "compressed")
+    few = data.y is not None and len(data) <= MOST_ON_MAP and options.get("what") is None
+    y = Named(data.y, data.target) if few and data.y is not None else None
+    masked = data.origin.word != "knots"
+    options |= {"features": pair, "mask": masked, "resolution": RESOLUTION, "ax": figure.subplots()}
+    ax = plot_map(view.gp, data.X, y, **options)
+    shown = " ".join(ax.child_axes[0].get_ylabel().split()).replace(r"\$", "$")
+    words = "How well the latent function f is known: its standard deviation." if options.get("what") == "sd" else ""
+    others = f"The other {len(view.names) - 2} columns are at their medians." if len(view.names) > 2 else ""
+    hidden = "White is far from every row." if masked else ""
+    rows = "Marks are rows." if y is not None else ""
+    return picture_of(figure, name, f"Map: {shown}", " ".join(filter(None, [words, others, rows, hidden])))
+
+
+def effects(view: View, data: Data, columns: Sequence[int]) -> list[Effect]:
+    """The effect of each column, the most important first."""
+    return effects_of(view, data.X, columns, level=LEVEL)
+
+
+def effect_panels(
+    view: View, data: Data, drawn: Sequence[Effect], heights: tuple[float, float], name: str, title: str
+) -> Picture:
+    """Effects beside and below each other, on one scale."""
+    across = min(2, len(drawn))
+    down = -(-len(drawn) // across)
+    figure = new_figure((WIDTH if across > 1 else 3.2, 1.75 * down + 0.3))
+    grid = figure.subplots(down, across, squeeze=False)
+    axes = grid.ravel()[: len(drawn)]
+    for spare in grid.ravel()[len(drawn) :]:
+        spare.remove()
+    response = effect_name(view, Named(np.empty(0), data.target))
+    for i, (ax, effect) in enumerate(zip(axes, drawn, strict=True)):
+        draw_effect(ax, view, effect, data.X[:, effect.column], level=LEVEL)
+        ax.set_ylim(heights)
+        ax.set_ylabel(response if i % across == 0 else "")
+        if i % across:
+            ax.tick_params(labelleft=False)
+    if view.n_classes > 2:
+        name_classes(figure, axes[0])
+    several = "each class has a curve" if view.n_classes > 2 else "the band is where the average lies with 95 %"
+    words = f"The average prediction as one column moves, over rows that keep the others; {several}."
+    return picture_of(figure, name, title, f"{words} Grey ticks are deciles of the data. All panels have one scale.")
+
+
+def calibration(view: View, data: Data) -> Picture:
+    """Coverage of intervals, or reliability of probabilities."""
+    figure = new_figure((4.2, 4.0))
+    plot_calibration(view.gp, data.X, data.y, ax=figure.subplots(), **data.sizes)
+    if view.of_labels:
+        words = "How often a class was observed against its predicted probability: a right model is on the diagonal."
+    else:
+        words = "Share of rows inside their intervals against the level of these: a right model is on the diagonal."
+    return picture_of(figure, "picture-calibration", "Calibration", f"{words} Grey is where chance alone may lead.")
+
+
+def observed(view: View, data: Data) -> Picture:
+    """Observed against predicted values."""
+    figure = new_figure((4.4, 4.2))
+    y = Named(np.asarray(data.y), data.target)
+    plot_observed(view.gp, data.X, y, ax=figure.subplots(), **data.sizes)
+    words = "Each row at its prediction, with its 95 % interval; a right model has 5 % of the rows outside."
+    return picture_of(figure, "picture-observed", "Observed and predicted", words)
+
+
+def pit(view: View, data: Data) -> Picture:
+    """The histogram of the probability integral transform."""
+    figure = new_figure((WIDTH, 3.1))
+    plot_pit(view.gp, data.X, data.y, ax=figure.subplots(), **data.sizes)
+    words = (
+        "Where observations lie in their own predictive distribution: flat if it is right, a hump where intervals are "
+        "too wide, a trough where they are too narrow, a slope where predictions are too high or too low."
+    )
+    return picture_of(figure, "picture-pit", "Residuals", words)
+
+
+def traces(label: Any, model: Any, number: int, of: str) -> Picture | None:
+    """How the knots were chosen; None where they were not added step by step."""
+    kept = [s for s in model.trace_ if not (s.facts.compares_with_null or s.facts.compares_kernels)]
+    if not kept or not model.n_knots_ or len({s.n_knots for s in kept}) < 2:
+        return None
+    figure = new_figure((WIDTH, 4.4))
+    plot_trace(model, ax=figure.subplots(2, sharex=True))
+    words = f"Log evidence, and what the knots leave unexplained, on the way to {counted(model.n_knots_, 'knot')}."
+    return picture_of(figure, f"picture-knots-{number}", f"How the knots were chosen{of}", words)

@@ -1,0 +1,83 @@
+"""Predictions against known values: are they near, and are intervals and probabilities right?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Share", "judge_labels", "judge_numbers"]
+
+LEVELS = (0.5, 0.8, 0.95)
+CHANCE = 0.99  # that a right model lies in the range beside a share, if rows are independent
+
+
+@dataclass(frozen=True)
+class Share:
+    """How often something was predicted and how often it happened, and the range in which a right model falls."""
+
+    what: str
+    predicted: float
+    observed: float
+    low: float
+    high: float
+    problem: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what:<28} {self.observed:7.1%}   (a right model: {self.low:.1%} to {self.high:.1%})"
+            f"{f'  PROBLEM: {self.problem}' if self.problem else ''}"
+        )
+
+
+def judge_numbers(gp: Any, X: Any, y: np.ndarray, sizes: dict[str, Any]) -> tuple[dict[str, float], list[Share]]:
+    """Scores and shares of a regressor's predictions; `sizes` are exposure, trials or known noise of the rows."""
+    density = gp.log_predictive_density(X, y, **sizes)  # refuses values that cannot be
+    error = y - gp.predict(X, **sizes)
+    scores = {
+        "root_mean_squared_error": float(np.sqrt(np.mean(error**2))),
+        "standard_deviation_of_target": float(np.std(y)),
+        "mean_log_density": float(np.mean(density)),
+    }
+    likelihood = gp.likelihood_
+    if likelihood.discrete and likelihood.size_name is None and likelihood.support() == (0.0, 1.0):
+        return scores, [_share("ones", float(np.mean(y - error)), float(np.mean(y)), len(y))]
+    shares = []
+    for level in LEVELS:
+        low, high = gp.predict_interval(X, level, **sizes).T
+        inside = float(np.mean((low <= y) & (y <= high)))
+        # intervals of counts hold at least their level, because they end on whole numbers
+        shares.append(_share(f"inside {level:.0%} intervals", level, inside, len(y), one_sided=likelihood.discrete))
+    return scores, shares
+
+
+def judge_labels(gp: Any, X: Any, y: np.ndarray) -> tuple[dict[str, float], list[Share]]:
+    """Scores and shares of a classifier's predictions, for labels that it knows."""
+    codes = np.searchsorted(gp.classes_, y)
+    proba = gp.predict_proba(X)
+    own = proba[np.arange(len(codes)), codes]
+    scores = {
+        "accuracy": float(np.mean(proba.argmax(1) == codes)),
+        "share_of_most_frequent_class": float(np.bincount(codes).max() / len(codes)),
+        "mean_log_probability": float(np.mean(np.log(own))),
+    }
+    shares = [
+        _share(f"class {label!r}", float(np.mean(proba[:, code])), float(np.mean(codes == code)), len(codes))
+        for code, label in enumerate(gp.classes_.tolist())
+    ]
+    return scores, shares
+
+
+def _share(what: str, predicted: float, observed: float, n: int, *, one_sided: bool = False) -> Share:
+    """Judge an observed share by the binomial distribution of a right model's."""
+    from scipy.stats import binom
+
+    low = float(binom.ppf(0.5 - CHANCE / 2, n, predicted)) / n
+    high = 1.0 if one_sided else float(binom.ppf(0.5 + CHANCE / 2, n, predicted)) / n
+    problem = ""
+    if observed < low:
+        problem = "intervals are too narrow" if what.startswith("inside") else "predicted too often"
+    elif observed > high:
+        problem = "intervals are too wide" if what.startswith("inside") else "predicted too seldom"
+    return Share(what, predicted, observed, low, high, problem)

@@ -1,0 +1,145 @@
+"""The sections of a page about one fit, each a function of the estimator and its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knotwise.diagnosis.diagnose import Diagnosis, Finding
+from knotwise.plotting.effects import heights_of
+from knotwise.plotting.style import counted
+from knotwise.plotting.view import View
+from knotwise.report import pictures
+from knotwise.report.data import Data
+from knotwise.report.drawing import Picture
+from knotwise.report.html import Html, code_block, fold, join, paragraph, picture_element, table_element, tag
+from knotwise.report.models import models_of, of_class
+from knotwise.report.numbers import (
+    coefficient_table,
+    confusion_table,
+    parameter_table,
+    score_table,
+    share_table,
+    trace_table,
+)
+from knotwise.report.predicting import command_lines, python_lines
+from knotwise.report.scores import Share
+from knotwise.report.words import describe_knots_of, kernel_name, sentence
+
+__all__ = [
+    "calibration_section",
+    "checks_section",
+    "effects_section",
+    "facts",
+    "finding_element",
+    "knots_section",
+    "parameters_section",
+    "predict_section",
+    "residuals_section",
+]
+
+FIRST_EFFECTS, MOST_EFFECTS = 6, 100  # columns in sight, and in all
+TITLES = {"problem": "Problem", "note": "Note", "ok": "Fine", "unknown": "Not checked"}
+#: questions that a diagnosis answers
+QUESTIONS = {
+    "convergence": "Did the fit arrive?",
+    "bounds": "Is a parameter at the end of its range?",
+    "numerics": "Are the computations exact enough?",
+    "knots": "Are there enough knots?",
+    "places": "Is there a place with too few knots?",
+    "neighbours": "Is something left in the residuals?",
+    "data": "What could not be checked?",
+}
+
+
+def finding_element(finding: Finding, of: str = "") -> Html:
+    """One finding: what was asked, the answer, and what to do."""
+    question = f"{QUESTIONS.get(finding.name, finding.name)}{of}"
+    lines = [tag("p", tag("b", f"{TITLES.get(finding.level, finding.level)}: "), question)]
+    lines.append(paragraph(sentence(finding.text)))
+    if finding.advice:
+        lines.append(paragraph(f"What to do: {finding.advice.replace('`', '')}"))
+    return tag("div", *lines, class_=f"finding level-{finding.level}")
+
+
+def effects_section(view: View, data: Data) -> Html:
+    """What each column does, the most important first; the rest folded away."""
+    columns = list(range(min(len(view.names), MOST_EFFECTS)))
+    effects = pictures.effects(view, data, columns)
+    first, rest = effects[:FIRST_EFFECTS], effects[FIRST_EFFECTS:]
+    heights = heights_of(effects)
+    panels = pictures.effect_panels(view, data, first, heights, "picture-effects", "Effects by column")
+    shown = picture_element(panels)
+    note = f"Of {len(view.names)} columns the first {MOST_EFFECTS} are shown." if len(view.names) > MOST_EFFECTS else ""
+    if not rest:
+        return join(shown, paragraph(note, "note"))
+    title = "Effects of the other columns"
+    more = pictures.effect_panels(view, data, rest, heights, "picture-more-effects", title)
+    return join(shown, paragraph(note, "note"), fold(f"The other {len(rest)} columns", picture_element(more)))
+
+
+def calibration_section(view: View, data: Data, shares: list[Share], headline: Picture | None) -> Html:
+    """Whether intervals and probabilities are right; the headline is not drawn again."""
+    seen = headline is not None and headline.name == "picture-calibration"
+    picture = Html() if seen else picture_element(pictures.calibration(view, data))
+    return join(paragraph(data.origin.text), picture, table_element(share_table(shares), 3))
+
+
+def residuals_section(view: View, data: Data, scores: dict[str, float], headline: Picture | None) -> Html:
+    """How far observations are from their predictions; the headline is not drawn again."""
+    pieces = []
+    if not view.of_labels:
+        if headline is None or headline.name != "picture-observed":
+            pieces.append(picture_element(pictures.observed(view, data)))
+        pieces.append(picture_element(pictures.pit(view, data)))
+    table = confusion_table(view, data) if view.classes is not None else None
+    pieces += [table_element(table, 3)] if table is not None else []
+    return join(paragraph(data.origin.text), *pieces, table_element(score_table(scores), 3))
+
+
+def knots_section(view: View) -> Html:
+    """How many knots and why, with the steps of the selection."""
+    pieces = []
+    for i, (label, model) in enumerate(models_of(view.gp)):
+        of = of_class(view.gp, label)
+        words = sentence(f"{describe_knots_of(model)}{of}: {model.stop_reason_}")
+        picture = pictures.traces(label, model, i, of)
+        pieces += [paragraph(words), picture_element(picture) if picture is not None else Html()]
+        if len(model.trace_):
+            pieces.append(fold(f"All steps{of}", table_element(trace_table(view.gp, label, model), 3)))
+    return join(*pieces)
+
+
+def parameters_section(view: View) -> Html:
+    """Kernel, parameters with intervals, and the coefficients of the mean."""
+    pieces = []
+    for label, model in models_of(view.gp):
+        value = f"{model.log_evidence_:,.3f}"
+        of = of_class(view.gp, label)
+        pieces.append(paragraph(f"Kernel: {kernel_name(model.kernel_)}{of}. Log evidence: {value}."))
+        pieces.append(table_element(parameter_table(view.gp, label, model), 3))
+        coefficients = coefficient_table(view.gp, label, model)
+        pieces += [table_element(coefficients, 3)] if coefficients is not None else []
+    note = "In the units of the data. A standard deviation (sd) stands for a variance."
+    return join(*pieces, paragraph(note, "note"))
+
+
+def checks_section(found: list[tuple[str, Diagnosis]]) -> Html:
+    """Everything that was checked; problems stand at the top of the page."""
+    told = [(of, finding) for of, diagnosis in found for finding in diagnosis.told()]
+    n_bad = sum(finding.level == "problem" for _, finding in told)
+    word = f"{counted(n_bad, 'problem')}: see the top of this page." if n_bad else "No problem was found."
+    return join(paragraph(word), *(finding_element(each, of) for of, each in told if each.level != "problem"))
+
+
+def predict_section(view: View, model_name: str) -> Html:
+    """How to predict new rows."""
+    intro = "From a model that was saved with gp.save:" if not model_name else ""
+    return join(
+        paragraph(intro), code_block(python_lines(view, model_name)), paragraph("At the shell:"),
+        code_block(command_lines(view, model_name)),
+    )  # fmt: skip
+
+
+def facts(values: dict[str, Any]) -> Html:
+    """A list of names and values."""
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", str(value))) for name, value in values.items() if value))

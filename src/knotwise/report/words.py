@@ -1,0 +1,110 @@
+"""What was fitted and decided, and why, in a few sentences."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from knotwise.plotting.style import counted
+from knotwise.plotting.view import View
+from knotwise.report.data import Data
+from knotwise.report.models import models_of
+from knotwise.report.scores import Share
+
+__all__ = ["describe_comparison", "describe_fit", "describe_knots_of", "kernel_name", "number", "sentence"]
+
+#: what is predicted, by the name of the likelihood
+TARGETS = {
+    "Gaussian": "numbers with Gaussian noise",
+    "StudentT": "numbers with outliers (Student-t noise)",
+    "Bernoulli": "zeros and ones",
+    "Binomial": "successes among trials (binomial)",
+    "Poisson": "counts (Poisson)",
+    "NegativeBinomial": "counts that vary more than Poisson counts (negative binomial)",
+    "Gamma": "positive numbers (gamma)",
+    "Exponential": "waiting times (exponential)",
+    "Weibull": "waiting times (Weibull)",
+    "LogNormal": "positive numbers (log-normal)",
+    "Beta": "shares (beta)",
+}
+
+
+def sentence(text: str) -> str:
+    """A clause as a sentence: with a capital and a full stop, and no marks of code."""
+    text = text.strip().replace("`", "")
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}" if text else ""
+
+
+def number(value: float) -> str:
+    """Four digits, and thousands with commas."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def describe_fit(view: View) -> list[str]:
+    """What was fitted to what, how it ended, through how many knots and why, and with which kernel."""
+    gp, model = view.gp, view.model
+    n_rows = round(model._fit.n_rows, 2)
+    what = TARGETS.get(type(model.likelihood_).__name__, type(model.likelihood_).__name__)
+    if view.classes is not None:
+        what = f"{view.n_classes} classes" + (", by one model of each against the rest" if view.n_classes > 2 else "")
+    size = model.likelihood_.size_name if model._fit.size_given else None
+    columns = "one column" if len(view.names) == 1 else f"{len(view.names)} columns"
+    said = [
+        f"A Gaussian process for {what}{f', with {size}' if size else ''}, "
+        f"fitted to {n_rows:,} {'row' if n_rows == 1 else 'rows'} and {columns}."
+    ]
+    models = [each for _, each in models_of(gp)]
+    if len(models) == 1:
+        why = [] if model._outcome.warning else [sentence(f"why: {model._outcome.reason}")]  # else it is said above
+        return [*said, f"It is {describe_knots_of(model)}.", *why, _kernel(model), f"Status: {model.status_}."]
+    statuses = Counter(str(each.status_) for each in models)
+    knots = [each.n_knots_ for each in models]
+    size = f"{knots[0]} knots each" if len({*knots}) == 1 else f"{min(knots)} to {max(knots)} knots"
+    said.append(f"The models have {size}; the section on knots says why.")
+    said.append("Status: " + ", ".join(f"{status} ({n} of {len(models)} models)" for status, n in statuses.items()))
+    return [*said[:-1], f"{said[-1]}."]
+
+
+def describe_knots_of(model: Any) -> str:
+    """Exact, through knots, or through knots and neighbours."""
+    if model._fit.size_in_words == "exact GP":
+        return "the exact GP, without knots"
+    near = f", with {counted(model.n_neighbors_, 'neighbour')} of each row" if model.n_neighbors_ else ""
+    return f"an approximation through {counted(model.n_knots_, 'knot')}{near}"
+
+
+def kernel_name(kernel: Any) -> str:
+    """A kernel by its class: "Matern 5/2"; of a sum or a product, as it is written."""
+    name = type(kernel).__name__
+    matern = re.fullmatch(r"Matern(\d)(\d)", name)
+    if matern:
+        return f"Matern {matern[1]}/{matern[2]}"
+    parts = re.findall(r"[A-Z][a-z]+", name)
+    return " ".join(parts).capitalize() if name in ("SquaredExponential", "RationalQuadratic") else repr(kernel)
+
+
+def _kernel(model: Any) -> str:
+    tried = sum(str(step.action) == "kernel" for step in model.trace_) - 1
+    chosen = f", the best of {tried} that were tried" if model.kernel is None and tried > 0 else ""
+    scales = model.parameters_.with_role("lengthscale").sum()
+    length = f" with {scales} length-scales" if scales > 1 else ""
+    return f"The kernel is {kernel_name(model.kernel_)}{length}{chosen}."
+
+
+def describe_comparison(data: Data, scores: dict[str, float], shares: list[Share]) -> str:
+    """How near predictions are to what was observed, and whether intervals hold, in a sentence; else nothing."""
+    if not scores:
+        return ""
+    n = f"{len(data):,} {'row' if len(data) == 1 else 'rows'}"
+    where = {True: " of the fit", False: " that the fit has not seen", None: ""}[data.origin.fitted]
+    if "accuracy" in scores:
+        return (
+            f"Of {n}{where}, {scores['accuracy']:.1%} have the class that is predicted; the most frequent class alone "
+            f"would be right for {scores['share_of_most_frequent_class']:.1%}."
+        )
+    error, spread = scores["root_mean_squared_error"], scores["standard_deviation_of_target"]
+    text = f"On {n}{where}, predictions are off by {number(error)} (root mean square), while {data.target} has a "
+    text += f"standard deviation of {number(spread)}"
+    inside = next((share for share in shares if share.what == "inside 95% intervals"), None)
+    return f"{text}; 95 % intervals hold {inside.observed:.1%} of them." if inside else f"{text}."

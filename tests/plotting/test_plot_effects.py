@@ -1,0 +1,83 @@
+"""The effect of a column is the average of predictions over rows that keep their other columns, with its joint band."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from plotted import X1, X2, X3, Y1, Y2, held
+
+from knotwise import plotting
+from knotwise.errors import InvalidInputError, UnknownOptionError
+from knotwise.plotting.dependence import effects_of
+from knotwise.plotting.view import view_of
+
+ROWS = np.unique(np.linspace(0, 79, 60).round().astype(int))  # that are averaged over, of 80
+
+
+def moved(X, column, value):
+    some = np.array(X, float)[ROWS]
+    some[:, column] = value
+    return some
+
+
+def test_an_effect_is_the_average_prediction_and_its_band_that_of_the_joint_posterior():
+    gp = held(approximation="full", knots="auto", n_neighbors=0).fit(X2, Y2)
+    for effect in effects_of(view_of(gp), X2, [0, 1], level=0.9):
+        assert (effect.values[0], effect.values[-1]) == (X2[:, effect.column].min(), X2[:, effect.column].max())
+        for i in (0, 7, 24):
+            rows = moved(X2, effect.column, effect.values[i])
+            mean, cov = gp.predict(rows, return_cov=True)
+            cov.flat[:: len(cov) + 1] -= gp.likelihood_.noise_variance
+            reach = 1.6448536269514722 * np.sqrt(cov.mean())
+            np.testing.assert_allclose(effect.centre[i], mean.mean(), rtol=1e-9)
+            np.testing.assert_allclose(
+                [effect.low[i], effect.high[i]], mean.mean() + reach * np.array([-1, 1]), rtol=1e-6
+            )
+
+
+def test_the_most_important_column_comes_first_and_all_panels_have_one_scale(named):
+    axes = plotting.plot_effects(named, X3, pd.Series(Y2, name="yield"))
+    assert [ax.get_xlabel() for ax in axes] == ["height", "width", "depth"]
+    assert len({ax.get_ylim() for ax in axes}) == 1 and axes[0].get_ylabel() == "mean yield"
+    spread = [np.ptp(ax.get_lines()[0].get_ydata()) for ax in axes]
+    assert spread == sorted(spread, reverse=True)
+    kept = plotting.plot_effects(named, X3, features=["depth", 0], sort=False, ax=Figure().subplots(1, 2))
+    assert [ax.get_xlabel() for ax in kept] == ["depth", "height"]
+
+
+def test_a_column_of_few_values_has_a_mark_and_a_bar_for_each(named):
+    X = X3.assign(depth=np.arange(80) % 3)
+    gp = held(knots=10).fit(X, Y2)
+    (ax,) = plotting.plot_effects(gp, X, features=["depth"])
+    (marks,) = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    np.testing.assert_array_equal(marks.get_xdata(), [0, 1, 2])
+    expected = [gp.predict(pd.DataFrame(moved(X, 2, value), columns=X.columns)).mean() for value in (0, 1, 2)]
+    np.testing.assert_allclose(marks.get_ydata(), expected, rtol=1e-9)
+
+
+def test_counts_are_rates_and_classes_are_probabilities(counts, classifier, three_classes):
+    (effect,) = effects_of(view_of(counts), X1, [0], level=0.95)
+    np.testing.assert_allclose(effect.centre[3], counts.predict([[effect.values[3]]])[0], rtol=1e-9)
+    assert (effect.low > 0).all()
+    (ax,) = plotting.plot_effects(counts, X1)
+    assert ax.get_ylabel() == "y per unit of exposure"
+    effect = effects_of(view_of(classifier), X2, [1], level=0.95)[0]
+    expected = classifier.predict_proba(moved(X2, 1, effect.values[9]))[:, 1].mean()
+    np.testing.assert_allclose(effect.centre[9], expected, rtol=1e-9)
+    effect = effects_of(view_of(three_classes), X2, [0], level=0.95)[0]
+    np.testing.assert_allclose(effect.centre.sum(1), 1.0, rtol=1e-12)
+    axes = plotting.plot_effects(three_classes, X2)
+    assert [text.get_text() for text in axes[0].figure.legends[0].get_texts()] == ["left", "middle", "right"]
+
+
+def test_effects_that_cannot_be_say_what_to_do(named, line):
+    with pytest.raises(UnknownOptionError, match="Did you mean 'depth'"):
+        plotting.plot_effects(named, X3, features=["dpth"])
+    with pytest.raises(InvalidInputError, match="twice"):
+        plotting.plot_effects(named, X3, features=["depth", 2])
+    with pytest.raises(InvalidInputError, match="a list of columns"):
+        plotting.plot_effects(named, X3, features="depth")
+    with pytest.raises(InvalidInputError, match="3 axes, one for each column, not 2"):
+        plotting.plot_effects(named, X3, ax=Figure().subplots(1, 2))
+    with pytest.raises(InvalidInputError, match="between 0 and 1"):
+        plotting.plot_effects(line, X1, Y1, level=95)
