@@ -202,15 +202,49 @@ class GPRegressor(RegressorMixin, JointResponse):
     ) -> GPRegressor:
         """Fit parameters and knots to the data.
 
-        `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
-        without it. So their size matters: weights that sum to 1 tell as much as one row. And copies of a row agree
-        exactly, as repeated measurements do not: for means of several measurements give `noise_variance`.
-
-        `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
-        row, `noise_variance` the known noise of each row of Gaussian data.
-
         Dask arrays and data frames stay where they are: passes go to their partitions, on the workers of the active
-        client or in this process, and predictions for them are lazy. See `docs/scale.md`.
+        client or in this process, and predictions for them are lazy. See `docs/scale.md`. A fit that is refused or
+        fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, one row for each observation. Numbers in any units, without missing values.
+        y : array [n]
+            Targets: numbers, counts or shares, as the likelihood wants them.
+        sample_weight : array [n], optional
+            How often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as without it. So
+            their size matters: weights that sum to 1 tell as much as one row. And copies of a row agree exactly, as
+            repeated measurements do not: for means of several measurements give `noise_variance`.
+        exposure : float or array [n], optional
+            What each count is out of (area, time, population), for counts; 1 by default.
+        trials : int or array [n], optional
+            Number of trials of each row, for binomial data; 1 by default.
+        noise_variance : float or array [n], optional
+            Known variance of the noise of each row of Gaussian data, in the units of y squared. By default the noise is
+            one number and is learned.
+
+        Returns
+        -------
+        GPRegressor
+            The model itself, fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> gp.n_knots_, gp.converged_
+        (5, True)
+
+        Counts that were made in times of different length:
+
+        >>> hours = np.tile([1.0, 8.0], 12)
+        >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0)
+        >>> gp = gp.fit(X, 3 * hours, exposure=hours)
+        >>> gp.predict([[0.5]]).round(1).tolist()  # counts per hour
+        [3.0]
         """
         with unchanged_on_failure(self) as new:
             likelihood = likelihood_from(self.likelihood)
@@ -248,8 +282,40 @@ class GPRegressor(RegressorMixin, JointResponse):
         had them, `return_std` needs them, since it is of a count; and scikit-learn's scorers, which would compare rates
         with counts, are refused (see `knotwise.response_scorer`).
 
-        `noise_variance` is the known noise of each new row; without it the fitted noise is taken (the mean of the
-        known ones, if the fit had them).
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units and with the columns of the fit.
+        return_std : bool
+            Also return the standard deviation of a new observation: what is not known of f, and its noise.
+        return_cov : bool
+            Also return the covariance of new observations, [n, n]; for Gaussian data.
+        exposure : float or array [n], optional
+            What each new count is out of (area, time, population); without it the mean is that of one unit.
+        trials : int or array [n], optional
+            Number of trials of each new binomial row; without it the mean is that of one trial, a probability.
+        noise_variance : float or array [n], optional
+            Known noise of each new row of Gaussian data; without it the fitted noise is taken (the mean of the known
+            ones, if the fit had them).
+
+        Returns
+        -------
+        mean : array [n]
+            Posterior mean of a new observation at each row, in the units of y.
+        std or cov : array [n] or [n, n], if asked
+            Standard deviation of each new observation, or the covariance of all of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> mean, std = gp.predict([[0.25], [0.75]], return_std=True)
+        >>> mean.round(2).tolist()
+        [1.0, -0.98]
+        >>> bool((std < 0.1).all())
+        True
         """
         if return_std and return_cov:
             raise InvalidInputError("Ask for `return_std` or for `return_cov`, not for both.")
@@ -281,7 +347,36 @@ class GPRegressor(RegressorMixin, JointResponse):
         return (response, np.sqrt(response_variance)) if return_std else response
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None, trials: Any = None) -> float:
-        """R^2 of the predicted means, of counts at their `exposure` or `trials`: needed if the fit had them."""
+        """R^2 of the predicted means: 1 is perfect, 0 no better than the mean of y.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs of the rows to judge, in the units of the fit.
+        y : array [n]
+            Their targets.
+        sample_weight : array [n], optional
+            How much each row counts; equally by default.
+        exposure : float or array [n], optional
+            What each count is out of; needed if the fit had it.
+        trials : int or array [n], optional
+            Number of trials of each binomial row; needed if the fit had it.
+
+        Returns
+        -------
+        float
+            1 - (sum of squared errors) / (sum of squares of y around its mean).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0])
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        >>> bool(gp.score(X, y) > 0.99)
+        True
+        """
         from sklearn.metrics import r2_score
 
         exposure, trials = require_size(self, "gp.score(X, y", exposure, trials)
@@ -292,7 +387,33 @@ class GPRegressor(RegressorMixin, JointResponse):
         return float(r2_score(y, self.predict(X, exposure=exposure, trials=trials), sample_weight=sample_weight))
 
     def predict_median(self, X: Any, exposure: Any = None, trials: Any = None) -> np.ndarray:
-        """Posterior median of the mean response: its value at the posterior mean of f."""
+        """Posterior median of the mean response: its value at the posterior mean of f.
+
+        For skew responses, such as counts and log-normal data, it lies below the mean that `predict` gives.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        exposure : float or array [n], optional
+            What each count is out of; without it the median is that of a rate.
+        trials : int or array [n], optional
+            Number of trials of each binomial row; without it the median is that of a probability.
+
+        Returns
+        -------
+        array [n]
+            The median at each row, in the units of y.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)
+        >>> bool(gp.predict_median([[0.5]])[0] < gp.predict([[0.5]])[0])
+        True
+        """
         if is_dask(X):
             return predict_lazily(self, "predict_median", X, per_row={"exposure": exposure, "trials": trials})
         likelihood, mean, _, size = self._response(X, exposure, trials, None)
@@ -307,9 +428,43 @@ class GPRegressor(RegressorMixin, JointResponse):
         trials: Any = None,
         noise_variance: Any = None,
     ) -> np.ndarray:
-        """Central interval, [n, 2], of a new "observation", of its "mean" given f, or of the "latent" f itself.
+        """Central interval of a new observation, of its mean, or of the latent function.
 
-        A new count needs its `exposure` or `trials` if the fit had them; a mean is otherwise that of a unit.
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        level : float
+            Probability of the interval, between 0 and 1; the same share is left out at either end.
+        kind : "observation", "mean" or "latent"
+            Of what: a new observation, with its noise; its mean given f, which says how well the surface is known; or f
+            itself, on the scale of the link.
+        exposure : float or array [n], optional
+            What each new count is out of; needed for observations if the fit had it. A mean is otherwise that of a
+            unit.
+        trials : int or array [n], optional
+            Number of trials of each new binomial row; needed for observations if the fit had it.
+        noise_variance : float or array [n], optional
+            Known noise of each new row of Gaussian data; without it the fitted noise is taken.
+
+        Returns
+        -------
+        array [n, 2]
+            Lower and upper end at each row, in the units of y, or of f if `kind` is "latent".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        >>> lower, upper = gp.predict_interval(X, level=0.95).T
+        >>> bool(((lower < y) & (y < upper)).mean() > 0.8)
+        True
+        >>> narrow = gp.predict_interval(X, kind="mean")
+        >>> bool((narrow[:, 0] > lower).all())
+        True
         """
         from scipy.special import ndtri
 
@@ -335,7 +490,35 @@ class GPRegressor(RegressorMixin, JointResponse):
         return np.column_stack([likelihood.conditional_mean(f, size) for f in ends] if kind == "mean" else ends)
 
     def predict_exceedance(self, X: Any, threshold: float, exposure: Any = None, trials: Any = None) -> np.ndarray:
-        """Posterior probability that the mean response (a rate, for counts) exceeds the threshold."""
+        """Posterior probability that the mean response (a rate, for counts) exceeds a threshold.
+
+        It is of the mean given f, not of one new observation: how sure it is that the surface lies above the threshold.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        threshold : float
+            The value to exceed, in the units of y; of a rate or probability for counts without `exposure` or `trials`.
+        exposure : float or array [n], optional
+            What each count is out of; with it the threshold is one of expected counts.
+        trials : int or array [n], optional
+            Number of trials of each binomial row; with it the threshold is one of expected successes.
+
+        Returns
+        -------
+        array [n]
+            A probability for each row; 0 or 1 where no mean, or every mean, exceeds the threshold.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> gp.predict_exceedance([[0.25], [0.75]], threshold=0.5).round(3).tolist()
+        [1.0, 0.0]
+        """
         from scipy.special import ndtr
 
         if is_dask(X):
@@ -347,7 +530,39 @@ class GPRegressor(RegressorMixin, JointResponse):
     def log_predictive_density(
         self, X: Any, y: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
     ) -> np.ndarray:
-        """Log density of each observation y under its own prediction, [n]; of counts at their exposure or trials."""
+        """Log density of each observation under its own prediction; of counts the log probability.
+
+        Its mean over new rows judges a whole prediction, not only its middle: larger is better.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        y : array [n]
+            The observations.
+        exposure : float or array [n], optional
+            What each count is out of; needed if the fit had it.
+        trials : int or array [n], optional
+            Number of trials of each binomial row; needed if the fit had it.
+        noise_variance : float or array [n], optional
+            Known noise of each row of Gaussian data; without it the fitted noise is taken.
+
+        Returns
+        -------
+        array [n]
+            In nats; a density is in the units of 1 / y.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0])
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        >>> near, far = gp.log_predictive_density(X[:2], [y[0], y[1] + 1.0])
+        >>> bool(near > far)
+        True
+        """
         exposure, trials = require_size(self, "gp.log_predictive_density(X, y", exposure, trials)
         if is_dask(X):
             known = {"y": y, "exposure": exposure, "trials": trials, "noise_variance": noise_variance}
