@@ -32,7 +32,7 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     Parameters
     ----------
     y : array [n]
-        Targets.
+        Targets: what was observed.
     mean : array [n]
         Predicted means, in the units of y.
 
@@ -153,7 +153,7 @@ def gaussian_log_density(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> 
     Parameters
     ----------
     y : array [n]
-        Targets.
+        Targets: what was observed.
     mean : array [n]
         Predicted means.
     variance : array [n]
@@ -314,7 +314,7 @@ def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float
     Parameters
     ----------
     y : array [n]
-        Targets.
+        Targets: what was observed.
     lower : array [n]
         Lower ends of the intervals.
     upper : array [n]

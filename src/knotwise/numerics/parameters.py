@@ -80,6 +80,10 @@ class Parameter:
     >>> from knotwise.numerics.parameters import Parameter
     >>> Parameter("sill", role="amplitude", units="y^2").positive
     True
+    >>> Parameter("depth_scale", role="lengthscale", units="x").rescaled(1000.0).units
+    'x'
+    >>> Parameter("sill", role="amplitude", units="y^2").without_y().units
+    'none'
     """
 
     name: str
@@ -109,14 +113,17 @@ class Parameter:
 
     @property
     def positive(self) -> bool:
+        """Whether it is positive, so that optimisers see its logarithm."""
         return self.transform == "log"
 
     @property
     def x_power(self) -> int:
+        """Power of the units of the inputs in its units."""
         return UNITS[self.units][0]
 
     @property
     def y_power(self) -> int:
+        """Power of the units of the latent function in its units."""
         return UNITS[self.units][1]
 
     @property
@@ -125,7 +132,18 @@ class Parameter:
         return self.x_power != 0 and self.role not in ("lengthscale", "amplitude")
 
     def rescaled(self, factor: float) -> Parameter:
-        """The same parameter in other units, in which values are times a factor; a prior without units stays."""
+        """The same parameter in other units, in which values are times a factor; a prior without units stays.
+
+        Parameters
+        ----------
+        factor : float
+            What a value in these units is multiplied with.
+
+        Returns
+        -------
+        Parameter
+            One whose prior speaks in the other units.
+        """
         convert = getattr(self.prior, "in_units", None)
         return self if convert is None else replace(self, prior=convert(factor))
 
@@ -138,7 +156,13 @@ class Parameter:
         return "sd" if self.positive and is_variance and self.x_power % 2 == 0 else "value"
 
     def without_y(self) -> Parameter:
-        """The same parameter of a function without units."""
+        """The same parameter of a function without units.
+
+        Returns
+        -------
+        Parameter
+            One whose units have none of y.
+        """
         return replace(self, units=next(name for name, powers in UNITS.items() if powers == (self.x_power, 0)))
 
 
