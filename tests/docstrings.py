@@ -55,7 +55,7 @@ def faults_of_parameters(doc, wanted, section="Parameters"):
     faults = [f"no parameter {name!r}" for name in wanted if name not in told]
     faults += [f"{name!r} is not a parameter" for name in told if name not in wanted]
     faults += [f"no type of {head[0]!r}" for head, _ in entries if not head[2].strip()]
-    faults += [f"no description of {head[0]!r}" for head, text in entries if len(text) < 10]
+    faults += [f"no description of {head[0]!r}" for head, text in entries if len(text) < 8]
     return faults
 
 
@@ -65,7 +65,7 @@ def faults_of_returns(doc, function):
     entries = doc.entries("Returns") + doc.entries("Yields")
     if not entries:
         return ["no Returns"]
-    return [f"no description of what it returns ({head!r})" for head, text in entries if len(text) < 10]
+    return [f"no description of what it returns ({head!r})" for head, text in entries if len(text) < 8]
 
 
 def faults_of_text(doc):
