@@ -54,7 +54,18 @@ class Diagnosis:
         return all(finding.level != "problem" for finding in self.findings)
 
     def finding(self, name: str) -> Finding:
-        """The finding of this name: "convergence", "bounds", "numerics", "knots", "places" or "neighbours"."""
+        """The finding of this name.
+
+        Parameters
+        ----------
+        name : "convergence", "bounds", "numerics", "knots", "places" or "neighbours"
+            What it is about.
+
+        Returns
+        -------
+        Finding
+            `name`, `level`, `text` and `advice`.
+        """
         from knotwise.errors import unknown_option
 
         for finding in self.findings:
@@ -63,7 +74,13 @@ class Diagnosis:
         raise unknown_option("The name of a finding", name, [finding.name for finding in self.findings])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as numbers, strings, lists and dicts that JSON can hold; what is not finite is None."""
+        """Everything as numbers, strings, lists and dicts that JSON can hold.
+
+        Returns
+        -------
+        dict
+            What is not finite is None.
+        """
         return _plain(asdict(self) | {"ok": self.ok})
 
     def __str__(self) -> str:

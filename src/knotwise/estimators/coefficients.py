@@ -58,7 +58,18 @@ class Coefficients:
         return np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))  # rounding could leave less than nothing
 
     def interval(self, level: float = 0.95) -> np.ndarray:
-        """Central intervals with this posterior probability, [q, 2]."""
+        """Central intervals of the coefficients.
+
+        Parameters
+        ----------
+        level : float
+            Posterior probability of each interval, between 0 and 1.
+
+        Returns
+        -------
+        array [q, 2]
+            Lower and upper ends; NaN where there is no standard error.
+        """
         from scipy.special import ndtri
 
         if not 0 < level < 1:
@@ -78,6 +89,15 @@ class Coefficients:
         -------
         DataFrame
             One row per coefficient: `coefficient`, `estimate`, `standard_error`, `lower` and `upper`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> x = np.linspace(10, 20, 24)
+        >>> gp = GPRegressor(mean="linear", knots=4, random_state=0).fit(x[:, None], 3 + 0.5 * x + 0.1 * np.cos(9 * x))
+        >>> gp.coefficients_.to_frame()["coefficient"].tolist()
+        ['intercept', 'column 0']
         """
         import pandas as pd
 

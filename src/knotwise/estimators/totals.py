@@ -68,7 +68,13 @@ class Totals:
         return len(self.group)
 
     def to_frame(self) -> Any:
-        """The groups as a pandas DataFrame: group, n_rows, estimate, lower, upper, sd and left_out, one row each."""
+        """The groups as a pandas DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each group: `group`, `n_rows`, `estimate`, `lower`, `upper`, `sd` and `left_out`.
+        """
         import pandas as pd
 
         columns = ["group", "n_rows", "estimate", "lower", "upper", "sd", "left_out"]

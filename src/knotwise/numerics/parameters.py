@@ -266,7 +266,20 @@ class ParameterTable:
         return float(self.values[hits[0]]) if len(hits) == 1 else self.values[hits].copy()
 
     def entries(self, name: str, what: str = "A parameter") -> list[int]:
-        """Where one parameter is in theta, by its name or by `part__name`; several places for a list-valued one."""
+        """Where one parameter is in theta.
+
+        Parameters
+        ----------
+        name : str
+            Its name, or `part__name`.
+        what : str
+            What is asked for, as the first words of an error.
+
+        Returns
+        -------
+        list of int
+            Several places for a parameter that is a list.
+        """
 
         def called(names: Sequence[str]) -> list[int]:
             return [i for i, known in enumerate(names) if known == name or known.startswith(f"{name}[")]
@@ -283,7 +296,18 @@ class ParameterTable:
         raise unknown_option(what, name, {n.split("[")[0] for n in known})
 
     def of_part(self, part: str) -> np.ndarray:
-        """Mask of the entries that belong to a part."""
+        """Which entries belong to a part.
+
+        Parameters
+        ----------
+        part : str
+            "kernel", "likelihood", "nugget" or "mean".
+
+        Returns
+        -------
+        array [P] of bool
+            True for those of the part.
+        """
         return np.array([owner == part for owner in self.parts], bool)
 
     @property
@@ -292,7 +316,20 @@ class ParameterTable:
         return tuple(p.prior for p in self.parameters)
 
     def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density of the parameters' priors at theta, and its gradient; 0 for those without one."""
+        """Log density of the parameters' priors, and its gradient; 0 for those without one.
+
+        Parameters
+        ----------
+        theta : array [P]
+            Where, with logarithms of positive parameters.
+
+        Returns
+        -------
+        value : float
+            The sum of the log densities.
+        gradient : array [P]
+            Its derivatives in theta.
+        """
         value, gradient = 0.0, np.zeros(len(theta))
         for i, parameter in enumerate(self.parameters):
             if parameter.prior is not None:
@@ -301,7 +338,18 @@ class ParameterTable:
         return value, gradient
 
     def with_role(self, role: str) -> np.ndarray:
-        """Mask of the entries that have a role."""
+        """Which entries have a role.
+
+        Parameters
+        ----------
+        role : "amplitude", "lengthscale", "noise", "nugget", "shape", "mean" or "other"
+            What a parameter does.
+
+        Returns
+        -------
+        array [P] of bool
+            True for those with the role.
+        """
         if role not in ROLES:
             raise unknown_option("A role", role, ROLES)
         return np.array([p.role == role for p in self.parameters], bool)
@@ -322,14 +370,31 @@ class ParameterTable:
         return np.column_stack([self._unconstrain(self.lower), self._unconstrain(self.upper)])
 
     def with_theta(self, theta: np.ndarray) -> ParameterTable:
-        """The same table at other values."""
+        """The same table at other values.
+
+        Parameters
+        ----------
+        theta : array [P]
+            The values, with logarithms of positive parameters.
+
+        Returns
+        -------
+        ParameterTable
+            A new one, without standard errors.
+        """
         log_scale = np.array([p.positive for p in self.parameters], bool)
         values = np.array(theta, float)
         values[log_scale] = np.exp(values[log_scale])
         return replace(self, values=values, errors=None)
 
     def at_bound(self) -> list[str]:
-        """Names of free parameters that ended on a bound."""
+        """Names of free parameters that ended on a bound.
+
+        Returns
+        -------
+        list of str
+            Empty where all are inside.
+        """
         theta, bounds = self.theta, self.theta_bounds
         near = (theta <= bounds[:, 0] + 1e-6) | (theta >= bounds[:, 1] - 1e-6)
         return [name for name, hit, held in zip(self.names, near, self.fixed, strict=True) if hit and not held]
@@ -343,11 +408,23 @@ class ParameterTable:
         )
 
     def as_dict(self) -> Mapping[str, float]:
-        """Natural values by name."""
+        """Natural values by name.
+
+        Returns
+        -------
+        dict
+            From names to numbers; entries of a list are numbered, `lengthscale[0]`.
+        """
         return dict(zip(self.names, self.values.tolist(), strict=True))
 
     def data_values(self) -> list[DataValue]:
-        """Values in the units of the data: one for each entry, or one per column where the scales of columns differ."""
+        """Values in the units of the data.
+
+        Returns
+        -------
+        list of DataValue
+            One for each entry, or one per column where the scales of columns differ.
+        """
         return [
             DataValue(i, self.columns.called(columns), float(self.values[i]) * factor, self.columns.units(p, columns))
             for i, p in enumerate(self.parameters)
@@ -378,8 +455,17 @@ class ParameterTable:
     def estimates(self, standard_errors: bool | None = None) -> Estimates:
         """The parameters on the scale on which they are read, in the units of the data, with standard errors.
 
-        Standard deviations stand for variances. `summary()` shows this table; `to_frame()` of it makes a data frame.
-        `standard_errors` is as in `to_frame`.
+        Standard deviations stand for variances. `summary()` shows this table.
+
+        Parameters
+        ----------
+        standard_errors : bool, optional
+            None computes standard errors unless that takes long, True in any case; False leaves them out.
+
+        Returns
+        -------
+        Estimates
+            Printed, it is a table; `to_frame()` makes a data frame.
         """
         found = self.standard_errors(standard_errors)
         lines = []

@@ -51,27 +51,57 @@ def plot_map(
 
     Parameters
     ----------
-    gp : fitted GPRegressor or GPClassifier
-    X, y : rows, which set the extent, and their targets if they shall be drawn
-        Targets of two columns have the colours of a map of the mean, labels a shape.
+    gp : GPRegressor or GPClassifier
+        The fitted model.
+    X : array or data frame [n, D], optional
+        Rows, which set the extent.
+    y : array [n], optional
+        Their targets, if they shall be drawn: targets of two columns have the colours of a map of the mean, labels a
+        shape.
     what : "mean", "sd", "intensity", "probability", "lower", "upper" or "exceedance", optional
         The mean response; the standard deviation of the latent function; the posterior median of the intensity of
         counts; the probability of a class or success; an end of the central interval of the mean response; or the
         probability that it exceeds `threshold`. By default the probability, the intensity or the mean, as fits.
-    features : two columns, by number or name
-        Needed with more than two; the others stay at the medians of X, or where `at` says.
+    features : two of int or str, optional
+        The two columns, by number or name. Needed with more than two; the others stay at the medians of X, or where
+        `at` says.
+    at : mapping or array, optional
+        Values for other columns, by name or number: `at={"rm": 6}`; or a value for each column.
     extent : (left, right, bottom, top), optional
         Instead of that of X and the knots.
-    label : of a class; the second of two by default
-    resolution : points along each side
-    cmap, limits : colour map, and the values at its ends
+    level : float
+        Probability of the central interval, for "lower" and "upper".
+    threshold : float, optional
+        What the mean response is to exceed, for "exceedance".
+    label : object, optional
+        A class; the second of two by default, needed for several.
+    knots : bool
+        Whether the knots are drawn.
+    resolution : int
+        Points along each side.
+    cmap : str, optional
+        Name of a colour map of matplotlib.
+    limits : (float, float), optional
+        The values at the ends of the colour map.
     aspect : "equal", "auto" or a number, optional
         Equal by default where columns were scaled alike (`standardize="common"`), or two have similar ranges.
     ax : Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    The axes.
+    Axes
+        Of matplotlib, with the picture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.plotting import plot_map
+    >>> X = np.random.default_rng(0).uniform(size=(25, 2))
+    >>> gp = GPRegressor(knots=6, random_state=0).fit(X, np.sin(4 * X[:, 0]) + X[:, 1] ** 2)
+    >>> ax = plot_map(gp, X, what="sd", resolution=30)
+    >>> ax.figure.savefig("map.png")  # doctest: +SKIP
     """
     from knotwise.estimators.validation import check_count
 

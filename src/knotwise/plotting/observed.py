@@ -34,16 +34,37 @@ def plot_observed(
 
     Parameters
     ----------
-    gp : fitted GPRegressor
-    X, y : rows and their targets, best of rows not fitted to
-    level : of the central intervals of new observations
-    exposure, trials, noise_variance : of the rows, as in `predict`
-        Needed if the fit had exposure or trials: a count is compared at its own.
+    gp : GPRegressor
+        The fitted model.
+    X : array or data frame [n, D]
+        Inputs of the rows, best of rows not fitted to.
+    y : array [n]
+        Their targets.
+    level : float
+        Probability of the central intervals of new observations.
+    exposure, trials : float or array [n], optional
+        Of each row, for counts: a count is compared at its own. Needed if the fit had them.
+    noise_variance : float or array [n], optional
+        Known noise of each row of Gaussian data.
     ax : Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    The axes.
+    Axes
+        Of matplotlib, with the picture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.plotting import plot_observed
+    >>> X, rng = np.linspace(0, 1, 48)[:, None], np.random.default_rng(0)
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=48)
+    >>> gp = GPRegressor(knots=5, random_state=0).fit(X[::2], y[::2])
+    >>> ax = plot_observed(gp, X[1::2], y[1::2])
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('predicted y', 'observed y')
     """
     view = view_of(gp, X)
     if view.of_labels:

@@ -26,14 +26,29 @@ def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) 
 
     Parameters
     ----------
-    gp : GPRegressor or GPClassifier, fitted with knots that were added step by step
-    label : of a class, where there are several
-    ax : two axes, optional
-        For the evidence, and for the share and the residual information below it.
+    gp : GPRegressor or GPClassifier
+        A model, fitted with knots that were added step by step.
+    label : object, optional
+        A class, where there are several.
+    ax : two Axes, optional
+        For the evidence, and for the share and the residual information below it; a new figure by default.
 
     Returns
     -------
-    An array of the two axes.
+    array [2] of Axes
+        Of matplotlib, with the two pictures.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import GreedyVariance
+    >>> from knotwise.plotting import plot_trace
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> gp = GPRegressor(knots=GreedyVariance(5, rounds=2), random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> above, below = plot_trace(gp)
+    >>> below.get_xlabel()
+    'number of knots'
     """
     model = view_of(gp, label=label).model
     steps = [step for step in model.trace_ if not (step.facts.compares_with_null or step.facts.compares_kernels)]
