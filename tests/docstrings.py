@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass, field, is_dataclass
 
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "See Also", "Notes", "References", "Examples")
-PLACEHOLDER = re.compile(r"\b(TODO|TBD|FIXME|XXX|lorem)\b|[Ss]ame as (in )?`?GP|parameters are those of|as for `GP")
+PLACEHOLDER = re.compile(
+    r"\b(TODO|TBD|FIXME|XXX|lorem)\b|[Ss]ame as (in )?`?GP|other parameters are those of|as for `GP"
+)
 
 
 @dataclass

@@ -1,10 +1,23 @@
-"""Every public name is documented: what it is, what it takes and gives back, and an example that `make doctest` runs."""
+"""Every public name is documented: what it is, what it takes and gives back, and an example, which `make doctest` runs.
+
+The rule, for all that `__all__` of the public packages names, for the objects that methods of estimators return, and for
+every public method of these classes that is knotwise's own:
+
+- a summary of one line, which is a sentence; no placeholder;
+- Parameters that are exactly those of the signature, each with a type and a description (for a record, Attributes);
+- Returns with a type and a description, unless it returns None;
+- an example that calls it. Functions and methods of estimators have their own; a method of another class may be called in
+  the example of its class or of a base class.
+
+A method that overrides another may inherit its docstring, as `help` shows it. Properties have a sentence.
+"""
 
 import importlib
 import inspect
 
 import pytest
-from docstrings import Docstring, faults_of_class, faults_of_function
+
+from docstrings import faults_of_class, faults_of_function
 
 PACKAGES = (
     "knotwise",
@@ -66,3 +79,82 @@ def test_a_public_name_says_what_it_takes_and_gives_and_has_an_example(name):
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_public_package_says_what_it_is(package):
     assert len(inspect.getdoc(importlib.import_module(package)).split()) >= 3
+
+
+# -- the reader of docstrings itself ------------------------------------------------------------------------------
+
+
+def documented(first, second=2):
+    """Add two numbers.
+
+    Parameters
+    ----------
+    first, second : float
+        The numbers to add.
+
+    Returns
+    -------
+    float
+        Their sum.
+
+    Examples
+    --------
+    >>> documented(1)
+    3
+    """
+    return first + second
+
+
+def test_a_complete_docstring_has_no_fault():
+    assert faults_of_function(documented) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("first, second : float", "first : float", "no parameter 'second'"),
+        ("first, second : float", "first, second, third : float", "'third' is not a parameter"),
+        ("first, second : float", "first, second", "no type of 'first, second'"),
+        ("The numbers to add.", "", "no description of 'first, second'"),
+        ("Add two numbers.", "", "no docstring"),
+        ("Add two numbers.", "Add two numbers", "the summary is no sentence"),
+        ("Add two numbers.", "TODO: say what it does.", "placeholder 'TODO'"),
+        ("Their sum.", "", "no description of what it returns ('float')"),
+        ("Returns\n    -------\n    float\n        Their sum.\n", "", "no Returns"),
+        (">>> documented(1)", ">>> 1 + 2", "no example that calls it"),
+        ("Examples\n    --------", "Examples\n    ---", "no example that calls it"),
+    ],
+)
+def test_each_fault_of_a_docstring_is_found(old, new, fault):
+    assert old in documented.__doc__
+    assert fault in faults_of_function(documented, doc=documented.__doc__.replace(old, new))
+
+
+def test_a_method_needs_an_example_of_its_own_where_its_class_is_an_estimator():
+    class Adder:
+        """Adds one.
+
+        Examples
+        --------
+        >>> Adder().add(1)
+        2
+        """
+
+        def add(self, number):
+            """Add one to a number.
+
+            Parameters
+            ----------
+            number : float
+                Where to begin.
+
+            Returns
+            -------
+            float
+                One more.
+            """
+            return number + 1
+
+    Adder.__module__ = Adder.add.__module__ = "knotwise.adder"
+    assert faults_of_class(Adder, own_examples=False) == []
+    assert faults_of_class(Adder, own_examples=True) == [".add: no example that calls it"]

@@ -21,7 +21,7 @@ from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, refuse_non_finite, refuse_text
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.summary import Summary
+from knotwise.estimators.summary import Summary, join_summaries
 from knotwise.estimators.validation import check_inputs, check_weights, generator_from
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
@@ -676,8 +676,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         >>> print(GPClassifier(knots=3, random_state=0).fit(X, y).summary())
         class 'right': GPRegressor: ...
         """
-        models = self._labelled_models()
-        return Summary("\n\n".join(f"class {label!r}: {model.summary(standard_errors)}" for label, model in models))
+        return join_summaries([(label, model.summary(standard_errors)) for label, model in self._labelled_models()])
 
     def diagnose(self) -> Diagnosis | list[Diagnosis]:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.

@@ -12,6 +12,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
+from knotwise.numerics.tabular import html_table, make_frame
 
 __all__ = ["Coefficients", "coefficients_of"]
 
@@ -99,11 +100,9 @@ class Coefficients:
         >>> gp.coefficients_.to_frame()["coefficient"].tolist()
         ['intercept', 'column 0']
         """
-        import pandas as pd
-
         low, high = self.interval(level).T
         columns = {"estimate": self.estimate, "standard_error": self.standard_error, "lower": low, "upper": high}
-        return pd.DataFrame({"coefficient": list(self.names), **columns})
+        return make_frame({"coefficient": list(self.names), **columns})
 
     def __len__(self) -> int:
         return len(self.names)
@@ -120,6 +119,12 @@ class Coefficients:
             numbers = "".join(f"  {value:11.4g}" if np.isfinite(value) else f"  {'':11}" for value in (sd, low, high))
             lines.append(f"{name:<{width}}  {mean:11.4g}{numbers}".rstrip())
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook, with intervals of 95 %."""
+        heads = ("coefficient", "estimate", "std. error", "lower 95 %", "upper 95 %")
+        numbers = np.column_stack([self.estimate, self.standard_error, self.interval()]).tolist()
+        return html_table(heads, ((name, *row) for name, row in zip(self.names, numbers, strict=True)))
 
 
 def coefficients_of(state: SparseState | FullState, scaling: Scaling, columns: Sequence[str] = ()) -> Coefficients:

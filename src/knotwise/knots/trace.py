@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.knots.actions import NEUTRAL, Action, Facts, known_action
+from knotwise.numerics.tabular import html_table, make_frame
 
 __all__ = ["KnotStep", "KnotTrace"]
 
@@ -212,8 +213,6 @@ class KnotTrace:
             One row for each step: `action`, `n_knots`, `evidence`, `gain`, `share`, `residual_information`, `n_tried`,
             `seconds`, `inference` and `note`.
         """
-        import pandas as pd
-
         columns = [
             "action",
             "n_knots",
@@ -227,7 +226,7 @@ class KnotTrace:
             "note",
         ]
         rows = [{**{name: getattr(step, name) for name in columns}, "action": str(step.action)} for step in self.steps]
-        return pd.DataFrame(rows, columns=columns)
+        return make_frame(rows, columns)
 
     def __str__(self) -> str:
         # for Gaussian data there is one inference only
@@ -243,3 +242,15 @@ class KnotTrace:
                 f"{by}  {step.note}".rstrip()
             )
         return "\n".join([*lines, f"stopped: {self.stop_reason}"])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook, with the reason of the stop below it."""
+        heads = ("step", "action", "knots", "log evidence", "share", "seconds", "by", "note")
+        rows = [
+            (i, str(step.action), step.n_knots, step.evidence, step.share, step.seconds, step.inference, step.note)
+            for i, step in enumerate(self.steps)
+        ]
+        return html_table(heads, rows, remark=f"stopped: {self.stop_reason}")

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.numerics.tabular import html_table, make_frame
+
 __all__ = ["Estimate", "Estimates"]
 
 LONGEST_NAME, LONGEST_COLUMN = 30, 16  # in a printed table, which has at most 110 characters
@@ -146,9 +148,7 @@ class Estimates:
         >>> gp.parameters_.estimates().to_frame()[["parameter", "reads_as"]].values.tolist()
         [['variance', 'sd'], ['lengthscale', 'length-scale'], ['noise_variance', 'sd']]
         """
-        import pandas as pd
-
-        return pd.DataFrame([asdict(line) for line in self.lines], columns=list(Estimate.__dataclass_fields__))
+        return make_frame([asdict(line) for line in self.lines], columns=list(Estimate.__dataclass_fields__))
 
     def __repr__(self) -> str:
         """A table of at most 110 characters, and below it the remark."""
@@ -172,6 +172,11 @@ class Estimates:
             for names, numbers in rows
         ]
         return "\n".join([row.rstrip() for row in table] + ([self.remark] if self.remark else []))
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook, with names in full and the remark below it."""
+        heads = ("parameter", "reads as", "column", "units", *NUMBERS, "")
+        return html_table(heads, (tuple(asdict(line).values()) for line in self.lines), remark=self.remark)
 
 
 def _cut(name: str, longest: int) -> str:

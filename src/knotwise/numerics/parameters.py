@@ -16,6 +16,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.numerics.estimates import Estimate, Estimates
 from knotwise.numerics.standard_errors import ErrorSource, ParameterErrors
+from knotwise.numerics.tabular import html_table, make_frame
 
 __all__ = [
     "ROLES",
@@ -231,24 +232,63 @@ def unique_names(names: Sequence[str], parts: Sequence[str]) -> list[str]:
     return [name if len(owners[name]) == 1 else f"{part}__{name}" for name, part in zip(names, parts, strict=True)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ParameterTable:
     """Names, natural values, bounds and holds of all parameters of a model, and theta in this order.
 
-    `parameters` says what each entry is. `parts` says whose it is: the kernel's, the likelihood's, the nugget's or the
-    mean's. `columns` are those of the inputs, and `errors` is where standard errors come from: the table of a fitted
-    model knows both.
+    It can be asked by name, `table["variance"]`; printed, it is a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the entries of theta; `kernel__variance` where two parts share a name.
+    parameters : tuple of Parameter
+        What each entry is: role, units, transform, columns and prior.
+    values : array [P]
+        Natural values.
+    lower : array [P]
+        Lower bounds.
+    upper : array [P]
+        Upper bounds.
+    fixed : array [P] of bool
+        Which entries are held.
+    parts : tuple of str
+        Whose each entry is: the kernel's, the likelihood's, the nugget's or the mean's.
+    columns : Columns
+        Names and scales of the columns of the inputs; those of a fitted model are known.
+    errors : object or None
+        Where standard errors come from; a fitted model has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> table = GPRegressor(knots=5, random_state=0).fit(X, y).parameters_
+    >>> table.names, bool(table["noise_variance"] < 0.05)
+    (('variance', 'lengthscale', 'noise_variance'), True)
+    >>> table.entries("lengthscale"), table.with_role("noise").tolist(), table.of_part("kernel").tolist()
+    ([1], [False, False, True], [True, True, False])
+    >>> table.at_bound(), list(table.as_dict()) == list(table.names), len(table.data_values())
+    ([], True, 3)
+    >>> bool(np.allclose(table.with_theta(table.theta).values, table.values)), table.log_prior(table.theta)[0]
+    (True, 0.0)
+    >>> bool((table.standard_errors().standard_error > 0).all()), table.estimates()[2].reads_as
+    (True, 'sd')
+    >>> table.to_frame()["parameter"].tolist()
+    ['variance', 'lengthscale', 'noise_variance']
     """
 
     names: tuple[str, ...]
-    parameters: tuple[Parameter, ...] = field(repr=False)
+    parameters: tuple[Parameter, ...]
     values: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    fixed: np.ndarray = field(repr=False)
-    parts: tuple[str, ...] = field(default=(), repr=False)
-    columns: Columns = field(default=Columns(), repr=False)
-    errors: ErrorSource | None = field(default=None, repr=False, compare=False)
+    fixed: np.ndarray
+    parts: tuple[str, ...] = ()
+    columns: Columns = Columns()
+    errors: ErrorSource | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for array in (self.values, self.lower, self.upper, self.fixed):
@@ -493,8 +533,6 @@ class ParameterTable:
             there is none, for which `note` has the reason. Intervals of positive parameters are those of their
             logarithms. `estimates()` has standard deviations instead of variances.
         """
-        import pandas as pd
-
         rows = [
             {
                 "parameter": self.names[line.entry],
@@ -509,7 +547,7 @@ class ParameterTable:
             }
             for line in self.data_values()
         ]
-        frame = pd.DataFrame(rows)
+        frame = make_frame(rows)
         if standard_errors is False or not rows:
             return frame
         found = self.standard_errors(standard_errors)
@@ -540,3 +578,14 @@ class ParameterTable:
         ):
             rows.append(f"{name:<{width}}  {value:11.4g}  {low:11.4g}  {high:11.4g}  {'fixed' if held else ''}")
         return "\n".join(row.rstrip() for row in rows)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook: what `__str__` shows, and the roles."""
+        heads = ("name", "role", "value", "lower", "upper", "")
+        roles = [p.role for p in self.parameters]
+        held = ["fixed" if fixed else "" for fixed in self.fixed]
+        numbers = (self.values.tolist(), self.lower.tolist(), self.upper.tolist())
+        return html_table(heads, zip(self.names, roles, *numbers, held, strict=True))
