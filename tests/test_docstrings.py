@@ -1,13 +1,13 @@
 """Every public name is documented: what it is, what it takes and gives back, and an example, which `make doctest` runs.
 
-The rule, for all that `__all__` of the public packages names, for the objects that methods of estimators return, and for
-every public method of these classes that is knotwise's own:
+The rule, for all that `__all__` of the public packages names, for the objects that methods of estimators return, and
+for every public method of these classes that is knotwise's own:
 
 - a summary of one line, which is a sentence; no placeholder;
 - Parameters that are exactly those of the signature, each with a type and a description (for a record, Attributes);
 - Returns with a type and a description, unless it returns None;
-- an example that calls it. Functions and methods of estimators have their own; a method of another class may be called in
-  the example of its class or of a base class.
+- an example that calls it. Functions and methods of estimators have their own; a method of another class may be called
+  in the example of its class or of a base class.
 
 A method that overrides another may inherit its docstring, as `help` shows it. Properties have a sentence.
 """
@@ -17,6 +17,7 @@ import inspect
 
 import pytest
 
+import knotwise
 from docstrings import faults_of_class, faults_of_function
 
 PACKAGES = (
@@ -74,6 +75,11 @@ def test_a_public_name_says_what_it_takes_and_gives_and_has_an_example(name):
     else:
         faults = faults_of_function(value)
     assert not faults, f"{name}:\n" + "\n".join(faults)
+
+
+def test_no_public_package_is_left_out():
+    named = {f"knotwise.{name}" for name in knotwise.__all__ if inspect.ismodule(getattr(knotwise, name))}
+    assert named <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

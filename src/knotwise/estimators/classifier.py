@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.class_exceedance import exceedance_of_shares
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
@@ -22,7 +23,7 @@ from knotwise.estimators.numbers import column_names, refuse_masked_and_dates, r
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import Summary, join_summaries
-from knotwise.estimators.validation import check_inputs, check_weights, generator_from
+from knotwise.estimators.validation import check_count, check_inputs, check_weights, generator_from
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.knots.selection import Selector
@@ -401,6 +402,104 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         else:
             latents = [model.predict_latent(rows) for model, rows in self._rows_for_models(X)]
         return latents[0] if len(latents) == 1 else latents
+
+    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw joint posterior samples of the latent function, or of one for each class.
+
+        The rows of a sample are joint, as for `GPRegressor.sample_latent`, which also says what more than 10,000 rows
+        leave out. The models of several classes are fitted each by itself, so their functions are independent.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        n_samples : int
+            Functions to draw.
+        random_state : int, Generator, optional
+            The same number gives the same samples.
+
+        Returns
+        -------
+        array [n_samples, n] or [n_samples, n, classes]
+            On the link's scale and without nugget: of the second of two classes; of several classes with one function
+            for each, in the order of `classes_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> f = gp.sample_latent(X, n_samples=200, random_state=0)
+        >>> border = X[np.argmax(f > 0, axis=1), 0]  # where each sample turns to "right"
+        >>> f.shape, bool(0.3 < np.median(border) < 0.7)
+        ((200, 20), True)
+        """
+        rng = generator_from(random_state)
+        samples = [model.sample_latent(rows, n_samples, rng) for model, rows in self._rows_for_models(X)]
+        return samples[0] if len(samples) == 1 else np.stack(samples, axis=-1)
+
+    def predict_exceedance(
+        self, X: Any, threshold: float, label: Any = None, n_samples: int = 2000, random_state: Any = None
+    ) -> np.ndarray:
+        """Posterior probability that the probability of a class exceeds a threshold: where is it surely above 0.9?
+
+        For two classes it has a closed form: the probability rises with f, whose posterior is Gaussian. For several,
+        whose probabilities are those of their models scaled to sum to one, the functions of the other classes are
+        sampled, and the rest is closed; then it has a standard error of at most 0.011 with 2,000 samples.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        threshold : float
+            The probability to exceed, between 0 and 1.
+        label : object, optional
+            A class: the second of two by default; all of several.
+        n_samples : int
+            Samples for several classes.
+        random_state : int, Generator, optional
+            For these samples; the same number gives the same result.
+
+        Returns
+        -------
+        array [n] or [n, classes]
+            A probability for each row, of the one class; or a column for each of several, in the order of `classes_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> sure = gp.predict_exceedance([[0.1], [0.5], [0.9]], threshold=0.7)
+        >>> bool(sure[0] < 0.1 < sure[1] < 0.6 < sure[2])
+        True
+        """
+        check_is_fitted(self)
+        number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+        if not number or not 0 < threshold < 1:
+            raise InvalidInputError(
+                f"`threshold` is {threshold!r}; it is of a probability and must lie between 0 and 1, for example 0.9."
+            )
+        labels = self.classes_.tolist()
+        if label is not None and label not in labels:
+            raise InvalidInputError(f"`label` is {label!r}, but must be one of the classes {labels}.")
+        if is_dask(X):
+            seed = int(generator_from(random_state).integers(2**32))  # the same for all partitions
+            options = {"threshold": threshold, "label": label, "n_samples": n_samples, "random_state": seed}
+            columns = labels if label is None and len(self.models_) > 1 else None
+            return predict_lazily(self, "predict_exceedance", X, columns=columns, **options)
+        if len(self.models_) == 1:
+            ((model, rows),) = self._rows_for_models(X)
+            if label is None or label == labels[1]:
+                return model.predict_exceedance(rows, threshold)
+            return 1.0 - model.predict_exceedance(rows, 1.0 - threshold)
+        z = generator_from(random_state).standard_normal((check_count(n_samples, "n_samples", least=1), len(labels)))
+        found = exceedance_of_shares(self.predict_latent(X), self.models_[0].likelihood_, threshold, z)
+        return found if label is None else found[:, labels.index(label)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class; those of several models are scaled to sum to one.
