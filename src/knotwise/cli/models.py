@@ -83,6 +83,21 @@ def add_predict_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--interval", type=words.share, metavar="P", help="level of lower and upper (default 0.95)")
     parser.add_argument(
+        "--level", type=words.share, nargs="+", default=[], metavar="P", help="several levels: lower_80, upper_80, ..."
+    )
+    parser.add_argument(
+        "--exceed",
+        type=words.number,
+        nargs="+",
+        default=[],
+        metavar="V",
+        help="add exceeds_V: how probable it is that the mean (of classes: the probability) is above V",
+    )
+    parser.add_argument(
+        "--samples", type=count, metavar="N", help="add sample_1, ..., sample_N: joint draws of all rows, of KIND"
+    )
+    parser.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of these draws (default 0)")
+    parser.add_argument(
         "--kind",
         type=words.one_of("observation", "mean", "latent"),
         metavar="KIND",
@@ -218,7 +233,8 @@ COMMANDS = {
         """examples:
   knotwise predict boston.knotwise new.csv -o predictions.csv
   knotwise predict boston.knotwise new.csv --interval 0.8 --std --keep id -o predictions.parquet
-  knotwise predict hickory.knotwise grid.csv --kind mean
+  knotwise predict boston.knotwise new.csv --level 0.8 0.95 --exceed 30 --samples 100 -o predictions.csv
+  knotwise predict hickory.knotwise grid.csv --kind mean --exceed 1000
   cat new.csv | knotwise predict boston.knotwise - | head""",
     ),
     "summary": Command(
