@@ -349,3 +349,27 @@ def test_times_of_fits_are_stored_with_their_ratio(tmp_path, monkeypatch, capsys
         assert_allclose(row["ratio"], row["seconds"] / row["seconds_laplace"], rtol=1e-3)
         verdict = "holds" if row["ratio"] <= 2.0 else "DOES NOT HOLD"
         assert f"{verdict:13}  {row['case']}: at most 2.0 times" in printed
+
+
+# -- kriging --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["Matern32", "Matern52", "Matern12", "SquaredExponential"])
+def test_stored_blocks_of_the_meuse_are_predicted_better_than_by_the_drift_alone(kernel):
+    rows, script = stored("meuse", "case", "kernel", "seed"), bar("meuse")
+    claims = script.judge([rows["blocks", kernel, s] for s in script.SEEDS], rows["trend", "Matern32", 0])
+    assert all(claims.values()), claims
+
+
+def test_the_trend_of_the_meuse_is_that_of_statsmodels():
+    pytest.importorskip("skgstat")
+    pytest.importorskip("statsmodels")
+    again = bar("meuse").measure_trend()
+    assert max(again["estimate_apart"], again["standard_error_apart"]) <= bar("meuse").GLS_LIMIT
+
+
+@pytest.mark.slow
+def test_blocks_of_the_meuse_are_predicted_as_stored():
+    pytest.importorskip("skgstat")
+    again, expected = bar("meuse").measure(1), stored("meuse", "case", "kernel", "seed")["blocks", "Matern32", 1]
+    assert_allclose([again["rmse"], again["nlpd"]], [expected["rmse"], expected["nlpd"]], atol=2e-3)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/files.md", "docs/likelihoods.md", "docs/neighbours.md", "docs/priors.md", "docs/scale.md"]
+PAGES = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("files", "kriging", "likelihoods", "neighbours", "priors", "scale")),
+]
 LINKED = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
 SHELL_PAGES = [page for page in LINKED if "<!-- run -->" in (ROOT / page).read_text(encoding="utf-8")]
 RUN = re.compile(r"<!-- run -->\s*\n```sh\n(?P<code>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)

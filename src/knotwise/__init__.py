@@ -12,6 +12,7 @@ from knotwise.version import __version__
 
 if TYPE_CHECKING:
     from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, plotting, testing
+    from knotwise.crossvalidation.validate import cross_validate
     from knotwise.estimators import GPClassifier, GPRegressor
     from knotwise.estimators.loading import load
     from knotwise.estimators.scoring import response_scorer
@@ -20,6 +21,7 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "__version__",
+    "cross_validate",
     "datasets",
     "errors",
     "kernels",
@@ -36,6 +38,7 @@ __all__ = [
 _HOME = {
     "GPClassifier": "knotwise.estimators.classifier",
     "GPRegressor": "knotwise.estimators.regressor",
+    "cross_validate": "knotwise.crossvalidation.validate",
     "load": "knotwise.estimators.loading",
     "response_scorer": "knotwise.estimators.scoring",
 }

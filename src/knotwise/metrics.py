@@ -12,6 +12,7 @@ from knotwise.errors import InvalidInputError
 __all__ = [
     "aukl_latent",
     "aukl_observation",
+    "gaussian_crps",
     "gaussian_log_density",
     "interval_coverage",
     "mean_nlpd",
@@ -173,6 +174,27 @@ def gaussian_log_density(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> 
     y, mean, variance = _finite_rows(positive=("variance",), y=y, mean=mean, variance=variance)
     log_density: Vector = -0.5 * (np.log(2 * np.pi) + np.log(variance) + ((y - mean) / np.sqrt(variance)) ** 2)
     return log_density
+
+
+def gaussian_crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Vector:
+    r"""Continuous ranked probability score of each row's normal distribution, in the units of y; lower is better.
+
+    .. math:: s \left[ z (2 \Phi(z) - 1) + 2 \phi(z) - \pi^{-1/2} \right], \quad z = \frac{y - m}{s}, \quad s = v^{1/2}
+
+    It is the absolute error where the variance vanishes, so that a row far off counts in proportion to its distance.
+    `variance` includes the noise, once.
+
+    >>> gaussian_crps([0.0], [0.0], [1.0]).round(4)
+    array([0.2337])
+    """
+    from scipy.special import ndtr
+
+    y, mean, variance = _finite_rows(positive=("variance",), y=y, mean=mean, variance=variance)
+    sd = np.sqrt(variance)
+    z = (y - mean) / sd
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    crps: Vector = sd * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    return crps
 
 
 def univariate_kl(

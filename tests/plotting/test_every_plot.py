@@ -10,7 +10,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from plotted import LABELS, X1, X2, Y1, Y2, held
 
-from knotwise import plotting
+from knotwise import cross_validate, plotting
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import MissingMatplotlibError, shorten
 
@@ -21,6 +21,10 @@ DRAW = {
     "reliability": lambda models, **o: plotting.plot_calibration(models["classifier"], X2, LABELS, **o),
     "pit": lambda models, **o: plotting.plot_pit(models["line"], X1, Y1, **o),
     "observed": lambda models, **o: plotting.plot_observed(models["line"], X1, Y1, **o),
+    "variogram": lambda models, **o: plotting.plot_variogram(models["plane"], X2, Y2, n_simulations=9, **o),
+    "errors": lambda models, **o: plotting.plot_errors(
+        cross_validate(models["plane"], X2, Y2, blocks=4, refit=False), **o
+    ),
 }
 
 

@@ -301,7 +301,7 @@ class LatentGP(BaseEstimator):
         names = getattr(self, "feature_names_in_", ())
         return coefficients_of(self._fit.posterior.state, self._fit.scaling, names)
 
-    def summary(self, standard_errors: bool | None = None) -> Summary:
+    def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
         """What was fitted and decided, in words and in the user's units; shown when printed.
 
         Parameters
@@ -309,6 +309,8 @@ class LatentGP(BaseEstimator):
         standard_errors : bool, optional
             Parameters have standard errors, which are computed when they are first asked for: unless that takes long
             (None), in any case (True), or not (False).
+        variogram : bool
+            Also show nugget, sill and range, as `parameters_.variogram()` has them.
 
         Returns
         -------
@@ -326,7 +328,7 @@ class LatentGP(BaseEstimator):
         converged: 5 knots optimised together with the parameters...
         """
         check_is_fitted(self)
-        return summarize(self, standard_errors)
+        return summarize(self, standard_errors, variogram)
 
     def diagnose(self) -> Diagnosis:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.

@@ -751,7 +751,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
         return log_proba[np.arange(len(y)), codes]
 
-    def summary(self, standard_errors: bool | None = None) -> Summary:
+    def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
         """What was fitted and decided, in words, for each model; shown when printed.
 
         Parameters
@@ -759,6 +759,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         standard_errors : bool, optional
             Parameters have standard errors, which are computed when they are first asked for: unless that takes long
             (None), in any case (True), or not (False).
+        variogram : bool
+            Also show nugget, sill and range, as `parameters_.variogram()` has them.
 
         Returns
         -------
@@ -775,7 +777,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         >>> print(GPClassifier(knots=3, random_state=0).fit(X, y).summary())
         class 'right': GPRegressor: ...
         """
-        return join_summaries([(label, model.summary(standard_errors)) for label, model in self._labelled_models()])
+        models = self._labelled_models()
+        return join_summaries([(label, model.summary(standard_errors, variogram)) for label, model in models])
 
     def diagnose(self) -> Diagnosis | list[Diagnosis]:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.

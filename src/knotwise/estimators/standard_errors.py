@@ -6,8 +6,10 @@ from typing import Any
 
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.validation import check_jobs
+from knotwise.estimators.variogram import Variogram, variogram_of
 from knotwise.knots.curvature import n_products, parameter_errors
 from knotwise.numerics.blocks import executor_for
+from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 
 __all__ = ["FitErrors"]
@@ -36,6 +38,9 @@ class FitErrors:
                 return ParameterErrors.none(n, why)
             self.known = self._computed()
         return ParameterErrors.none(len(self.fit.table), "") if self.known is None else self.known
+
+    def variogram(self, table: ParameterTable, compute: bool | None) -> Variogram:
+        return variogram_of(self.fit.scaling.to_user(self.fit.model), table, self.errors(compute))
 
     def _computed(self) -> ParameterErrors:
         with executor_for(check_jobs(self.n_jobs)) as executor:

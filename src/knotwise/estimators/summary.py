@@ -118,7 +118,7 @@ def _explained(shares: Shares | None) -> list[str]:
     ]
 
 
-def summarize(model: Any, standard_errors: bool | None = None) -> Summary:
+def summarize(model: Any, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
     """Describe a fitted estimator: size, evidence, and parameters with their errors in the units of the data."""
     fit = model._fit
     lines = [
@@ -134,6 +134,9 @@ def summarize(model: Any, standard_errors: bool | None = None) -> Summary:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
     estimates = model.parameters_.estimates(standard_errors)
     sections = [Section("\n".join(lines)), Section(estimates, "parameters, in the units of the data")]
+    if variogram:
+        found = model.parameters_.variogram(standard_errors)
+        sections.append(Section(found, "semivariogram, in the units of the data"))
     priors = describe_priors(model.parameters_)
     if priors:
         title = f"priors in the units of the data, log density {model.log_prior_:.3f}"

@@ -514,6 +514,28 @@ class ParameterTable:
             lines.append(Estimate.read(name, as_, line.column, line.units, numbers, found.notes[line.entry]))
         return Estimates(tuple(lines), found.remark)
 
+    def variogram(self, standard_errors: bool | None = None) -> Any:
+        """Nugget, sills and practical ranges of a fitted model, in the units of the data, with 95 % intervals.
+
+        The words of geostatistics for noise, variances and length-scales; a line for each summand of the kernel, and
+        one for each column along which its range differs.
+
+        Parameters
+        ----------
+        standard_errors : bool, optional
+            None computes standard errors unless that takes long, True in any case; False takes those that are known.
+
+        Returns
+        -------
+        Variogram
+            A table when printed; `to_frame()` makes a data frame. See `knotwise.estimators.variogram.Variogram`.
+        """
+        if self.errors is None:
+            raise InvalidInputError(
+                "Range, sill and nugget are those of a fitted model: ask `gp.parameters_.variogram()` after `gp.fit`."
+            )
+        return self.errors.variogram(self, standard_errors)
+
     def to_frame(self, standard_errors: bool | None = None) -> Any:
         """The parameters as a pandas DataFrame.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -145,4 +145,8 @@ class ErrorSource(Protocol):
 
     def errors(self, compute: bool | None) -> ParameterErrors:
         """Those that are known; else computed: always (True), never (False), or unless it takes long (None)."""
+        ...
+
+    def variogram(self, table: Any, compute: bool | None) -> Any:
+        """Range, sill and nugget of the model whose parameters the table has, with standard errors as above."""
         ...

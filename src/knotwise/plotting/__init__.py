@@ -4,9 +4,20 @@ matplotlib is imported when the first picture is drawn, never before.
 """
 
 from knotwise.plotting.calibration import plot_calibration, plot_pit
+from knotwise.plotting.errors import plot_errors
 from knotwise.plotting.fit import plot_fit
 from knotwise.plotting.maps import plot_map
 from knotwise.plotting.observed import plot_observed
 from knotwise.plotting.trace import plot_trace
+from knotwise.plotting.variogram import plot_variogram
 
-__all__ = ["plot_calibration", "plot_fit", "plot_map", "plot_observed", "plot_pit", "plot_trace"]
+__all__ = [
+    "plot_calibration",
+    "plot_errors",
+    "plot_fit",
+    "plot_map",
+    "plot_observed",
+    "plot_pit",
+    "plot_trace",
+    "plot_variogram",
+]

@@ -1,4 +1,4 @@
-"""The probability integral transform: where each observation lies in its own predictive distribution."""
+"""The probability integral transform of rows as the plots have them."""
 
 from __future__ import annotations
 
@@ -6,42 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.plotting.view import View, size_of
+from knotwise.plotting.view import View
 
 __all__ = ["probability_transform"]
 
 
-def probability_transform(
-    view: View,
-    rows: np.ndarray,
-    y: np.ndarray,
-    *,
-    exposure: Any = None,
-    trials: Any = None,
-    noise_variance: Any = None,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """P(Y <= y) of each row, [n]; uniform if the model is right.
+def probability_transform(view: View, rows: np.ndarray, y: np.ndarray, **options: Any) -> np.ndarray:
+    """P(Y <= y) of each row, [n]; see `knotwise.estimators.transform`."""
+    from knotwise.estimators.transform import probability_transform
 
-    Where Y takes whole numbers only, a uniform draw between P(Y < y) and P(Y <= y), which is uniform again.
-    """
-    from scipy.special import ndtr
-
-    from knotwise.likelihoods.response import predictive_cdf
-
-    size = size_of(view, len(rows), exposure, trials)
-    likelihood = view.model.likelihood_
-    y = likelihood.check_targets(y, 1.0 if size is None else size)
-    if likelihood.conjugate:
-        mean, sd = view.ask("predict", rows, return_std=True, noise_variance=noise_variance)
-        return ndtr((y - mean) / sd)
-    if noise_variance is not None:
-        view.ask("predict", rows[:1], noise_variance=noise_variance)  # raises the error that says what it is for
-    latent = view.ask("predict_latent", rows)
-    variance = latent.variance + view.model.nugget_
-    sizes = np.broadcast_to(1.0 if size is None else size, y.shape)
-    above = predictive_cdf(likelihood, y, latent.mean, variance, sizes)
-    if not likelihood.discrete:
-        return above
-    below = predictive_cdf(likelihood, y - 1, latent.mean, variance, sizes)
-    return below + rng.random(len(y)) * (above - below)
+    return view.quietly(probability_transform, view.model, rows, y, **options)

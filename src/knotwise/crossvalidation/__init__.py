@@ -1,0 +1,1 @@
+"""Cross-validation: rows predicted from the others, one by one or in blocks."""

@@ -1,0 +1,79 @@
+"""The data of a cross-validation, and what is known of each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from knotwise.distributed.collections import is_dask
+from knotwise.errors import InvalidInputError
+from knotwise.estimators.numbers import as_finite_numbers
+from knotwise.estimators.validation import check_noise_variance, check_size, check_weights
+from knotwise.likelihoods.base import Likelihood
+
+__all__ = ["Given"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Inputs as the user gave them, and targets [N]; per row [N] or None: weights, exposure or trials, known noise."""
+
+    X: Any
+    targets: np.ndarray
+    likelihood: Likelihood
+    weights: np.ndarray | None
+    size: np.ndarray | None
+    known_noise: np.ndarray | None
+
+    @staticmethod
+    def checked(
+        X: Any, y: Any, likelihood: Likelihood, sample_weight: Any, exposure: Any, trials: Any, noise_variance: Any
+    ) -> Given:
+        """The data, as far as all rows are looked at together; fits check the rest."""
+        if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
+            raise InvalidInputError(
+                "Cross-validation takes rows that are here, but got a Dask collection. Give rows that fit in memory "
+                "(`X.compute()`), for example some of them."
+            )
+        targets = as_finite_numbers(y, "y")
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if targets.shape != (n_rows,):
+            raise InvalidInputError(f"X has {n_rows} rows, but y has shape {targets.shape}: give one value per row.")
+        weights = check_weights(sample_weight, n_rows)
+        if weights is not None and not weights.all():
+            raise InvalidInputError(
+                f"`sample_weight` is 0 in row {int(np.argmin(weights))}, so that its prediction does not count. Leave "
+                "such rows out."
+            )
+        size = check_size(likelihood, n_rows, exposure=exposure, trials=trials)
+        return Given(X, targets, likelihood, weights, size, check_noise_variance(noise_variance, n_rows))
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def take(self, rows: np.ndarray) -> Given:
+        """Some rows."""
+
+        def part(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[rows]
+
+        X, y = _safe_indexing(self.X, rows), self.targets[rows]
+        return Given(X, y, self.likelihood, part(self.weights), part(self.size), part(self.known_noise))
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Exposure or trials by name, if there are any."""
+        return {} if self.size is None else {str(self.likelihood.size_name): self.size}
+
+    @property
+    def for_prediction(self) -> dict[str, Any]:
+        """What `predict` takes beside X."""
+        return self.sizes | {"noise_variance": self.known_noise}
+
+    @property
+    def for_fit(self) -> dict[str, Any]:
+        """What `fit` takes beside X and y."""
+        return self.for_prediction | {"sample_weight": self.weights}

@@ -1,0 +1,132 @@
+"""Predictions of left-out rows by a fitted model whose parameters stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from knotwise.crossvalidation.downdates import exact_left_out, sparse_left_out
+from knotwise.crossvalidation.folds import Fold
+from knotwise.crossvalidation.given import Given
+from knotwise.errors import KnotwiseError
+from knotwise.estimators.fitted import Fit
+from knotwise.estimators.observations import Observations
+from knotwise.estimators.validation import check_jobs, generator_from
+from knotwise.evidence import Rows, full_evidence, sparse_evidence
+from knotwise.evidence.residual import arrange
+from knotwise.numerics.blocks import Executor, executor_for
+from knotwise.posterior import FullPosterior, Latent, RowwisePosterior, SparsePosterior
+from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
+
+__all__ = ["with_knots_anew", "with_knots_held"]
+
+
+@dataclass(frozen=True)
+class KnownMarginals:
+    """A posterior of which only the marginals at certain rows are known: those that were predicted without them."""
+
+    known: Latent
+
+    def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent:
+        return self.known
+
+
+def with_knots_held(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
+    """The fitted model with the marginals of left-out rows for a posterior, at held parameters and knots.
+
+    Only the rows change: units, priors of the trend and jitter are those of the fit. Gaussian data need one evaluation
+    of all rows, and other data a search for sites for each fold.
+    """
+    fit, rows = gp._fit, engine_rows(gp, given)
+    groups = [fold.left_out for fold in folds]
+    model, point = fit.model, fit.selection.point
+    with executor_for(check_jobs(gp.n_jobs)) as executor:
+        if model.likelihood.conjugate and isinstance(fit.posterior, FullPosterior):
+            latents = exact_left_out(model, rows, groups)
+        elif model.likelihood.conjugate and not fit.n_neighbors:
+            latents = sparse_left_out(model, rows, point.Z, point.jitter, groups, executor)
+        else:
+            rng = generator_from(gp.random_state)
+            latents = [_latent_from_others(fit, rows, fold, rng, executor) for fold in folds]
+    return _with_marginals(gp, folds, latents, len(rows))
+
+
+def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
+    """The same with knots, neighbours and exactness decided anew for each fold, at held parameters.
+
+    The fold's model works in the units of the fitted one, so that its length-scales mean the same.
+    """
+    from sklearn.base import clone
+
+    fit, rows = gp._fit, engine_rows(gp, given)
+    model = fit.model
+    held: dict[str, Any] = {
+        "kernel": model.kernel,
+        "likelihood": model.likelihood,
+        "mean": model.mean,
+        "nugget": model.nugget.variance,
+        "optimizer": None,
+        "standardize": False,
+        "fixed": (),
+        "bounds": None,
+        "priors": None,
+        "checkpoint": None,
+    }
+    latents = []
+    for fold in folds:
+        rest = rows[fold.train(len(rows))]
+        own = clone(gp).set_params(**held)
+        sizes = given.take(fold.train(len(rows))).sizes
+        own.fit(rest.X, rest.y, sample_weight=rest.weights, noise_variance=rest.noise_variance, **sizes)
+        latents.append(own.predict_latent(rows.X[fold.left_out]))
+    return _with_marginals(gp, folds, latents, len(rows))
+
+
+def engine_rows(gp: Any, given: Given) -> Rows:
+    """The rows in the units of the fit."""
+    scaling, model = gp._fit.scaling, gp._fit.model
+    data = Observations(np.empty((len(given), 0)), given.targets, given.known_noise, given.size)
+    data = data.checked_for(gp.likelihood_)
+    y, X = scaling.targets(data.y), gp._engine_inputs(given.X)
+    exact = isinstance(gp._fit.posterior, FullPosterior)
+    noise = data.known_noise(scaling.y_scale, float(y.var()) or 1.0, full=exact)
+    return Rows(X, y, noise, model.mean.basis(X), given.size, given.weights)
+
+
+def _latent_from_others(fit: Fit, rows: Rows, fold: Fold, rng: np.random.Generator, executor: Executor) -> Latent:
+    try:
+        return _posterior_of(fit, rows[fold.train(len(rows))], rng, executor).latent(rows.X[fold.left_out], executor)
+    except KnotwiseError as error:
+        error.add_note(f"This was without block {fold.label!r}.")
+        raise
+
+
+def _posterior_of(fit: Fit, rows: Rows, rng: np.random.Generator, executor: Executor) -> RowwisePosterior:
+    """The posterior of other rows at the parameters and knots of a fit."""
+    model, point = fit.model, fit.selection.point
+    if isinstance(fit.posterior, FullPosterior):
+        return FullPosterior(full_evidence(model, rows, gradient=False).state)
+    assert point.jitter is not None
+    if isinstance(fit.posterior, NeighbourPosterior):
+        around = not model.likelihood.conjugate
+        arrangement = arrange(model.kernel, rows, fit.n_neighbors, rng, around=around)
+        model, rows = replace(model, residual=arrangement.residual), rows[arrangement.rows]
+    state = sparse_evidence(model, rows, point.Z, jitter=point.jitter, gradient=False, executor=executor).state
+    if isinstance(fit.posterior, NeighbourPosterior):
+        return NeighbourPosterior(NeighbourState.of(state, rows, fit.posterior.state.n_predicting))
+    return SparsePosterior(state)
+
+
+def _with_marginals(gp: Any, folds: Sequence[Fold], latents: Sequence[Latent], n_rows: int) -> Any:
+    """The model with what is known of each row that was tested."""
+    mean, variance = np.empty(n_rows), np.empty(n_rows)
+    for fold, latent in zip(folds, latents, strict=True):
+        tested = np.searchsorted(fold.left_out, fold.test)
+        mean[fold.test], variance[fold.test] = latent.mean[tested], latent.variance[tested]
+    new = copy(gp)
+    new._fit = replace(gp._fit, posterior=KnownMarginals(Latent(mean, variance)))
+    return new

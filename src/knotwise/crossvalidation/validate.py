@@ -1,0 +1,201 @@
+"""Cross-validation of a Gaussian process: rows predicted from the others, one by one or in blocks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from knotwise.crossvalidation.folds import Fold, folds_from
+from knotwise.crossvalidation.given import Given
+from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
+from knotwise.crossvalidation.result import CrossValidation
+from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
+from knotwise.estimators.options import kernel_from, likelihood_from
+from knotwise.estimators.regressor import GPRegressor
+from knotwise.estimators.scaling import Scaling
+from knotwise.estimators.sizes import require_size
+from knotwise.estimators.transform import probability_transform
+from knotwise.estimators.validation import check_inputs, generator_from
+from knotwise.kernels.ranges import columns_seen
+
+__all__ = ["cross_validate"]
+
+PER_ROW = ("mean", "sd", "lower", "upper", "log_density", "pit")
+WORDS = {
+    (True, "anew"): "parameters and knots anew for each block",
+    (True, "held"): "parameters anew for each block, knots held",
+    (False, "anew"): "parameters held, knots anew for each block",
+    (False, "held"): "parameters and knots held",
+}
+
+
+def cross_validate(
+    gp: GPRegressor,
+    X: Any,
+    y: Any,
+    *,
+    blocks: Any = None,
+    refit: bool = True,
+    knots: str | None = None,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    trials: Any = None,
+    noise_variance: Any = None,
+    level: float = 0.95,
+    random_state: Any = 0,
+) -> CrossValidation:
+    """Predict rows from the others, one by one or block by block, and score the predictions.
+
+    Rows near each other are alike, so that a row left out alone is predicted from its neighbours: this scores
+    interpolation. Blocks of rows that lie together score what a map says where nobody measured.
+
+    Parameters
+    ----------
+    gp : GPRegressor
+        With the settings of the fits. It must be fitted itself where parameters or knots are held, and is not changed.
+    X, y : array or data frame [N, D], array [N]
+        The data.
+    blocks : None, int, array of labels [N], or scikit-learn splitter
+        Which rows are left out together. None: each row by itself. A number: so many compact blocks, by k-means of
+        the columns that the kernel sees. Labels: rows with the same label. A splitter such as `KFold(5)`, or a list of
+        pairs (train, test) of row numbers, which must test each row once; it may leave out more rows than it tests.
+    refit : bool
+        Whether the parameters (kernel, noise) are fitted anew without each block; False holds those of `gp`. Then
+        Gaussian data need no more than one evaluation of all rows for all blocks, and it is exact: the same as fits to
+        the other rows with these parameters. Other data search for their sites without each block.
+    knots : "anew" or "held", optional
+        Whether knots are chosen anew without each block, or are those of `gp`. By default "anew" where parameters are
+        fitted anew, else "held".
+    sample_weight, exposure, trials, noise_variance : array [N], optional
+        Of the rows, as in `fit`. A row is left out with all its weight, and weighs so in the scores.
+    level : float
+        Probability of the intervals, between 0 and 1.
+    random_state : int, Generator, optional
+        For compact blocks, and for the `pit` of counts.
+
+    Returns
+    -------
+    CrossValidation
+        Predictions of all rows, [N] each, `scores`, `scores_by_block()` and `to_frame()`; printed, a table of scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor, cross_validate
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(150, 2))
+    >>> y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=150)
+    >>> gp = GPRegressor(knots=20, random_state=0).fit(X, y)
+    >>> by_row = cross_validate(gp, X, y, refit=False)
+    >>> in_blocks = cross_validate(gp, X, y, blocks=8, refit=False)
+    >>> bool(by_row.scores["rmse"] < in_blocks.scores["rmse"])
+    True
+    """
+    if not isinstance(gp, GPRegressor):
+        raise InvalidInputError(
+            f"`cross_validate` is for a GPRegressor, but got a {type(gp).__name__}. For classes use scikit-learn's "
+            "`cross_val_score(gp, X, y, scoring='neg_log_loss')`, for a pipeline its last step and transformed rows."
+        )
+    if knots is None:
+        knots = "anew" if refit else "held"
+    if knots not in ("anew", "held"):
+        raise unknown_option("`knots` of `cross_validate`", knots, ["anew", "held"])
+    if not 0 < level < 1:
+        raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
+    likelihood = likelihood_from(gp.likelihood)
+    given = Given.checked(X, y, likelihood, sample_weight, exposure, trials, noise_variance)
+    if not refit or knots == "held":
+        _require_fitted(gp, refit)
+        require_size(gp, "cross_validate(gp, X, y", exposure, trials)
+    rng = generator_from(random_state)
+    folds = folds_from(blocks, lambda: _places(gp, given), X, given.targets, int(rng.integers(2**31)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if refit:
+            found = _refitted(gp, given, folds, knots, level, rng)
+        else:
+            model = (with_knots_held if knots == "held" else with_knots_anew)(gp, given, folds)
+            found = _predicted(model, given, level, rng)
+    _warn_once(caught, len(folds))
+    labels = np.empty(len(given), np.asarray([fold.label for fold in folds]).dtype)
+    for fold in folds:
+        labels[fold.test] = fold.label
+    about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
+    return CrossValidation(given.targets, **found, block=labels, weights=given.weights, X=X, **about)
+
+
+def _refitted(
+    gp: GPRegressor, given: Given, folds: Sequence[Fold], knots: str, level: float, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Predictions of each fold, [N] each by name, by a model that was fitted to the other rows."""
+    from sklearn.base import clone
+
+    settings: dict[str, Any] = {"checkpoint": None} | (_held_knots(gp) if knots == "held" else {})
+    found = {name: np.empty(len(given)) for name in PER_ROW}
+    for fold in folds:
+        rest, test = given.take(fold.train(len(given))), given.take(fold.test)
+        model = clone(gp).set_params(**settings)
+        try:
+            model.fit(rest.X, rest.targets, **rest.for_fit)
+        except KnotwiseError as error:
+            error.add_note(f"This was the fit without block {fold.label!r}.")
+            raise
+        for name, values in _predicted(model, test, level, rng).items():
+            found[name][fold.test] = values
+    return found
+
+
+def _predicted(model: GPRegressor, given: Given, level: float, rng: np.random.Generator) -> dict[str, Any]:
+    """Predictions of rows that the model has not seen, and where their observations lie in these: [n] each, by name."""
+    X, y, known = given.X, given.targets, given.for_prediction
+    mean, sd = model.predict(X, return_std=True, **known)
+    lower, upper = model.predict_interval(X, level, **known).T
+    log_density = model.log_predictive_density(X, y, **known)
+    pit = probability_transform(model, X, y, rng=rng, **known)
+    return dict(zip(PER_ROW, (mean, sd, lower, upper, log_density, pit), strict=True))
+
+
+def _held_knots(gp: GPRegressor) -> dict[str, Any]:
+    """Settings with which a fit keeps the knots of another, and its kind of kernel and approximation."""
+    kernel = gp.kernel_ if gp.kernel is None else gp.kernel
+    if not gp.n_knots_:
+        return {"kernel": kernel, "approximation": "full", "n_neighbors": 0}
+    how: dict[str, Any] = {"n_neighbors": gp.n_neighbors_}
+    if not gp.n_neighbors_:
+        how["approximation"] = gp.approximation_
+    return {"kernel": kernel, "knots": gp.knots_} | how
+
+
+def _require_fitted(gp: GPRegressor, refit: bool) -> None:
+    if not hasattr(gp, "_fit"):
+        what = "knots" if refit else "parameters"
+        raise InvalidInputError(
+            f"The {what} of `gp` are to be held, but it is not fitted. Fit it first, `gp.fit(X, y)`, or write "
+            "`refit=True, knots='anew'`."
+        )
+
+
+def _places(gp: GPRegressor, given: Given) -> np.ndarray:
+    """The rows as points of which compact blocks are made: columns that the kernel sees, scaled as in a fit."""
+    from sklearn.base import clone
+
+    reader = clone(gp)
+    rows = check_inputs(reader, given.X, reset=True)
+    n_columns = rows.shape[1]
+    kernel = kernel_from(gp.kernel, getattr(reader, "feature_names_in_", None), n_columns)
+    scaling = Scaling.of(rows, given.targets, gp.standardize, targets=False)
+    return scaling.inputs(rows)[:, columns_seen(kernel, n_columns)]
+
+
+def _warn_once(caught: Sequence[warnings.WarningMessage], n_folds: int) -> None:
+    """One warning for those of all fits; what is none of ours is passed on as it is."""
+    ours = [str(each.message) for each in caught if issubclass(each.category, FitWarning)]
+    for each in caught:
+        if not issubclass(each.category, FitWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    if ours:
+        more = f" This is the first of {len(ours)} warnings." if len(ours) > 1 else ""
+        warn(f"In a cross-validation of {n_folds} blocks a fit said: {ours[0]}{more}")

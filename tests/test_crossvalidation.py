@@ -1,0 +1,314 @@
+"""Cross-validation: predictions of left-out rows against dense formulas, and against fits to the other rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from scipy.spatial.distance import cdist
+from scipy.special import ndtr
+from sklearn.base import clone
+from sklearn.model_selection import KFold, ShuffleSplit
+
+from knotwise import GPClassifier, GPRegressor, cross_validate
+from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.kernels import SquaredExponential
+from knotwise.likelihoods import Gaussian
+from knotwise.means import Linear
+from knotwise.metrics import gaussian_crps
+
+N = 48
+RNG = np.random.default_rng(5)
+X = RNG.uniform(0, 3, size=(N, 2))
+Y = 2 + 1.5 * X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * RNG.normal(size=N)
+COUNTS, AREA = RNG.poisson(3 + X[:, 0]).astype(float), RNG.uniform(0.5, 2, N)
+VARIANCE, LENGTHSCALE, NOISE, JITTER, N_KNOTS = 0.9, 0.8, 0.07, 1e-10, 20
+FOUR = np.repeat(["a", "b", "c", "d"], 12)
+KERNEL = SquaredExponential(VARIANCE, LENGTHSCALE)
+
+
+def model(approximation="full", mean="zero", likelihood=None, **options):
+    """A model with every parameter given, in the units of the data; knots are on the first rows."""
+    settings = {"knots": X[:N_KNOTS], "optimizer": None, "jitter": JITTER, "standardize": False, "n_jobs": 1}
+    return GPRegressor(KERNEL, likelihood or Gaussian(NOISE), approximation, mean=mean, **settings | options)
+
+
+def groups_of(labels):
+    return [np.flatnonzero(labels == label) for label in np.unique(labels)]
+
+
+def dense(approximation, groups, *, y=Y, basis=None, noise=NOISE, left_out=None):
+    """Mean and variance of new observations at groups of rows, given the others: N x N, as the literature has it.
+
+    Rows of the data are seen through the knots, and new ones have their own variance.
+    """
+
+    def kernel(A, B):
+        return VARIANCE * np.exp(-0.5 * cdist(A, B, "sqeuclidean") / LENGTHSCALE**2)
+
+    Q, own, noise = kernel(X, X), np.zeros(N), np.broadcast_to(noise, N)
+    if approximation != "full":
+        Z = X[:N_KNOTS]
+        through = kernel(X, Z) @ np.linalg.solve(kernel(Z, Z) + JITTER * VARIANCE * np.eye(len(Z)), kernel(Z, X))
+        own = {"vfe": 0.0, "fic": 1.0, 0.5: 0.5}[approximation] * np.diag(Q - through)
+        Q = through
+    prior = np.full(N, VARIANCE)
+    if basis is not None:
+        Q, prior = Q + basis @ basis.T, prior + (basis**2).sum(1)
+    mean, variance = np.empty(N), np.empty(N)
+    for test, out in zip(groups, groups if left_out is None else left_out, strict=True):
+        rest = np.setdiff1d(np.arange(N), out)
+        smoother = np.linalg.solve(Q[np.ix_(rest, rest)] + np.diag((noise + own)[rest]), Q[np.ix_(rest, test)]).T
+        mean[test] = smoother @ y[rest]
+        variance[test] = prior[test] - np.einsum("ij,ji->i", smoother, Q[np.ix_(rest, test)]) + noise[test]
+    return mean, variance
+
+
+# -- parameters held ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("approximation", ["full", "vfe", "fic", 0.5])
+def test_rows_left_out_one_by_one_are_predicted_as_by_the_dense_formula(approximation):
+    found = cross_validate(model(approximation).fit(X, Y), X, Y, refit=False)
+    mean, variance = dense(approximation, np.arange(N)[:, None])
+    assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-8)
+    assert_allclose(found.sd**2, variance, rtol=1e-8)
+
+
+@pytest.mark.parametrize("approximation", ["full", "vfe", "fic"])
+@pytest.mark.parametrize("labels", [FOUR, np.repeat([1, 2], 24), np.arange(N) % 5])
+def test_left_out_blocks_are_predicted_as_by_the_dense_formula(approximation, labels):
+    """Blocks of up to 24 rows, more than there are knots."""
+    found = cross_validate(model(approximation).fit(X, Y), X, Y, blocks=labels, refit=False)
+    mean, variance = dense(approximation, groups_of(labels))
+    assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-8)
+    assert_allclose(found.sd**2, variance, rtol=1e-8)
+    assert_array_equal(found.block, labels)
+
+
+@pytest.mark.parametrize("approximation", ["full", "fic"])
+def test_the_prior_of_a_trend_is_held_with_the_parameters(approximation):
+    gp = model(approximation, Linear(columns=[0])).fit(X, Y)
+    basis, offset = gp.mean_.basis(X), gp.mean_.offset
+    found = cross_validate(gp, X, Y, blocks=FOUR, refit=False)
+    mean, variance = dense(approximation, groups_of(FOUR), y=Y - offset, basis=basis)
+    assert_allclose(found.mean, offset + mean, rtol=1e-7)
+    assert_allclose(found.sd**2, variance, rtol=1e-7)
+
+
+@pytest.mark.parametrize("approximation", ["full", "vfe"])
+def test_rows_with_knots_on_them_and_hardly_any_noise_are_left_out_exactly(approximation):
+    """Their own say is then all but 1e-7 of what is known there, which would leave no digits of a difference."""
+    noise = 1e-7
+    gp = model(approximation, likelihood=Gaussian(noise)).fit(X, Y)
+    mean, variance = dense(approximation, np.arange(N)[:, None], noise=noise)
+    found = cross_validate(gp, X, Y, refit=False)
+    assert_allclose(found.mean, mean, rtol=1e-5, atol=1e-5)
+    assert_allclose(found.sd**2, variance, rtol=1e-4)
+
+
+@pytest.mark.parametrize("approximation", ["full", "vfe", "fic"])
+def test_weights_and_known_noise_are_those_of_fits_to_the_other_rows(approximation):
+    weights, noise = RNG.integers(1, 4, N).astype(float), NOISE * RNG.uniform(0.5, 2, N)
+    gp = model(approximation, likelihood="gaussian").fit(X, Y, sample_weight=weights, noise_variance=noise)
+    given = {"sample_weight": weights, "noise_variance": noise}
+    found = cross_validate(gp, X, Y, blocks=FOUR, refit=False, **given)
+    for group in groups_of(FOUR):
+        rest = np.setdiff1d(np.arange(N), group)
+        other = clone(gp).fit(X[rest], Y[rest], sample_weight=weights[rest], noise_variance=noise[rest])
+        mean, sd = other.predict(X[group], return_std=True, noise_variance=noise[group])
+        assert_allclose(found.mean[group], mean, rtol=1e-7)
+        assert_allclose(found.sd[group], sd, rtol=1e-7)
+    assert_allclose(found.scores["rmse"], np.sqrt(np.average((Y - found.mean) ** 2, weights=weights)))
+
+
+@pytest.mark.parametrize("approximation", ["full", "vfe"])
+@pytest.mark.parametrize("inference", ["laplace", "variational"])
+def test_sites_of_counts_are_found_anew_without_each_block(approximation, inference):
+    gp = model(approximation, mean=1.0, likelihood="poisson", inference=inference).fit(X, COUNTS, exposure=AREA)
+    found = cross_validate(gp, X, COUNTS, blocks=FOUR, refit=False, exposure=AREA)
+    for group in groups_of(FOUR):
+        rest = np.setdiff1d(np.arange(N), group)
+        other = clone(gp).fit(X[rest], COUNTS[rest], exposure=AREA[rest])
+        mean, sd = other.predict(X[group], return_std=True, exposure=AREA[group])
+        assert_allclose(found.mean[group], mean, rtol=1e-6)
+        assert_allclose(found.sd[group], sd, rtol=1e-6)
+        assert_allclose(
+            found.log_density[group],
+            other.log_predictive_density(X[group], COUNTS[group], exposure=AREA[group]),
+            rtol=1e-6,
+        )
+    assert "crps" not in found.scores and found.pit.min() > 0 and found.pit.max() < 1
+
+
+def test_all_other_rows_as_neighbours_are_the_exact_gp():
+    gp = model(None, n_neighbors=N - 1).fit(X, Y)
+    assert gp.n_neighbors_ == N - 1
+    found = cross_validate(gp, X, Y, blocks=FOUR, refit=False)
+    mean, variance = dense("full", groups_of(FOUR))
+    assert_allclose(found.mean, mean, rtol=1e-6)
+    assert_allclose(found.sd**2, variance, rtol=1e-6)
+
+
+def test_a_splitter_may_leave_out_more_than_it_tests():
+    """Rows within 0.4 of those that are tested are left out, too."""
+    tests = groups_of(FOUR)
+    near = cdist(X, X) < 0.4
+    left_out = [np.flatnonzero(near[group].any(0)) for group in tests]
+    assert any(len(out) > len(test) for out, test in zip(left_out, tests, strict=True))
+    pairs = [(np.setdiff1d(np.arange(N), out), test) for out, test in zip(left_out, tests, strict=True)]
+    for approximation in ("full", "vfe"):
+        found = cross_validate(model(approximation).fit(X, Y), X, Y, blocks=pairs, refit=False)
+        mean, variance = dense(approximation, tests, left_out=left_out)
+        assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-8)
+        assert_allclose(found.sd**2, variance, rtol=1e-8)
+
+
+def test_knots_chosen_anew_at_held_parameters_keep_the_units_of_the_fit():
+    """The exact GP has no knots to choose, so that both ways are the same; columns were scaled by the fit."""
+    gp = GPRegressor(KERNEL, approximation="full", mean=3.0, random_state=0).fit(X * [100.0, 1.0], Y)
+    held, anew = (
+        cross_validate(gp, X * [100.0, 1.0], Y, blocks=FOUR, refit=False, knots=knots) for knots in ("held", "anew")
+    )
+    assert_allclose(anew.mean, held.mean, rtol=1e-7)
+    assert_allclose(anew.sd, held.sd, rtol=1e-7)
+    assert "parameters held, knots anew" in repr(anew)
+
+
+def test_the_model_itself_stays_as_it_was():
+    gp = model("vfe").fit(X, Y)
+    before = gp.predict(X, return_std=True)
+    cross_validate(gp, X, Y, refit=False)
+    cross_validate(gp, X, Y, blocks=FOUR)
+    assert_array_equal(gp.predict(X, return_std=True), before)
+
+
+# -- parameters anew ----------------------------------------------------------------------------------
+
+
+def test_a_refit_is_a_fit_to_the_other_rows():
+    gp = GPRegressor(KERNEL, knots=8, random_state=0, n_jobs=1)
+    frame = pd.DataFrame(X, columns=["east", "north"], index=np.arange(N) + 100)
+    found = cross_validate(gp, frame, pd.Series(Y, frame.index), blocks=KFold(3), level=0.8)
+    for _, test in KFold(3).split(X):
+        other = clone(gp).fit(frame.drop(frame.index[test]), np.delete(Y, test))
+        mean, sd = other.predict(frame.iloc[test], return_std=True)
+        assert_array_equal(found.mean[test], mean)
+        assert_array_equal(found.sd[test], sd)
+        assert_array_equal(found.lower[test], other.predict_interval(frame.iloc[test], 0.8)[:, 0])
+        assert_array_equal(found.pit[test], ndtr((Y[test] - mean) / sd))
+    assert_array_equal(found.to_frame().index, frame.index)
+
+
+def test_a_refit_with_knots_held_keeps_them_where_they_are():
+    gp = GPRegressor(KERNEL, "gaussian", "fic", knots=8, random_state=0, n_jobs=1).fit(X, Y)
+    found = cross_validate(gp, X, Y, blocks=FOUR, knots="held")
+    group = groups_of(FOUR)[2]
+    other = GPRegressor(KERNEL, "gaussian", "fic", knots=gp.knots_, n_neighbors=0, random_state=0, n_jobs=1)
+    other.fit(np.delete(X, group, 0), np.delete(Y, group))
+    assert_array_equal(found.mean[group], other.predict(X[group]))
+
+
+def test_warnings_of_many_fits_are_one_warning():
+    gp = GPRegressor(KERNEL, likelihood="poisson", n_jobs=1, random_state=0, optimizer=None)
+    few = np.zeros(N)
+    few[0] = 1.0
+    with pytest.warns(FitWarning, match=r"of 4 blocks a fit said: All but 0 .*first of 4 warnings") as told:
+        cross_validate(gp, X, few, blocks=FOUR)
+    assert len(told) == 1
+
+
+# -- blocks -------------------------------------------------------------------------------------------
+
+
+def test_a_number_of_blocks_makes_compact_ones_in_the_columns_that_the_kernel_sees():
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
+    which = np.repeat([0, 1, 2], 16)
+    rows = np.column_stack([centres[which] + rng.normal(size=(48, 2)), 1000 * rng.normal(size=48)])
+    gp = GPRegressor(KERNEL.on([0, 1]), approximation="full", optimizer=None)
+    found = cross_validate(gp, rows, Y, blocks=3)
+    for label in range(3):
+        assert len(set(found.block[which == label])) == 1
+    assert found.n_blocks == 3
+
+
+@pytest.mark.parametrize(
+    ("blocks", "words"),
+    [
+        (FOUR[:-1], "one label for each of the 48 rows"),
+        (np.ones(N), "At least 2|at least 2 blocks"),
+        (np.where(np.arange(N) == 7, np.nan, 1.0), "no label in row 7"),
+        (ShuffleSplit(3, random_state=0), "no test set"),
+        ([(np.arange(N), np.arange(3))], "tests rows that it has learned from"),
+        (1, "`blocks` is 1"),
+        (2.5, "`blocks` is 2.5"),
+    ],
+)
+def test_blocks_that_do_not_predict_each_row_once_are_refused(blocks, words):
+    with pytest.raises(InvalidInputError, match=words):
+        cross_validate(model().fit(X, Y), X, Y, blocks=blocks, refit=False)
+
+
+@pytest.mark.parametrize(
+    ("gp", "options", "words"),
+    [
+        (model(), {"refit": False}, "is not fitted"),
+        (model(), {"knots": "held"}, "is not fitted"),
+        (model(), {"knots": "hold"}, "held"),
+        (model(), {"level": 95}, "between 0 and 1"),
+        (model(), {"sample_weight": np.r_[0.0, np.ones(N - 1)]}, "is 0 in row 0"),
+        (GPClassifier(), {}, "neg_log_loss"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_words(gp, options, words):
+    with pytest.raises(InvalidInputError, match=words):
+        cross_validate(gp, X, Y, **options)
+
+
+def test_an_exposure_that_the_fit_had_is_asked_for():
+    gp = model("vfe", mean=1.0, likelihood="poisson").fit(X, COUNTS, exposure=AREA)
+    with pytest.raises(InvalidInputError, match=r"cross_validate\(gp, X, y, exposure=...\)"):
+        cross_validate(gp, X, COUNTS, refit=False)
+
+
+# -- scores -------------------------------------------------------------------------------------------
+
+
+def test_scores_are_those_of_the_predictions():
+    found = cross_validate(model().fit(X, Y), X, Y, blocks=FOUR, refit=False)
+    frame, scores = found.to_frame(), found.scores
+    assert_allclose(scores["rmse"], np.sqrt(np.mean((Y - frame["mean"]) ** 2)))
+    assert_allclose(scores["coverage"], np.mean(np.abs(found.standardized_error) <= 1.959964), atol=1e-12)
+    assert_allclose(scores["nlpd"], np.mean(0.5 * np.log(2 * np.pi * found.sd**2) + 0.5 * found.standardized_error**2))
+    by_block = found.scores_by_block()
+    assert_array_equal(by_block["block"], ["a", "b", "c", "d"])
+    assert_allclose(np.sqrt(np.mean(by_block["rmse"] ** 2)), scores["rmse"])
+    assert "48 rows, in 4 blocks" in repr(found) and "95% intervals" in repr(found)
+
+
+@pytest.mark.parametrize("y", [-2.0, 0.3, 4.0])
+def test_crps_is_the_integral_of_its_definition(y):
+    mean, sd = 0.5, 1.7
+    below = quad(lambda t: ndtr((t - mean) / sd) ** 2, -30, y)[0]
+    above = quad(lambda t: ndtr((mean - t) / sd) ** 2, y, 30)[0]
+    assert_allclose(gaussian_crps([y], [mean], [sd**2]), [below + above], rtol=1e-7)
+
+
+class Counting(SquaredExponential):
+    """Counts the values that are asked of it."""
+
+    n_values = 0
+
+    def value_and_pullback(self, X, Z):
+        Counting.n_values += len(X) * len(Z)
+        return super().value_and_pullback(X, Z)
+
+
+def test_leaving_out_each_of_many_rows_sees_them_through_the_knots_twice(monkeypatch):
+    rows = np.random.default_rng(0).uniform(size=(2000, 2))
+    gp = GPRegressor(Counting(1.0, 0.5), Gaussian(0.01), knots=rows[:30], optimizer=None, n_jobs=1)
+    gp.fit(rows, np.sin(6 * rows[:, 0]))
+    monkeypatch.setattr(Counting, "n_values", 0)
+    cross_validate(gp, rows, np.sin(6 * rows[:, 0]), refit=False)
+    assert Counting.n_values <= 2 * len(rows) * 30 + 30 * 30
