@@ -36,6 +36,7 @@ PACKAGES = (
 )
 #: objects that users get from the methods of estimators, and hold in their hands
 RETURNED = {
+    "knotwise.crossvalidation.result": ["CrossValidation"],
     "knotwise.diagnosis.certificate": ["Certificate"],
     "knotwise.diagnosis.diagnose": ["Diagnosis"],
     "knotwise.diagnosis.findings": ["Finding"],
@@ -43,6 +44,7 @@ RETURNED = {
     "knotwise.estimators.scoring": ["ResponseScorer"],
     "knotwise.estimators.summary": ["Summary"],
     "knotwise.estimators.totals": ["Totals"],
+    "knotwise.estimators.variogram": ["Variogram"],
     "knotwise.evidence": ["Evidence"],
     "knotwise.numerics.estimates": ["Estimate", "Estimates"],
     "knotwise.numerics.parameters": ["ParameterTable"],

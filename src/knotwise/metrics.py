@@ -184,6 +184,23 @@ def gaussian_crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Vector:
     It is the absolute error where the variance vanishes, so that a row far off counts in proportion to its distance.
     `variance` includes the noise, once.
 
+    Parameters
+    ----------
+    y : array [n]
+        Targets: what was observed.
+    mean : array [n]
+        Predicted means.
+    variance : array [n]
+        Predictive variances of an observation, noise included; in the units of y squared.
+
+    Returns
+    -------
+    array [n]
+        A score for each row, in the units of y.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import gaussian_crps
     >>> gaussian_crps([0.0], [0.0], [1.0]).round(4)
     array([0.2337])
     """

@@ -406,8 +406,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw joint posterior samples of the latent function, or of one for each class.
 
-        The rows of a sample are joint, as for `GPRegressor.sample_latent`, which also says what more than 10,000 rows
-        leave out. The models of several classes are fitted each by itself, so their functions are independent.
+        The rows of a sample are joint; of more than 10,000 rows only in what the knots say, with a warning where that
+        leaves out more than 1 % of the variance. The models of several classes are fitted each by itself, so their
+        functions are independent.
 
         Parameters
         ----------

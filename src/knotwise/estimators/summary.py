@@ -30,8 +30,9 @@ class Section:
 
     @property
     def html(self) -> str:
-        show = getattr(self.content, "_repr_html_", None)
-        return html_lines(self.title) + (html_lines(str(self.content)) if show is None else show())
+        if isinstance(self.content, str):
+            return html_lines(self.title) + html_lines(self.content)
+        return html_lines(self.title) + self.content._repr_html_()
 
 
 class Summary(str):

@@ -278,6 +278,8 @@ class ParameterTable:
     (True, 'sd')
     >>> table.to_frame()["parameter"].tolist()
     ['variance', 'lengthscale', 'noise_variance']
+    >>> [line.quantity for line in table.variogram()]
+    ['nugget', 'partial sill', 'sill', 'range']
     """
 
     names: tuple[str, ...]
