@@ -115,25 +115,41 @@ class GPRegressor(RegressorMixin, JointResponse):
 
     Attributes
     ----------
-    kernel_, likelihood_, mean_, nugget_ : the parts at their fitted values, in the user's units of y
-    coefficients_ : Coefficients, level or trend of the mean, with standard errors, in the units of the data
-    parameters_ : ParameterTable of names, values and bounds; `to_frame()` has them in the units of the data, too, with
-        standard errors, and `estimates()` has standard deviations for variances
-    knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP)
-    n_neighbors_ : how many of the nearest rows predict what the knots leave; 0 where the knots are enough
-    log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference, or with
-        neighbours a value near that of the exact GP, which is no bound
-    inference_ : "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()`
-        and the posterior are
-    log_prior_ : log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0
-    trace_ : KnotTrace, the steps of the selection
-    approximation_ : "vfe", "fic", a power, "full" for the exact GP, or "neighbors"
-    status_ : how the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
+    kernel_, likelihood_, mean_ : Kernel, Likelihood, Mean
+        The parts at their fitted values, in the user's units of y.
+    nugget_ : float
+        Variance of independent noise on the latent function.
+    coefficients_ : Coefficients
+        Level or trend of the mean, with standard errors, in the units of the data.
+    parameters_ : ParameterTable
+        Names, values and bounds; `to_frame()` has them in the units of the data, too, with standard errors, and
+        `estimates()` has standard deviations for variances.
+    knots_, n_knots_ : array [K, D] and int
+        The knots in the units of X, and their number (0 for the exact GP).
+    n_neighbors_ : int
+        How many of the nearest rows predict what the knots leave; 0 where the knots are enough.
+    log_evidence_ : float
+        Log evidence of the data in their units; its variational bound where that is the inference, or with neighbours
+        a value near that of the exact GP, which is no bound.
+    inference_ : str
+        "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()` and the
+        posterior are.
+    log_prior_ : float
+        Log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0.
+    trace_ : KnotTrace
+        The steps of the selection of knots.
+    approximation_ : str or float
+        "vfe", "fic", a power, "full" for the exact GP, or "neighbors".
+    status_ : str
+        How the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
         information" (few events), or, with a warning, "limit reached" (more knots are needed than were allowed),
-        "not settled" (parameters still moved with every choice of knots or neighbours) or "not converged"
-    converged_ : whether `status_` is none of the last three
-    stop_reason_ : why so many knots, in words
-    jitter_, optimize_result_, n_failed_restarts_ : how the fit went
+        "not settled" (parameters still moved with every choice of knots or neighbours) or "not converged".
+    converged_ : bool
+        Whether `status_` is none of the last three.
+    stop_reason_ : str
+        Why so many knots, in words.
+    jitter_, optimize_result_, n_failed_restarts_ : float, OptimizeResult, int
+        How the fit went.
 
     Examples
     --------
