@@ -61,6 +61,7 @@ SHOWN = {
     "parameters_": lambda gp: gp.parameters_,
     "estimates": lambda gp: gp.parameters_.estimates(),
     "coefficients_": lambda gp: gp.coefficients_,
+    "variogram": lambda gp: gp.parameters_.variogram(),
     "trace_": lambda gp: gp.trace_,
     "diagnose": lambda gp: gp.diagnose(),
     "summary": lambda gp: gp.summary(),
@@ -84,6 +85,7 @@ def test_labels_and_columns_are_shown_as_they_are(gp, classifier):
 COLUMNS = {  # of the HTML table, and of the data frame
     "parameters_": {"name": "parameter", "value": "value", "lower": "lower", "upper": "upper", "role": "role"},
     "estimates": {"parameter": "parameter", "estimate": "estimate", "std. error": "standard_error"},
+    "variogram": {"quantity": "quantity", "estimate": "estimate", "lower 95 %": "lower_95"},
     "coefficients_": {"coefficient": "coefficient", "estimate": "estimate", "lower 95 %": "lower"},
     "trace_": {"action": "action", "knots": "n_knots", "log evidence": "evidence", "note": "note"},
     "diagnose": {"finding": "name", "what was found": "text", "what to do": "advice"},

@@ -136,7 +136,7 @@ class CrossValidation:
         """
         names = ("block", "y", "mean", "sd", "lower", "upper", "error", "standardized_error", "log_density", "pit")
         frame = make_frame({name: getattr(self, name) for name in names})
-        return frame if not hasattr(self.X, "index") else frame.set_index(self.X.index)
+        return frame.set_index(self.X.index) if hasattr(self.X, "columns") else frame
 
     def _scores(self, chosen: np.ndarray) -> dict[str, float]:
         weights = None if self.weights is None else self.weights[chosen]
