@@ -20,10 +20,12 @@ def open_table(path: str, separator: str | None = None, decimal: str = ".") -> I
     kind = kind_of_input(path)
     if path != "-":
         check_readable(Path(path))
-    opened = {
-        "parquet": lambda: open_parquet(path),
-        "excel": lambda: open_excel(path, decimal),
-        "text": lambda: open_text(path, separator, decimal),
-    }[kind]()
+    opened: contextlib.AbstractContextManager[Table]
+    if kind == "parquet":
+        opened = open_parquet(path)
+    elif kind == "excel":
+        opened = open_excel(path, decimal)
+    else:
+        opened = open_text(path, separator, decimal)
     with opened as table:
         yield table

@@ -36,8 +36,8 @@ def open_text(path: str, separator: str | None, decimal: str) -> Iterator[TextTa
         finally:
             file.detach()  # or standard input would be closed with it
         return
-    opened = gzip.open if path.lower().endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+    how: Any = {"encoding": "utf-8-sig", "newline": ""}
+    with gzip.open(path, "rt", **how) if path.lower().endswith(".gz") else open(path, **how) as file:
         is_tsv = path.lower().removesuffix(".gz").endswith(".tsv")
         yield TextTable(file, path, separator or ("\t" if is_tsv else None), decimal)
 
