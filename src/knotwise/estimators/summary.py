@@ -51,7 +51,7 @@ class Summary(str):
     ['variance', 'lengthscale', 'noise_variance']
     """
 
-    sections: tuple[Section, ...]
+    sections: tuple[Section, ...] = ()
 
     @classmethod
     def of(cls, sections: Sequence[Section]) -> Summary:
