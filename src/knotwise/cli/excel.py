@@ -38,13 +38,8 @@ def _openpyxl() -> Any:
 def open_excel(path: str, decimal: str) -> Iterator[ExcelTable]:
     """Open the first sheet of a workbook."""
     load = _openpyxl().load_workbook
-    try:
-        with _without_remarks():
-            book = load(path, read_only=True, data_only=True)
-    except Exception as error:  # a damaged file can raise anything: KeyError, BadZipFile, ValueError, ...
-        raise InvalidInputError(
-            f"{path} is not a workbook that can be read ({error}). Save the sheet as CSV."
-        ) from None
+    with _readable(path):
+        book = load(path, read_only=True, data_only=True)
     try:
         if not book.worksheets:
             raise InvalidInputError(f"{path} has no sheet with cells. Save the table as CSV.")
@@ -63,7 +58,8 @@ class ExcelTable:
     def __init__(self, sheet: Any, name: str, decimal: str) -> None:
         self.name, self.decimal = name, decimal
         self._rows = enumerate(sheet.iter_rows(values_only=True), start=1)
-        _, head = next(self._next_rows(1), (0, ()))
+        with _readable(name):
+            _, head = next(self._next_rows(1), (0, ()))
         if not head:
             raise InvalidInputError(f"The first sheet of {name} is empty: it has no row with column names.")
         self.columns = [as_text(cell, decimal).strip() for cell in head]
@@ -72,7 +68,7 @@ class ExcelTable:
     def pieces(self, names: Sequence[str]) -> Iterator[Piece]:
         where = [self.columns.index(name) for name in names]
         while True:
-            with _without_remarks():
+            with _readable(self.name):
                 rows = list(self._next_rows(CHUNK_ROWS))
             if not rows:
                 return
@@ -111,8 +107,13 @@ def as_text(cell: Any, decimal: str) -> str:
 
 
 @contextlib.contextmanager
-def _without_remarks() -> Iterator[None]:
-    """Leave out what openpyxl says of styles and other things that are no values."""
+def _readable(name: str) -> Iterator[None]:
+    """Turn what a damaged workbook raises into our error; what openpyxl says of styles and the like is left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield
+        try:
+            yield
+        except Exception as error:  # it can be anything: KeyError, BadZipFile, ValueError, ...
+            raise InvalidInputError(
+                f"{name} is not a workbook that can be read ({error}). Save the sheet as CSV."
+            ) from None

@@ -129,13 +129,11 @@ def number_error(table: Table, role: str, name: str, place: int, value: str) -> 
         remedy = "Correct it, write the column as numbers, or leave it out: choose the others with --inputs."
     if looks_like_number(value) and not are_plain([value]):
         remedy = "Numbers are written with the digits 0 to 9, without a mark between thousands."
-    if looks_like_amount(value):
-        remedy = (
-            "Write plain numbers, such as 1200.5, without currency, percent or marks between thousands: whether 1,200 "
-            "is more or less than two is not guessed."
-        )
-    elif is_whole(value.replace(",", "", 1).lstrip("+-")) and "," in value:
+    if is_whole(value.replace(",", "", 1).lstrip("+-")) and "," in value:
         remedy = "If the comma is the decimal sign, add --decimal ','."
+    if looks_like_amount(value):
+        plain = "Write plain numbers, such as 1200.5, without currency, percent or marks between thousands."
+        remedy = f"{plain} {remedy}" if "--decimal" in remedy else plain
     return InvalidInputError(
         f"The {role} {name!r} of {table.name} is {value!r} in {table.unit} {place}, which is not a finite number. "
         f"{remedy}"
