@@ -29,7 +29,25 @@ PASSED_THROUGH = {"knotwise", "sklearn", "joblib"}
 
 
 class KnotwiseError(Exception):
-    """Parent of every error that knotwise raises, but for `WorkersLostError`; keyword arguments become attributes."""
+    """Parent of every error that knotwise raises, but for `WorkersLostError`; keyword arguments become attributes.
+
+    Parameters
+    ----------
+    message : str
+        What was expected, what came, and what to do.
+    **data : dict
+        What a program may want to know of it, such as the numbers of the rows; each becomes an attribute.
+
+    Examples
+    --------
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.errors import KnotwiseError
+    >>> try:
+    ...     GPRegressor().fit([[1.0], [float("nan")]], [1.0, 2.0])
+    ... except KnotwiseError as error:
+    ...     print(error.rows)
+    [1]
+    """
 
     def __init__(self, message: str, **data: Any) -> None:
         super().__init__(message)
@@ -38,27 +56,128 @@ class KnotwiseError(Exception):
 
 
 class InvalidInputError(KnotwiseError, ValueError):
-    """Data or settings that cannot be used as given."""
+    """Data or settings that cannot be used as given; also a `ValueError`.
+
+    Parameters
+    ----------
+    message : str
+        What was expected, what came, and what to do.
+    **data : dict
+        What a program may want to know of it, often `rows`; each becomes an attribute.
+
+    Examples
+    --------
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.errors import InvalidInputError
+    >>> try:
+    ...     GPRegressor(likelihood="poisson").fit([[0.0], [1.0]], [3, -1])
+    ... except InvalidInputError as error:
+    ...     print(error)
+    y must be ..., but is -1 in row 1...
+    """
 
 
 class UnknownOptionError(InvalidInputError):
-    """A name that is not among the options."""
+    """A name that is not among the options.
+
+    Parameters
+    ----------
+    message : str
+        What was given, what is possible, and the nearest of it.
+    **data : dict
+        `given` and `options`; each becomes an attribute.
+
+    Examples
+    --------
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.errors import UnknownOptionError
+    >>> try:
+    ...     GPRegressor(likelihood="poison").fit([[0.0], [1.0]], [3, 1])
+    ... except UnknownOptionError as error:
+    ...     print(error)
+    `likelihood` is 'poison', but must be one of ... Did you mean 'poisson'?
+    """
 
 
 class NotPositiveDefiniteError(KnotwiseError, ArithmeticError):
-    """A covariance matrix without a Cholesky factor."""
+    """A covariance matrix without a Cholesky factor.
+
+    Parameters
+    ----------
+    message : str
+        Which matrix, with which jitter, and what to do.
+    **data : dict
+        What is known of it, such as `jitter`; each becomes an attribute.
+
+    Examples
+    --------
+    >>> from knotwise.errors import NotPositiveDefiniteError
+    >>> issubclass(NotPositiveDefiniteError, ArithmeticError)
+    True
+    """
 
 
 class TooLargeError(InvalidInputError):
-    """A computation whose memory or time would be out of proportion."""
+    """A computation whose memory or time would be out of proportion.
+
+    Parameters
+    ----------
+    message : str
+        How large it would be, and what to ask for instead.
+    **data : dict
+        What a program may want to know of it; each becomes an attribute.
+
+    Examples
+    --------
+    >>> from knotwise.errors import InvalidInputError, TooLargeError
+    >>> issubclass(TooLargeError, InvalidInputError)
+    True
+    """
 
 
 class ModelFileError(KnotwiseError, ValueError):
-    """A file that is not, or no longer, a model that knotwise has saved."""
+    """A file that is not, or no longer, a model that knotwise has saved.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong with the file.
+    **data : dict
+        `path`, the file; each becomes an attribute.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import knotwise
+    >>> from knotwise.errors import ModelFileError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "notes.txt"
+    ...     _ = path.write_text("no model")
+    ...     try:
+    ...         knotwise.load(path)
+    ...     except ModelFileError as error:
+    ...         print(Path(error.path).name)
+    notes.txt
+    """
 
 
 class NoTrainingDataError(KnotwiseError, RuntimeError):
-    """A question about the training data to a model from a file, which has none."""
+    """A question about the training data to a model from a file, which has none.
+
+    Parameters
+    ----------
+    message : str
+        What was asked, and what to do.
+    **data : dict
+        What a program may want to know of it; each becomes an attribute.
+
+    Examples
+    --------
+    >>> from knotwise.errors import NoTrainingDataError
+    >>> issubclass(NoTrainingDataError, RuntimeError)
+    True
+    """
 
 
 class WorkersLostError(RuntimeError):
@@ -73,13 +192,35 @@ class WorkersLostError(RuntimeError):
 
 
 class FitWarning(UserWarning):
-    """A fit that ended, but about which the user should know something."""
+    """A fit that ended, but about which the user should know something.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from knotwise.errors import FitWarning
+    >>> warnings.simplefilter("error", FitWarning)  # a program that must not go on with such a fit
+    """
 
 
 def warn(message: str) -> None:
     """Issue a `FitWarning` that points at the user's line: the nearest one outside of knotwise and scikit-learn.
 
     Where there is none, as in a thread that the library has started, it points at the outermost line.
+
+    Parameters
+    ----------
+    message : str
+        What a user should know, and what to do.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from knotwise.errors import warn
+    >>> with warnings.catch_warnings(record=True) as heard:
+    ...     warnings.simplefilter("always")
+    ...     warn("All targets are equal.")
+    >>> heard[0].category.__name__
+    'FitWarning'
     """
     frame, stacklevel = sys._getframe(1), 2
     while frame.f_back is not None and _package(frame.f_globals) in PASSED_THROUGH:
@@ -92,7 +233,26 @@ def _package(module: dict[str, Any]) -> str:
 
 
 def nearest(given: object, options: Iterable[str]) -> str | None:
-    """The option that is most like the one given, whatever the case of its letters; None if none is like it."""
+    """The option that is most like the one given, whatever the case of its letters; None if none is like it.
+
+    Parameters
+    ----------
+    given : object
+        What a user wrote.
+    options : iterable of str
+        What is possible.
+
+    Returns
+    -------
+    str or None
+        One of the options, as it is spelt there.
+
+    Examples
+    --------
+    >>> from knotwise.errors import nearest
+    >>> nearest("Poison", ["gaussian", "poisson"])
+    'poisson'
+    """
     from difflib import get_close_matches
 
     folded = {name.casefold(): name for name in options}
@@ -102,7 +262,28 @@ def nearest(given: object, options: Iterable[str]) -> str | None:
 
 
 def unknown_option(what: str, given: object, options: Iterable[str]) -> UnknownOptionError:
-    """Make the error for a misspelt option; it names the nearest valid one."""
+    """Make the error for a misspelt option; it names the nearest valid one.
+
+    Parameters
+    ----------
+    what : str
+        What the option is for, as the error's first words.
+    given : object
+        What a user wrote.
+    options : iterable of str
+        What is possible.
+
+    Returns
+    -------
+    UnknownOptionError
+        To be raised, with `given` and `options` as attributes.
+
+    Examples
+    --------
+    >>> from knotwise.errors import unknown_option
+    >>> print(unknown_option("`kind`", "maen", ["mean", "latent"]))
+    `kind` is 'maen', but must be one of 'latent', 'mean'. Did you mean 'mean'?
+    """
     known = sorted(options)
     near = nearest(given, known)
     hint = f" Did you mean {near!r}?" if near is not None else ""

@@ -37,13 +37,43 @@ class Mean(Part):
     """The prior mean of the latent function: an offset, and basis rows with random coefficients.
 
     `basis(X)` is Phi S^(1/2), [N, p], for coefficients with prior covariance S. Its rows join those of V (S16),
-    so that the coefficients' uncertainty is part of every prediction.
+    so that the coefficients' uncertainty is part of every prediction. A mean of one's own gives `bind` and `basis`, and
+    `terms` and `in_units` where its coefficients are to be shown.
+
+    Examples
+    --------
+    What a fit does with a mean, here a linear one:
+
+    >>> import numpy as np
+    >>> from knotwise.means import Linear
+    >>> X = np.arange(4.0)[:, None]
+    >>> mean = Linear(prior_sd=2.0).on_columns(["depth"], n_columns=1).bind(X, second_moment=1.0, level=5.0)
+    >>> mean.offset, mean.basis(X).shape
+    (5.0, (4, 2))
+    >>> [term.name for term in mean.terms(np.zeros(1))]
+    ['intercept', 'slope']
+    >>> mean.in_units(10.0, 2.0, np.zeros(1), np.ones(1)).offset
+    20.0
+    >>> mean.validate()  # raises where a value cannot be
     """
 
     offset: float = 0.0
 
     def on_columns(self, names: Sequence[str] | None, n_columns: int) -> Mean:
-        """Return the mean for data with these columns; those that it names become numbers."""
+        """Return the mean for data with these columns; those that it names become numbers.
+
+        Parameters
+        ----------
+        names : list of str or None
+            Names of the columns of the inputs, if they have some.
+        n_columns : int
+            How many columns the inputs have.
+
+        Returns
+        -------
+        Mean
+            A new one, or itself where it names no column.
+        """
         return self
 
     def bind(
@@ -54,27 +84,92 @@ class Mean(Part):
         weights: np.ndarray | None = None,
         on_link: bool = False,
     ) -> Mean:
-        """Return the mean for these inputs, a latent function near `level`, and targets with this mean square.
+        """Return the mean for these inputs, a latent function near a level, and targets with this mean square.
 
-        `weights` [N] say how often each row of the inputs counts; `on_link` that the latent function is on the scale
-        of a link, where a difference of 1 is much.
+        Parameters
+        ----------
+        X : array [N, D]
+            Inputs, as the kernel sees them.
+        second_moment : float
+            Mean square of the targets about their level.
+        level : float
+            Overall level of the latent function.
+        weights : array [N], optional
+            How often each row of the inputs counts.
+        on_link : bool
+            Whether the latent function is on the scale of a link, where a difference of 1 is much.
+
+        Returns
+        -------
+        Mean
+            One that knows its prior standard deviations.
         """
         return self
 
     def basis(self, X: np.ndarray) -> np.ndarray:
+        """The basis at the rows of X, times the prior standard deviations of its coefficients.
+
+        Parameters
+        ----------
+        X : array [N, D]
+            Inputs, as the kernel sees them.
+
+        Returns
+        -------
+        array [N, p]
+            Phi S^(1/2); no column where nothing is integrated out.
+        """
         return np.empty((len(X), 0))
 
     def terms(self, origin: np.ndarray) -> list[Term]:
-        """The coefficients that users ask for, heights at the row `origin` [D]."""
+        """The coefficients that users ask for, with heights at one row.
+
+        Parameters
+        ----------
+        origin : array [D]
+            The row at which a level or an intercept is read.
+
+        Returns
+        -------
+        list of Term
+            Each has a `name`, `weights` [p] of the basis, and for a slope its `column`.
+        """
         return [Term("level", self.basis(origin[None])[0])]
 
     def in_units(self, y_centre: float, y_scale: float, x_centre: np.ndarray, x_scale: np.ndarray) -> Mean:
-        """What was learned from data, in units in which these are the engine's 0 and 1; parameters stay as they are."""
+        """What was learned from data, in other units; parameters stay as they are.
+
+        Parameters
+        ----------
+        y_centre : float
+            What is 0 here, in those units of y.
+        y_scale : float
+            What is 1 here, in those units of y.
+        x_centre : array [D]
+            What is 0 in each column here, in those units.
+        x_scale : array [D]
+            What is 1 in each column here, in those units.
+
+        Returns
+        -------
+        Mean
+            A new one, or itself where it has learned nothing.
+        """
         return self
 
 
 class Zero(Mean):
-    """Prior mean 0."""
+    """Prior mean 0: of standardised targets, whose 0 is the mean of y.
+
+    `mean="zero"` of an estimator is another thing: 0 in the units of y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.means import Zero
+    >>> Zero().basis(np.zeros((3, 1))).shape, Zero().offset
+    ((3, 0), 0.0)
+    """
 
 
 class Constant(Mean):
@@ -118,12 +213,14 @@ class Constant(Mean):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:  # type: ignore[override]
+        """The level, where it is held or learned as a point estimate; none where it is integrated out."""
         if self.integrated:
             return ()
         return (Parameter("mean", transform="identity", role="mean", units="y"),)
 
     @property
     def offset(self) -> float:  # type: ignore[override]
+        """What is added to the latent function: the level about which the prior is."""
         if self.integrated:
             return self.level
         return 0.0 if self.mean is None else self.mean
@@ -149,7 +246,13 @@ class Constant(Mean):
         return new
 
     def validate(self) -> None:
-        """Check the values given: a finite mean, a positive prior sd, and not both."""
+        """Check the values given: a finite mean, a positive prior sd, and not both.
+
+        Examples
+        --------
+        >>> from knotwise.means import Constant
+        >>> Constant(mean=3.0).validate()
+        """
         super().validate()
         if self.prior_sd is not None:
             _check_prior_sd(self, "'auto', None or ")
@@ -263,7 +366,24 @@ class Linear(Mean):
 
 
 def mean_from(given: str | float | Mean) -> Mean:
-    """Turn the `mean` option of an estimator into a Mean."""
+    """Turn the `mean` option of an estimator into a Mean.
+
+    Parameters
+    ----------
+    given : "constant", "zero", "linear", a number or Mean
+        What a user wrote.
+
+    Returns
+    -------
+    Mean
+        A number is a `Constant` that is held.
+
+    Examples
+    --------
+    >>> from knotwise.means import mean_from
+    >>> mean_from("linear"), mean_from(2.5)
+    (Linear(), Constant(mean=2.5))
+    """
     # 0 in the user's units, so a number that is held: the engine's 0 is the mean of y
     names: dict[str, Callable[[], Mean]] = {"zero": lambda: Constant(0.0), "constant": Constant, "linear": Linear}
     if isinstance(given, Mean):

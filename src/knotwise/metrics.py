@@ -30,6 +30,21 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
 
     .. math:: \Big( \tfrac1n \sum_i (m_i - y_i)^2 \Big)^{1/2}
 
+    Parameters
+    ----------
+    y : array [n]
+        Targets: what was observed.
+    mean : array [n]
+        Predicted means, in the units of y.
+
+    Returns
+    -------
+    float
+        The error, in the units of y; 0 is perfect.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import rmse
     >>> rmse([1.0, 2.0], [4.0, 6.0]) == 12.5**0.5
     True
     """
@@ -44,6 +59,21 @@ def srmse(y: ArrayLike, mean: ArrayLike) -> float:
 
     About 1 for a model that predicts the mean of `y` everywhere.
 
+    Parameters
+    ----------
+    y : array [n]
+        Test targets, which must vary.
+    mean : array [n]
+        Predicted means, in the units of y.
+
+    Returns
+    -------
+    float
+        The error without units; 0 is perfect.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import srmse
     >>> srmse([1.0, 3.0], [1.0, 3.0])
     0.0
     """
@@ -70,6 +100,19 @@ def mnlp(log_density: ArrayLike) -> float:
     The M is the median: half of the rows cannot move it, so it forgives any overconfidence there.
     Elsewhere MNLP or NLPD often names the mean, which is `mean_nlpd`; the two are not comparable.
 
+    Parameters
+    ----------
+    log_density : array [n]
+        Log predictive densities, as from `log_predictive_density` of an estimator.
+
+    Returns
+    -------
+    float
+        In nats; it changes with the units of y.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import mnlp
     >>> mnlp([-1.0, -2.0, -90.0])
     2.0
     """
@@ -84,6 +127,19 @@ def mean_nlpd(log_density: ArrayLike) -> float:
     A proper score that one badly predicted row can dominate. It is not the paper's MNLP, which is a
     median: that is `mnlp`.
 
+    Parameters
+    ----------
+    log_density : array [n]
+        Log predictive densities, as from `log_predictive_density` of an estimator.
+
+    Returns
+    -------
+    float
+        In nats; it changes with the units of y.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import mean_nlpd
     >>> mean_nlpd([-1.0, -2.0, -90.0])
     31.0
     """
@@ -95,6 +151,23 @@ def gaussian_log_density(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> 
 
     .. math:: -\tfrac12 \left[ \log 2\pi + \log v + \frac{(y - m)^2}{v} \right]
 
+    Parameters
+    ----------
+    y : array [n]
+        Targets: what was observed.
+    mean : array [n]
+        Predicted means.
+    variance : array [n]
+        Predictive variances of an observation, noise included; in the units of y squared.
+
+    Returns
+    -------
+    array [n]
+        Log densities, in nats.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import gaussian_log_density
     >>> gaussian_log_density([0.0], [0.0], [1.0]).round(4)
     array([-0.9189])
     """
@@ -111,6 +184,23 @@ def gaussian_crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Vector:
     It is the absolute error where the variance vanishes, so that a row far off counts in proportion to its distance.
     `variance` includes the noise, once.
 
+    Parameters
+    ----------
+    y : array [n]
+        Targets: what was observed.
+    mean : array [n]
+        Predicted means.
+    variance : array [n]
+        Predictive variances of an observation, noise included; in the units of y squared.
+
+    Returns
+    -------
+    array [n]
+        A score for each row, in the units of y.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import gaussian_crps
     >>> gaussian_crps([0.0], [0.0], [1.0]).round(4)
     array([0.2337])
     """
@@ -133,6 +223,25 @@ def univariate_kl(
 
     Accurate to 1e-12 of its value however nearly the two agree, and never negative.
 
+    Parameters
+    ----------
+    full_mean : array [n]
+        Means of the first distribution, that of the full GP.
+    full_variance : array [n]
+        Its variances, which must be positive.
+    sparse_mean : array [n]
+        Means of the second distribution, that of the sparse GP.
+    sparse_variance : array [n]
+        Its variances, which must be positive.
+
+    Returns
+    -------
+    array [n]
+        A divergence for each row, in nats; 0 where the two are the same.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import univariate_kl
     >>> univariate_kl([0.0, 1.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0])
     array([0. , 0.5])
     """
@@ -155,6 +264,25 @@ def aukl_latent(
 
     For Gaussian data the paper's table holds `aukl_observation`, which is several times smaller.
 
+    Parameters
+    ----------
+    full_mean : array [n]
+        Posterior means of f under the full GP.
+    full_variance : array [n]
+        Its posterior variances, without noise.
+    sparse_mean : array [n]
+        Posterior means of f under the sparse GP.
+    sparse_variance : array [n]
+        Its posterior variances, without noise.
+
+    Returns
+    -------
+    float
+        In nats per row; 0 where the two agree everywhere.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import aukl_latent
     >>> aukl_latent([0.0, 1.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0])
     0.25
     """
@@ -176,6 +304,29 @@ def aukl_observation(
 
     The variances are those of the latent f; each model's noise, a number or one per row, is added here.
 
+    Parameters
+    ----------
+    full_mean : array [n]
+        Posterior means of f under the full GP.
+    full_variance : array [n]
+        Its posterior variances, without noise.
+    sparse_mean : array [n]
+        Posterior means of f under the sparse GP.
+    sparse_variance : array [n]
+        Its posterior variances, without noise.
+    full_noise_variance : float or array [n]
+        Noise of the full GP, which is added to its variances.
+    sparse_noise_variance : float or array [n]
+        Noise of the sparse GP, which is added to its variances.
+
+    Returns
+    -------
+    float
+        In nats per row; 0 where the two agree everywhere.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import aukl_observation
     >>> aukl_observation([1.0], [1.0], [0.0], [1.0], full_noise_variance=3.0, sparse_noise_variance=3.0)
     0.125
     """
@@ -199,6 +350,23 @@ def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float
 
     Bounds may be infinite.
 
+    Parameters
+    ----------
+    y : array [n]
+        Targets: what was observed.
+    lower : array [n]
+        Lower ends of the intervals.
+    upper : array [n]
+        Upper ends of the intervals.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from knotwise.metrics import interval_coverage
     >>> interval_coverage([0.0, 1.0, 2.0, 3.0], [0.0] * 4, [2.0] * 4)
     0.75
     """

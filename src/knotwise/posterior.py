@@ -34,13 +34,31 @@ SAMPLED_ROWS = 512
 
 @dataclass(frozen=True)
 class Latent:
-    """Marginal posterior of f at some rows: `mean` [n] and `variance` [n], without noise."""
+    """Marginal posterior of f at some rows, without noise.
+
+    Attributes
+    ----------
+    mean : array [n]
+        Posterior means, in the units of y for Gaussian data, else on the scale of the link.
+    variance : array [n]
+        Posterior variances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> latent = GPRegressor(knots=4, random_state=0).fit(X, np.sin(6 * X[:, 0])).predict_latent(X)
+    >>> bool(np.allclose(latent.std**2, latent.variance))
+    True
+    """
 
     mean: np.ndarray
     variance: np.ndarray
 
     @property
     def std(self) -> np.ndarray:
+        """Posterior standard deviations, [n]."""
         return np.sqrt(self.variance)
 
 

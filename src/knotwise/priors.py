@@ -46,19 +46,67 @@ class PositivePrior:
 
     @property
     def words(self) -> str:
-        """The prior in words."""
+        """What the prior says, in words and numbers, as `summary()` shows it."""
         raise NotImplementedError(f"{type(self).__name__} must define `words`.")
 
     def log_density(self, theta: float) -> tuple[float, float]:
-        """Log density at theta, the logarithm of the parameter, and its derivative."""
+        """Log density at theta, the logarithm of the parameter, and its derivative.
+
+        Parameters
+        ----------
+        theta : float
+            Logarithm of the parameter.
+
+        Returns
+        -------
+        value : float
+            Log density of theta, with all constants but those of a penalty.
+        derivative : float
+            Its derivative in theta.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `log_density`.")
 
     def in_units(self: P, factor: float) -> P:
-        """The same prior of the parameter times a factor, as in other units."""
+        """The same prior in other units, in which the parameter is times a factor.
+
+        Parameters
+        ----------
+        factor : float
+            What a value in these units is to be multiplied with.
+
+        Returns
+        -------
+        prior
+            One of the same class, whose density at log(factor) + theta is that of this one at theta.
+
+        Examples
+        --------
+        >>> from knotwise.priors import LogNormal
+        >>> LogNormal(median=2.0, spread=1.0).in_units(1000.0)  # from kilometres to metres
+        LogNormal(median=2000.0, spread=1.0)
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `in_units`.")
 
     def about(self: P, parameter: Parameter) -> P:
-        """The prior of this parameter, with what depends on the kind of parameter; an error where it is none."""
+        """The prior of this parameter, with what depends on the kind of parameter; an error where it is none.
+
+        Parameters
+        ----------
+        parameter : Parameter
+            What it is to be a prior of: its role, its units and its columns.
+
+        Returns
+        -------
+        prior
+            One of the same class.
+
+        Examples
+        --------
+        >>> from knotwise.likelihoods import Parameter
+        >>> from knotwise.priors import HalfNormal
+        >>> HalfNormal(2.0).about(Parameter("noise_sd", role="noise", units="y")).share  # a deviation, not a variance
+        1.0
+        """
         if not parameter.positive:
             raise InvalidInputError(
                 f"`priors` has a {type(self).__name__} for `{parameter.name}`, which can be negative: it is for "
@@ -108,7 +156,6 @@ class LogNormal(PositivePrior):
         return f"log-normal with median {self.median:.4g}, spread {self.spread:.4g} of the logarithm"
 
     def log_density(self, theta: float) -> tuple[float, float]:
-        """Log density at theta, the logarithm of the parameter, and its derivative."""
         z = (theta - log(self.median)) / self.spread
         return -0.5 * z * z - log(self.spread * sqrt(2 * pi)), -z / self.spread
 
@@ -145,7 +192,6 @@ class HalfNormal(SdPrior):
         return f"standard deviation half-normal with scale {self.scale:.4g}"
 
     def log_density(self, theta: float) -> tuple[float, float]:
-        """Log density at theta, the logarithm of the parameter, and its derivative."""
         z2 = _exp(2 * (self.share * theta - log(self.scale)))
         constant = 0.5 * log(2 / pi) + log(self.share) - log(self.scale)
         return constant + self.share * theta - 0.5 * z2, self.share * (1.0 - z2)
@@ -180,7 +226,6 @@ class InverseGamma(PositivePrior):
         return f"inverse gamma with shape {self.shape:.4g}, scale {self.scale:.4g}"
 
     def log_density(self, theta: float) -> tuple[float, float]:
-        """Log density at theta, the logarithm of the parameter, and its derivative."""
         t = log(self.scale) - theta
         z = _exp(t)
         return self.shape * t - z - lgamma(self.shape), z - self.shape
@@ -223,7 +268,6 @@ class PCSd(SdPrior):
         return f"P(standard deviation > {self.upper:.4g}) = {self.prob:.4g}"
 
     def log_density(self, theta: float) -> tuple[float, float]:
-        """The penalty at theta, the logarithm of the parameter, and its derivative."""
         value = log(self.prob) / self.upper * _exp(self.share * theta)
         return value, self.share * value
 
@@ -271,7 +315,6 @@ class PCRange(PositivePrior):
         return f"P(range < {self.lower:.4g}) = {self.prob:.4g} ({of}{self.factor:.4g} length-scales)"
 
     def log_density(self, theta: float) -> tuple[float, float]:
-        """Log density at theta, the logarithm of the length-scale, and its derivative."""
         half = self.columns / 2
         t = log(-log(self.prob)) + half * (log(self.lower) - log(self.factor) - theta)
         z = _exp(t)  # lambda range^(-D/2)

@@ -44,6 +44,16 @@ class FitEvent:
         The reason, in words.
     label : str
         The class that the model is for, where a classifier fits several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> seen = []
+    >>> gp = GPRegressor(knots=4, random_state=0, callback=seen.append).fit(X, np.sin(6 * X[:, 0]))
+    >>> seen[-1].action, seen[-1].n_knots
+    ('fitted', 4)
     """
 
     action: str

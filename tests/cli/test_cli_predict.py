@@ -183,3 +183,72 @@ def test_labels_that_begin_like_formulas_are_text_in_csv_and_as_they_are_in_parq
     parquet = pytest.importorskip("pyarrow.parquet")
     assert run(*words, "-o", "p.parquet")[0] == 0
     assert parquet.read_table("p.parquet").to_pydict()["prediction"] == expected
+
+
+# -- several levels, exceedance and samples ---------------------------------------------------------------------------
+
+
+def test_several_levels_are_pairs_of_columns_with_their_percent(folder, run):
+    gp, new = load(folder / "y.knotwise"), inputs(make_columns(20, seed=2))
+    code, out, err = run("predict", folder / "y.knotwise", folder / "new.csv", "--level", ".8", ".95", "0.995")
+    found = read_csv(out)
+    assert code == 0 and not err
+    pairs = [f"{end}_{percent}" for percent in ("80", "95", "99.5") for end in ("lower", "upper")]
+    assert list(found) == ["prediction", *pairs]
+    for level, names in zip((0.8, 0.95, 0.995), (pairs[:2], pairs[2:4], pairs[4:]), strict=True):
+        assert_array_equal(numbers(found, *names), gp.predict_interval(new, level))
+    found = read_csv(run("predict", folder / "colour.knotwise", folder / "new.csv", "--level", ".5", ".9")[1])
+    expected = load(folder / "colour.knotwise").predict_interval(new, 0.9)
+    assert_array_equal(numbers(found, "lower_red_90", "upper_red_90"), expected)
+
+
+def test_exceedance_is_that_of_the_python_api(folder, run):
+    columns = make_columns(20, seed=2)
+    new = inputs(columns)
+    found = read_csv(run("predict", folder / "y.knotwise", folder / "new.csv", "--exceed", "0", "-0.5", "1000")[1])
+    gp = load(folder / "y.knotwise")
+    expected = np.column_stack([gp.predict_exceedance(new, v) for v in (0.0, -0.5, 1000.0)])
+    assert_array_equal(numbers(found, "exceeds_0", "exceeds_-0.5", "exceeds_1000"), expected)
+    words = ["predict", folder / "count.knotwise", folder / "new.csv", "--exceed", "3"]
+    found = read_csv(run(*words, "--exposure", "area")[1])
+    gp = load(folder / "count.knotwise")
+    assert_array_equal(numbers(found, "exceeds_3")[:, 0], gp.predict_exceedance(new, 3.0, exposure=columns["area"]))
+    found = read_csv(run(*words, "--kind", "mean")[1])
+    assert_array_equal(numbers(found, "exceeds_3")[:, 0], gp.predict_exceedance(new, 3.0))
+    for name, own in (("colour", ["red"]), ("three", ["a", "b", "c"])):
+        found = read_csv(run("predict", folder / f"{name}.knotwise", folder / "new.csv", "--exceed", "0.6")[1])
+        expected = load(folder / f"{name}.knotwise").predict_exceedance(new, 0.6, random_state=0)
+        shown = numbers(found, *(f"exceeds_{label}_0.6" for label in own))
+        assert_array_equal(shown, expected.reshape(20, len(own)))
+
+
+def test_samples_are_joint_draws_of_all_rows(folder, run, monkeypatch):
+    monkeypatch.setattr(cli_text, "CHUNK_ROWS", 7)  # which must not cut the draws
+    columns = make_columns(20, seed=2)
+    new, names = inputs(columns), ["sample_1", "sample_2", "sample_3"]
+    gp = load(folder / "count.knotwise")
+    words = ["predict", folder / "count.knotwise", folder / "new.csv", "--samples", "3", "--seed", "4"]
+    found = numbers(read_csv(run(*words, "--exposure", "area")[1]), *names)
+    drawn = gp.sample_observations(new, 3, exposure=columns["area"], random_state=4)
+    assert_array_equal(found.T, drawn)
+    f = gp.sample_latent(new, 3, random_state=4)
+    assert_array_equal(numbers(read_csv(run(*words, "--kind", "latent")[1]), *names).T, f)
+    assert_allclose(numbers(read_csv(run(*words, "--kind", "mean")[1]), *names).T, np.exp(f), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "named"),
+    [
+        ("y", ["--level", ".8", "--interval", ".9"], "--interval"),
+        ("y", ["--level", ".8", ".8"], "0.8 twice"),
+        ("y", ["--level", "95"], "'95'"),
+        ("y", ["--exceed", "3", "3"], "3 twice"),
+        ("y", ["--samples", "0"], "'0'"),
+        ("colour", ["--samples", "5"], "--samples"),
+        ("colour", ["--exceed", "50"], "between 0 and 1"),
+        ("three", ["--level", ".8"], "two classes"),
+    ],
+)
+def test_what_a_model_cannot_tell_is_refused(folder, run, model, words, named):
+    code, out, err = run("predict", folder / f"{model}.knotwise", folder / "new.csv", *words)
+    assert code == 2 and not out and named in err and err.count("\n") == 1

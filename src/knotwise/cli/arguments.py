@@ -144,7 +144,7 @@ def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> Non
         "data",
         nargs="?" if optional else None,
         metavar="DATA",
-        help="table with column names: .csv, .tsv, .txt or .parquet; - is CSV from standard input",
+        help="table with column names: .csv, .tsv, .txt (also .gz), .parquet or .xlsx; - is CSV from standard input",
     )
     group = parser.add_argument_group("reading the table")
     group.add_argument("--separator", metavar="S", help="between columns, if guessing it fails: ',' ';' '|' or tab")

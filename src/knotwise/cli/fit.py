@@ -156,7 +156,7 @@ def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.nda
     settings |= {"categorical": levels} if levels else {}
     automatic = not arguments.likelihood and are_labels(rows.target, arguments.decimal)
     if arguments.classes or automatic:
-        return GPClassifier(**settings), labels_of(rows.target, arguments.target)
+        return GPClassifier(**settings), labels_of(rows.target, arguments.target, asked=arguments.classes)
     y = target_numbers(table, rows, arguments.target, arguments.decimal)
     if not arguments.likelihood and len(np.unique(y)) == 2:
         note(f"the target {arguments.target!r} has two values only: if they are labels, add --classes")

@@ -20,6 +20,37 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
         "--inputs", type=words.column_names, metavar="A,B,...", help="columns to predict from (default: all others)"
     )
     words.add_json_argument(parser)
+    _add_kind_and_model_arguments(parser)
+    _add_run_arguments(parser)
+
+
+def add_cv_arguments(parser: ArgumentParser) -> None:
+    words.add_data_arguments(parser)
+    parser.add_argument("--target", required=True, metavar="COLUMN", help="what to predict, a number")
+    parser.add_argument(
+        "--blocks",
+        metavar="COLUMN|K",
+        help="rows left out together: those with one label in COLUMN, or K compact blocks (default: row by row)",
+    )
+    parser.add_argument(
+        "--hold", action="store_true", help="fit once, and hold parameters and knots; always so without --blocks"
+    )
+    parser.add_argument(
+        "--interval", type=words.share, default=0.95, metavar="P", help="level of the intervals (default 0.95)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="the prediction of each row: .csv, .tsv, .parquet or -")
+    parser.add_argument(
+        "--inputs", type=words.column_names, metavar="A,B,...", help="columns to predict from (default: all others)"
+    )
+    words.add_json_argument(parser)
+    _add_kind_and_model_arguments(parser)
+    group = parser.add_argument_group("run")
+    group.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the random numbers (default 0)")
+    group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
+    parser.set_defaults(checkpoint=None, no_progress=True)
+
+
+def _add_kind_and_model_arguments(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("kind of data")
     group.add_argument("--classes", action="store_true", help="the target is a label, although it looks like a number")
     group.add_argument(
@@ -77,6 +108,9 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
         metavar="HOW",
         help="columns (default), common (one scale: maps keep their distances) or no",
     )
+
+
+def _add_run_arguments(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("run")
     group.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the random numbers (default 0)")
     group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
@@ -96,6 +130,21 @@ def add_predict_arguments(parser: ArgumentParser) -> None:
         "a folder, new or empty, for a pattern, which makes a .parquet for each of its files"
     )  # fmt: skip
     parser.add_argument("--interval", type=words.share, metavar="P", help="level of lower and upper (default 0.95)")
+    parser.add_argument(
+        "--level", type=words.share, nargs="+", default=[], metavar="P", help="several levels: lower_80, upper_80, ..."
+    )
+    parser.add_argument(
+        "--exceed",
+        type=words.number,
+        nargs="+",
+        default=[],
+        metavar="V",
+        help="add exceeds_V: how probable it is that the mean (of classes: the probability) is above V",
+    )
+    parser.add_argument(
+        "--samples", type=count, metavar="N", help="add sample_1, ..., sample_N: joint draws of all rows, of KIND"
+    )
+    parser.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of these draws (default 0)")
     parser.add_argument(
         "--kind",
         type=words.one_of("observation", "mean", "latent"),
@@ -200,6 +249,12 @@ def run_fit(arguments: Namespace) -> None:
     run(arguments)
 
 
+def run_cv(arguments: Namespace) -> None:
+    from knotwise.cli.cv import run
+
+    run(arguments)
+
+
 def run_predict(arguments: Namespace) -> None:
     from knotwise.cli.predict import run
 
@@ -256,9 +311,19 @@ COMMANDS = {
         """examples:
   knotwise predict boston.knotwise new.csv -o predictions.csv
   knotwise predict boston.knotwise new.csv --interval 0.8 --std --keep id -o predictions.parquet
-  knotwise predict hickory.knotwise grid.csv --kind mean
+  knotwise predict boston.knotwise new.csv --level 0.8 0.95 --exceed 30 --samples 100 -o predictions.csv
+  knotwise predict hickory.knotwise grid.csv --kind mean --exceed 1000
   cat new.csv | knotwise predict boston.knotwise - | head
   knotwise predict rows.knotwise 'rows/*.parquet' --workers 2 --memory 2GB -o predicted""",
+    ),
+    "cv": Command(
+        "predict the rows of a table from the others, and score that",
+        add_cv_arguments,
+        run_cv,
+        """examples:
+  knotwise cv boston.csv --target medv
+  knotwise cv boston.csv --target medv --blocks 5 --knots 30 -o left_out.csv
+  knotwise cv wells.csv --target level --inputs east,north --blocks district --hold --json""",
     ),
     "summary": Command(
         "say what a model is",

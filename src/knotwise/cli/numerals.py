@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-__all__ = ["are_plain", "is_number", "is_whole", "looks_like_number", "to_float"]
+__all__ = ["are_plain", "is_number", "is_whole", "looks_like_amount", "looks_like_number", "to_float"]
+
+#: a sign or a code of a currency, before or after the number, or percent
+UNIT = r"(?:[$%\u00a2-\u00a5\u0e3f\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD)"
+#: digits, in groups of three or not, and decimals; either mark may part thousands
+GROUPED = r"\d{1,3}(?:[,.'\u2019 \u00a0\u202f]\d{3})+(?:[.,]\d+)?"
+DIGITS = rf"(?:{GROUPED}|\d+(?:[.,]\d+)?)"
+AMOUNT = re.compile(rf"[-+(]?\s*(?:{UNIT}\s*[-+]?\s*{DIGITS}|{DIGITS}\s*{UNIT}|{GROUPED})\s*\)?")
 
 
 def to_float(text: str) -> float:
@@ -36,6 +44,11 @@ def looks_like_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def looks_like_amount(text: str) -> bool:
+    """Whether it is meant as a number, with a currency, percent or marks between thousands: $1,200 or 1 200,50 EUR."""
+    return AMOUNT.fullmatch(text.strip()) is not None
 
 
 def is_whole(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Opening a table in a file: CSV and its kin, or Parquet."""
+"""Opening a table in a file: CSV and its kin, Parquet, or a workbook."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from knotwise.cli.excel import open_excel
 from knotwise.cli.parquet import open_parquet
-from knotwise.cli.tables import Table, check_readable, kind_of_file
+from knotwise.cli.tables import Table, check_readable, kind_of_input
 from knotwise.cli.text import open_text
 
 __all__ = ["open_table"]
@@ -16,8 +17,15 @@ __all__ = ["open_table"]
 @contextlib.contextmanager
 def open_table(path: str, separator: str | None = None, decimal: str = ".") -> Iterator[Table]:
     """Open a table to read it."""
-    kind = kind_of_file(path)
+    kind = kind_of_input(path)
     if path != "-":
         check_readable(Path(path))
-    with open_parquet(path) if kind == "parquet" else open_text(path, separator, decimal) as table:
+    opened: contextlib.AbstractContextManager[Table]
+    if kind == "parquet":
+        opened = open_parquet(path)
+    elif kind == "excel":
+        opened = open_excel(path, decimal)
+    else:
+        opened = open_text(path, separator, decimal)
+    with opened as table:
         yield table

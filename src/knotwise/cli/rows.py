@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.columns import MISSING, Column, NotANumberError, is_missing
-from knotwise.cli.numerals import are_plain, is_whole, looks_like_number
+from knotwise.cli.numerals import are_plain, is_whole, looks_like_amount, looks_like_number
 from knotwise.cli.tables import Piece, Table
 from knotwise.errors import InvalidInputError
 
@@ -185,6 +185,9 @@ def number_error(table: Table, role: str, name: str, place: int, value: str) -> 
         remedy = "Numbers are written with the digits 0 to 9, without a mark between thousands."
     if is_whole(value.replace(",", "", 1).lstrip("+-")) and "," in value:
         remedy = "If the comma is the decimal sign, add --decimal ','."
+    if looks_like_amount(value):
+        plain = "Write plain numbers, such as 1200.5, without currency, percent or marks between thousands."
+        remedy = f"{plain} {remedy}" if "--decimal" in remedy else plain
     return InvalidInputError(
         f"The {role} {name!r} of {table.name} is {value!r} in {table.unit} {place}, which is not a finite number. "
         f"{remedy}"

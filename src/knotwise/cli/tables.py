@@ -12,16 +12,16 @@ import numpy as np
 from knotwise.cli.columns import Column
 from knotwise.errors import InvalidInputError, nearest
 
-__all__ = ["CHUNK_ROWS", "Piece", "Table", "check_readable", "kind_of_file"]
+__all__ = ["CHUNK_ROWS", "Piece", "Table", "check_readable", "kind_of_file", "kind_of_input"]
 
 CHUNK_ROWS = 8192
 
 TEXT, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
 REMEDIES = {
-    ".xlsx": "Save the sheet as CSV.",
-    ".xls": "Save the sheet as CSV.",
-    ".ods": "Save the sheet as CSV.",
-    ".gz": "Unpack it first: gunzip FILE.",
+    ".xlsx": "Workbooks are read, not written: give a name that ends in .csv.",
+    ".xls": "Save the sheet as CSV or .xlsx.",
+    ".ods": "Save the sheet as CSV or .xlsx.",
+    ".gz": "Packed text is read from .csv.gz, .tsv.gz and .txt.gz, and not written.",
     ".zip": "Unpack it first: unzip FILE.",
     ".knotwise": "It is the name of a model; the table comes after it: knotwise predict MODEL DATA.",
 }
@@ -58,7 +58,18 @@ def kind_of_file(path: str) -> str:
     if ending in PARQUET:
         return "parquet"
     remedy = REMEDIES.get(ending, "Rename it if it is one of them, or convert it.")
-    raise InvalidInputError(f"{path!r} is not a table that knotwise knows: {', '.join(TEXT)} or .parquet. {remedy}")
+    raise InvalidInputError(
+        f"{path!r} is not a table that knotwise knows: {', '.join(TEXT)} or .parquet, and to read also .csv.gz or "
+        f".xlsx. {remedy}"
+    )
+
+
+def kind_of_input(path: str) -> str:
+    """ "text", "parquet" or "excel", by the ending of the name; text may be packed (.gz)."""
+    lower = path.lower()
+    if lower.endswith(".xlsx"):
+        return "excel"
+    return "text" if lower.endswith(tuple(f"{ending}.gz" for ending in TEXT)) else kind_of_file(path)
 
 
 def check_readable(path: Path) -> None:

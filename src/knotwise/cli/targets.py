@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.columns import NotANumberError, numbers_of
-from knotwise.cli.numerals import is_number, looks_like_number, to_float
+from knotwise.cli.numerals import is_number, looks_like_amount, looks_like_number, to_float
 from knotwise.cli.rows import Rows, number_error
 from knotwise.cli.tables import Table
 from knotwise.errors import InvalidInputError
@@ -17,13 +17,17 @@ from knotwise.errors import InvalidInputError
 __all__ = ["are_labels", "known_labels", "labels_of", "target_numbers"]
 
 MOST_CLASSES = 100
+MANY_CLASSES = 20  # of text that nobody has called labels
 LARGEST_WHOLE = 2.0**53  # up to which every whole number is a float
 
 
 def are_labels(texts: Sequence[str], decimal: str) -> bool:
-    """Whether a target is text: most of its values are no numbers, nor meant to be, as 1_000 is."""
-    n_numbers = sum(count for text, count in Counter(texts).items() if looks_like_number(text.replace(decimal, ".")))
-    return n_numbers < len(texts) / 2
+    """Whether a target is text: most of its values are no numbers, nor meant to be, as 1_000 and $1,200 are."""
+
+    def is_meant(text: str) -> bool:
+        return looks_like_number(text.replace(decimal, ".")) or looks_like_amount(text)
+
+    return sum(count for text, count in Counter(texts).items() if is_meant(text)) < len(texts) / 2
 
 
 def target_numbers(table: Table, rows: Rows, target: str, decimal: str) -> np.ndarray:
@@ -35,9 +39,15 @@ def target_numbers(table: Table, rows: Rows, target: str, decimal: str) -> np.nd
         raise InvalidInputError(f"{error} If the target is a label, add --classes.") from None
 
 
-def labels_of(texts: Sequence[str], target: str) -> np.ndarray:
-    """The target as labels: whole numbers if all are, else text."""
+def labels_of(texts: Sequence[str], target: str, *, asked: bool) -> np.ndarray:
+    """The target as labels: whole numbers if all are, else text. Very many need to be `asked` for."""
     different = sorted(set(texts))
+    if not asked and MANY_CLASSES < len(different) <= MOST_CLASSES:
+        raise InvalidInputError(
+            f"The target {target!r} is text with {len(different)} different values in {len(texts)} rows, such as "
+            f"{', '.join(map(repr, different[:3]))}. If they are labels, add --classes, and a classifier fits a model "
+            "for each; if they are numbers, write plain ones; or choose another --target."
+        )
     if len(different) > MOST_CLASSES:
         raise InvalidInputError(
             f"The target {target!r} has {len(different)} different labels in {len(texts)} rows, such as "

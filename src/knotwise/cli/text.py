@@ -1,11 +1,13 @@
-"""CSV and its kin: column names in the first line, quotes, a byte order mark, other separators, decimal commas."""
+"""CSV and its kin: column names in the first line, quotes, a byte order mark, other separators, packed or not."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import io
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import IO, Any
@@ -34,8 +36,10 @@ def open_text(path: str, separator: str | None, decimal: str) -> Iterator[TextTa
         finally:
             file.detach()  # or standard input would be closed with it
         return
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        yield TextTable(file, path, separator or ("\t" if path.lower().endswith(".tsv") else None), decimal)
+    how: Any = {"encoding": "utf-8-sig", "newline": ""}
+    with gzip.open(path, "rt", **how) if path.lower().endswith(".gz") else open(path, **how) as file:
+        is_tsv = path.lower().removesuffix(".gz").endswith(".tsv")
+        yield TextTable(file, path, separator or ("\t" if is_tsv else None), decimal)
 
 
 class TextTable:
@@ -100,6 +104,10 @@ class TextTable:
             raise InvalidInputError(
                 f"{self.name} is not text in UTF-8. If it is a table of a spreadsheet or in another encoding, save it "
                 "as CSV in UTF-8."
+            ) from None
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InvalidInputError(
+                f"{self.name} is not a whole file packed by gzip ({error}). Pack it again, or give it unpacked."
             ) from None
         except csv.Error as error:
             line = self._reader.line_num if self._reader else 1

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.metrics import gaussian_crps
+from knotwise.numerics.tabular import make_frame
 
 __all__ = ["CrossValidation"]
 
@@ -64,6 +65,8 @@ class CrossValidation:
     (60, True)
     >>> bool(np.abs(found.error - (y - found.mean)).max() == 0)
     True
+    >>> len(found.to_frame()), len(found.scores_by_block())
+    (60, 60)
     """
 
     y: np.ndarray
@@ -109,14 +112,18 @@ class CrossValidation:
         return self._scores(np.ones(len(self.y), bool))
 
     def scores_by_block(self) -> Any:
-        """The scores of each block as a pandas DataFrame: `block`, `n_rows` and one column for each score."""
-        import pandas as pd
+        """The scores of each block as a pandas DataFrame.
 
+        Returns
+        -------
+        DataFrame
+            One row for each block: `block`, `n_rows` and one column for each score.
+        """
         rows = []
         for label in np.unique(self.block).tolist():
             chosen = self.block == label
             rows.append({"block": label, "n_rows": int(chosen.sum())} | self._scores(chosen))
-        return pd.DataFrame(rows)
+        return make_frame(rows)
 
     def to_frame(self) -> Any:
         """The predictions as a pandas DataFrame.
@@ -127,10 +134,9 @@ class CrossValidation:
             One row per row of the data, with its index: `block`, `y`, `mean`, `sd`, `lower`, `upper`, `error`,
             `standardized_error`, `log_density` and `pit`.
         """
-        import pandas as pd
-
         names = ("block", "y", "mean", "sd", "lower", "upper", "error", "standardized_error", "log_density", "pit")
-        return pd.DataFrame({name: getattr(self, name) for name in names}, index=getattr(self.X, "index", None))
+        frame = make_frame({name: getattr(self, name) for name in names})
+        return frame.set_index(self.X.index) if hasattr(self.X, "columns") else frame
 
     def _scores(self, chosen: np.ndarray) -> dict[str, float]:
         weights = None if self.weights is None else self.weights[chosen]

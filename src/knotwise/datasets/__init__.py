@@ -30,7 +30,21 @@ Rows = NDArray[np.int64]
 
 
 class DatasetChecksumError(KnotwiseError):
-    """A data file whose bytes are not those that were shipped."""
+    """A data file whose bytes are not those that were shipped.
+
+    Parameters
+    ----------
+    message : str
+        Which file, and what to do.
+    **data : dict
+        `file`, `expected` and `found`; each becomes an attribute.
+
+    Examples
+    --------
+    >>> from knotwise.datasets import DatasetChecksumError
+    >>> DatasetChecksumError("changed", file="boston.csv").file
+    'boston.csv'
+    """
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,34 @@ class DataFile:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows to learn from; the arrays are read-only."""
+    """Rows to learn from; the arrays are read-only.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    X : array [N, D]
+        Inputs, in the units that `description` says.
+    y : array [N]
+        Targets: numbers, counts, or 0 and 1.
+    feature_names : tuple of str
+        Names of the columns of X.
+    target_name : str
+        What y is called.
+    exposure : array [N] or None
+        For counts: the area that each count is of.
+    description : str
+        What the rows are, and their units.
+    source : str
+        Where they come from.
+
+    Examples
+    --------
+    >>> from knotwise.datasets import load_boston
+    >>> boston = load_boston()
+    >>> boston.feature_names, boston.target_name
+    (('lstat', 'rm', 'ptratio'), 'medv')
+    """
 
     name: str
     X: Floats = field(repr=False)  # [N, D]
@@ -59,7 +100,30 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test rows of a data set; `dataset.exposure[train_rows]` splits the exposure."""
+    """Training and test rows of a data set; `dataset.exposure[train_rows]` splits the exposure.
+
+    Attributes
+    ----------
+    X_train : array [n, D]
+        Inputs to learn from.
+    y_train : array [n]
+        Targets to learn from.
+    X_test : array [m, D]
+        Inputs to judge with.
+    y_test : array [m]
+        Targets to judge with.
+    train_rows : array [n] of int
+        Which rows of the data set the training rows are, in the order of `X_train`.
+    test_rows : array [m] of int
+        Which rows of the data set the test rows are.
+
+    Examples
+    --------
+    >>> from knotwise.datasets import load_boston, split
+    >>> parts = split(load_boston(), test_share=0.2, seed=0)
+    >>> len(parts.y_train), len(parts.y_test)
+    (392, 98)
+    """
 
     X_train: Floats = field(repr=False)
     y_train: Floats = field(repr=False)
@@ -104,8 +168,19 @@ _FILES: Mapping[str, DataFile] = MappingProxyType(
 def load_boston(*, censored: bool = False) -> Dataset:
     """Load house values in 506 census tracts of Boston, from three columns.
 
-    Without `censored`, the 16 tracts at the recorded maximum of 50 are left out, as in the paper.
+    Parameters
+    ----------
+    censored : bool
+        Keep the 16 tracts at the recorded maximum of 50, which the paper leaves out; False by default.
 
+    Returns
+    -------
+    Dataset
+        Share of poorer residents in percent, rooms per home and pupils per teacher; the median value in 1000 dollars.
+
+    Examples
+    --------
+    >>> from knotwise.datasets import load_boston
     >>> load_boston().X.shape
     (490, 3)
     """
@@ -118,6 +193,14 @@ def load_boston(*, censored: bool = False) -> Dataset:
 def load_banana() -> Dataset:
     """Load two banana-shaped classes in the plane: 5300 rows, `y` is 0 or 1.
 
+    Returns
+    -------
+    Dataset
+        Two columns without units, and the class.
+
+    Examples
+    --------
+    >>> from knotwise.datasets import load_banana
     >>> int(load_banana().y.sum())
     2376
     """
@@ -127,6 +210,14 @@ def load_banana() -> Dataset:
 def load_hickory() -> Dataset:
     """Load counts of hickories in Lansing Woods on a 30 x 30 grid of the unit square, x fastest.
 
+    Returns
+    -------
+    Dataset
+        Cell centres in units of 924 feet, counts, and the area of each cell as `exposure`.
+
+    Examples
+    --------
+    >>> from knotwise.datasets import load_hickory
     >>> hickory = load_hickory()
     >>> int(hickory.y.sum()), round(float(hickory.exposure.sum()), 12)
     (703, 1.0)
@@ -137,8 +228,16 @@ def load_hickory() -> Dataset:
 
 
 def load_hickory_points() -> Floats:
-    """Load the 703 places that `load_hickory` counts, as a read-only array [703, 2].
+    """Load the 703 places that `load_hickory` counts.
 
+    Returns
+    -------
+    array [703, 2]
+        x and y in units of 924 feet, read-only.
+
+    Examples
+    --------
+    >>> from knotwise.datasets import load_hickory_points
     >>> load_hickory_points().shape
     (703, 2)
     """
@@ -148,9 +247,28 @@ def load_hickory_points() -> Floats:
 def split(dataset: Dataset, test_share: float | None = None, seed: int = 0, *, n_train: int | None = None) -> Split:
     """Part a data set at random into training and test rows; the same seed gives the same rows.
 
-    Give the share of test rows (0.2 if neither is given) or the number of training rows, not both.
-    The paper's banana experiment is `split(load_banana(), n_train=531)`.
+    Give the share of test rows or the number of training rows, not both. The paper's banana experiment is
+    `split(load_banana(), n_train=531)`.
 
+    Parameters
+    ----------
+    dataset : Dataset
+        What `load_boston` and the others give.
+    test_share : float, optional
+        Share of the rows to judge with, between 0 and 1; 0.2 if neither is given.
+    seed : int
+        The same number gives the same rows.
+    n_train : int, optional
+        Number of rows to learn from.
+
+    Returns
+    -------
+    Split
+        `X_train`, `y_train`, `X_test`, `y_test`, `train_rows` and `test_rows`.
+
+    Examples
+    --------
+    >>> from knotwise.datasets import load_boston, split
     >>> split(load_boston()).X_train.shape
     (392, 3)
     """

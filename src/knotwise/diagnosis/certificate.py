@@ -34,6 +34,16 @@ class Certificate:
         Largest number of knots through which the bounds were computed: those of the fit, and more for the bounds alone.
     words : tuple of str
         What is certified, and what is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> certificate = GPRegressor(knots=6, random_state=0).fit(X, y).certify()
+    >>> certificate.lower <= certificate.upper, certificate.gap < 0.1
+    (True, True)
     """
 
     model: str
@@ -47,16 +57,18 @@ class Certificate:
 
     @property
     def gap(self) -> float | None:
-        """Distance of the two bounds in nats; the upper one is of the evidence or, without one, of full variational
-        inference.
+        """Distance of the two bounds in nats.
+
+        The upper one is of the evidence or, without one, of full variational inference.
         """
         top = self._top
         return None if top is None or self.lower is None else max(top - self.lower, 0.0)
 
     @property
     def kl_bound(self) -> float | None:
-        """Largest divergence of the fit's posterior from that of the exact GP, in nats (C3); where only
-        `variational_upper` is known, from the posterior of full variational inference (C5).
+        """Largest divergence of the fit's posterior from that of the exact GP, in nats (C3).
+
+        Where only `variational_upper` is known, from the posterior of full variational inference (C5).
         """
         top = self._top
         return None if top is None or self.posterior_lower is None else max(top - self.posterior_lower, 0.0)

@@ -13,6 +13,7 @@ from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test
 from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.numerics.blocks import Serial, single_threaded_blas
+from knotwise.numerics.tabular import html_table, make_frame
 from knotwise.numerics.weighted import counted
 from knotwise.posterior import SparsePosterior
 from knotwise.posterior_neighbours import NeighbourPosterior
@@ -32,6 +33,49 @@ class Diagnosis:
     and what needs knots for the exact GP. With neighbours the knots may leave what near rows tell: `unexplained_share`,
     `residual_information`, `n_inflated` and `inflated` are about knots alone and not given, and `left_out` says how
     training rows are predicted by the others. Rows count as often as their weights say.
+
+    Attributes
+    ----------
+    model : str
+        What was fitted, in words.
+    converged : bool
+        Whether the fit ended well.
+    gradient_norm : float
+        Largest entry of the gradient at the end of the optimisation, after projection on the bounds.
+    at_bound : tuple of str
+        Parameters that ended on a bound.
+    jitter : float
+        Diagonal added to Kuu, relative to the prior variance.
+    condition : float or None
+        Condition number of Kuu with its jitter.
+    unexplained_share : float or None
+        What the knots leave unexplained of the posterior variance, as a mean over rows.
+    residual_information : float or None
+        The same in nats per row.
+    n_inflated : int, float or None
+        How many rows have inflated uncertainty.
+    inflated : tuple of Place
+        The worst of them that are not neighbours, with their inputs.
+    neighbours : NeighbourTest or None
+        A test of what knots or kernel miss, from the residuals of neighbouring rows.
+    left_out : LeftOut or None
+        How training rows are predicted by the others, with neighbours.
+    findings : tuple of Finding
+        One for each question, with advice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> diagnosis = GPRegressor(knots=6, random_state=0).fit(X, y).diagnose()
+    >>> diagnosis.ok, diagnosis.finding("convergence").level
+    (True, 'ok')
+    >>> diagnosis.to_frame()["name"].tolist()
+    ['convergence', 'bounds', 'numerics', 'knots', 'places', 'neighbours']
+    >>> diagnosis.to_dict()["converged"]
+    True
     """
 
     model: str
@@ -54,7 +98,18 @@ class Diagnosis:
         return all(finding.level != "problem" for finding in self.findings)
 
     def finding(self, name: str) -> Finding:
-        """The finding of this name: "convergence", "bounds", "numerics", "knots", "places" or "neighbours"."""
+        """The finding of this name.
+
+        Parameters
+        ----------
+        name : "convergence", "bounds", "numerics", "knots", "places" or "neighbours"
+            What it is about.
+
+        Returns
+        -------
+        Finding
+            `name`, `level`, `text` and `advice`.
+        """
         from knotwise.errors import unknown_option
 
         for finding in self.findings:
@@ -63,8 +118,24 @@ class Diagnosis:
         raise unknown_option("The name of a finding", name, [finding.name for finding in self.findings])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as numbers, strings, lists and dicts that JSON can hold; what is not finite is None."""
+        """Everything as numbers, strings, lists and dicts that JSON can hold.
+
+        Returns
+        -------
+        dict
+            What is not finite is None.
+        """
         return _plain(asdict(self) | {"ok": self.ok})
+
+    def to_frame(self) -> Any:
+        """The findings as a pandas DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row for each finding: `name`, `level`, `text` and `advice`.
+        """
+        return make_frame([asdict(finding) for finding in self.findings])
 
     def __str__(self) -> str:
         from textwrap import TextWrapper
@@ -91,6 +162,11 @@ class Diagnosis:
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook: the findings that a printed diagnosis shows."""
+        rows = [(finding.level, finding.name, finding.text, finding.advice) for finding in self._printed()]
+        return html_table(("", "finding", "what was found", "what to do"), rows, caption=self.model)
 
 
 def diagnose(estimator: Any) -> Diagnosis:

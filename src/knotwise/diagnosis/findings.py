@@ -43,7 +43,25 @@ NO_PLACES = "with neighbours no place is short of knots: near rows say what they
 
 @dataclass(frozen=True)
 class Finding:
-    """One question and its answer; `level` is "ok", "note", "problem" or "unknown"."""
+    """One question about a fit and its answer.
+
+    Attributes
+    ----------
+    name : str
+        What it is about: "convergence", "bounds", "numerics", "knots", "places" or "neighbours".
+    level : "ok", "note", "problem" or "unknown"
+        Whether something should be done.
+    text : str
+        What was found, with numbers.
+    advice : str
+        What to do, or "".
+
+    Examples
+    --------
+    >>> from knotwise.diagnosis.findings import Finding
+    >>> Finding("bounds", "ok", "no parameter is at its bound").advice
+    ''
+    """
 
     name: str
     level: str

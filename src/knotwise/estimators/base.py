@@ -140,7 +140,29 @@ class LatentGP(ReportMixin, BaseEstimator):
             warn(f"A remark on the posterior: {self._fit.final.why}.")
 
     def predict_latent(self, X: Any) -> Latent:
-        """Posterior mean and variance of the function f at the rows of X, without noise or nugget."""
+        """Posterior mean and variance of the function f at the rows of X, without noise or nugget.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+
+        Returns
+        -------
+        Latent
+            `mean` and `variance`, [n] each, and `std`; in the units of y for Gaussian data, else on the scale of the
+            link (log rates, logits).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)
+        >>> latent = gp.predict_latent([[0.9]])
+        >>> bool(2 < np.exp(latent.mean[0]) < 6), bool(latent.variance[0] > 0)
+        (True, True)
+        """
         if is_dask(X):
             return lazy_latent(self, X)
         X = self._engine_inputs(X)
@@ -179,6 +201,19 @@ class LatentGP(ReportMixin, BaseEstimator):
         Returns
         -------
         array [n_samples, n]
+            One function in each row, on the scale of `predict_latent`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> f = gp.sample_latent(X, n_samples=200, random_state=0)
+        >>> f.shape
+        (200, 24)
+        >>> bool(np.abs(f.mean(0) - gp.predict_latent(X).mean).max() < 0.05)
+        True
         """
         X = self._engine_inputs(X)
         n_samples = check_count(n_samples, "n_samples", least=1)
@@ -192,10 +227,37 @@ class LatentGP(ReportMixin, BaseEstimator):
     def evidence(self, theta: Any = None, gradient: bool = True) -> Evidence:
         """Log evidence of the training data at theta (default: at the fit), and its gradients.
 
-        theta is in the order of `parameters_`, with logarithms of positive parameters. The knots stay where
-        the fit has them; `knot_gradient` is with respect to `knots_`, or to the encoded columns where `encoding_` is
-        not None. With neighbours, data that are not Gaussian have the gradient at held sites, which is 1 to 15 percent
-        from that of the value.
+        The knots stay where the fit has them. With neighbours, data that are not Gaussian have the gradient at held
+        sites, which is 1 to 15 percent from that of the value. It needs the training data: a model from a file raises
+        `NoTrainingDataError`.
+
+        Parameters
+        ----------
+        theta : array [P], optional
+            Parameters in the order of `parameters_`, with logarithms of positive ones; None is where the fit ended.
+        gradient : bool
+            Also compute the gradients, which takes two to three times as long as the value.
+
+        Returns
+        -------
+        Evidence
+            `value`, `gradient` [P] in theta and `knot_gradient` [K, D] with respect to `knots_`, or to the encoded
+            columns where `encoding_` is not None; the last two are None if they were not asked for.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        >>> evidence = gp.evidence()
+        >>> bool(np.isclose(evidence.value, gp.log_evidence_))
+        True
+        >>> evidence.gradient.shape, evidence.knot_gradient.shape
+        ((3,), (5, 1))
+        >>> gp.evidence(gp.parameters_.theta + 0.5, gradient=False).value < evidence.value
+        True
         """
         check_is_fitted(self)
         problem, selection, scaling = self._fit.problem, self._fit.selection, self._fit.scaling
@@ -228,6 +290,16 @@ class LatentGP(ReportMixin, BaseEstimator):
 
         In the units of y and of the columns, with the intercept where all inputs are 0. `to_frame()` makes a data
         frame; printed, it is a table.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(mean="linear", knots=5, random_state=0)
+        >>> gp = gp.fit(X, 2 + 3 * X[:, 0] + 0.1 * np.cos(40 * X[:, 0]))
+        >>> gp.coefficients_.names, gp.coefficients_.estimate.round(1).tolist()
+        (('intercept', 'column 0'), [2.0, 3.0])
         """
         check_is_fitted(self)
         return coefficients_of(self._fit.posterior.state, self._fit.scaling, self._column_names)
@@ -235,9 +307,28 @@ class LatentGP(ReportMixin, BaseEstimator):
     def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
         """What was fitted and decided, in words and in the user's units; shown when printed.
 
-        Parameters have standard errors, which are computed when they are first asked for: unless that takes long
-        (None), in any case (True), or not (False). With `variogram` there are nugget, sill and range, too, as
-        `parameters_.variogram()` has them.
+        Parameters
+        ----------
+        standard_errors : bool, optional
+            Parameters have standard errors, which are computed when they are first asked for: unless that takes long
+            (None), in any case (True), or not (False).
+        variogram : bool
+            Also show nugget, sill and range, as `parameters_.variogram()` has them.
+
+        Returns
+        -------
+        Summary
+            A string that shows itself as a table in a notebook; `to_frame()` makes a data frame of its parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> print(gp.summary())
+        GPRegressor: 5 knots, log evidence ...
+        converged: 5 knots optimised together with the parameters...
         """
         check_is_fitted(self)
         return summarize(self, standard_errors, variogram)
@@ -249,6 +340,21 @@ class LatentGP(ReportMixin, BaseEstimator):
         from the residuals of neighbouring rows a test of what knots or kernel miss. With neighbours (`n_neighbors_` is
         not 0) it says what these explain, and predicts training rows without themselves. A model from a file tells
         what it can.
+
+        Returns
+        -------
+        Diagnosis
+            `findings`, each with `name`, `level`, `text` and `advice`; `ok` says whether nothing should be repaired.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+        >>> diagnosis = GPRegressor(knots=5, random_state=0).fit(X, y).diagnose()
+        >>> diagnosis.converged
+        True
         """
         from knotwise.diagnosis.diagnose import diagnose
 
@@ -302,6 +408,25 @@ class LatentGP(ReportMixin, BaseEstimator):
         The file is complete or not there. It holds what predictions need: no rows of the training data, except for the
         exact GP (`n_knots_` is 0) and a model with neighbours (`n_neighbors_` is not 0), which predict from them. A
         kernel, likelihood or mean of your own cannot be saved; use pickle.
+
+        Parameters
+        ----------
+        path : path
+            The file to write; one that is there is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> import knotwise
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = knotwise.GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     gp.save(Path(folder) / "model.knotwise")
+        ...     again = knotwise.load(Path(folder) / "model.knotwise")
+        >>> bool((again.predict(X) == gp.predict(X)).all())
+        True
         """
         from knotwise.estimators.saving import save
 

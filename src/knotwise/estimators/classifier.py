@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.class_exceedance import exceedance_of_shares
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
 from knotwise.estimators.encoding.encoding import Encoding
@@ -24,8 +25,8 @@ from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.reporting import ReportMixin
-from knotwise.estimators.summary import Summary
-from knotwise.estimators.validation import check_inputs, check_weights, fit_inputs, generator_from
+from knotwise.estimators.summary import Summary, join_summaries
+from knotwise.estimators.validation import check_count, check_inputs, check_weights, fit_inputs, generator_from
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.knots.selection import Selector
@@ -50,38 +51,112 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
 
     Parameters
     ----------
+    kernel : Kernel, optional
+        Covariance of the latent function, from `knotwise.kernels`. By default one of squared exponential, Matern 5/2
+        and Matern 3/2 is chosen for each model, with one length-scale or one per column: by the evidence of exact GPs
+        on some rows and the density of others, as `trace_` shows; of fewer than 30 rows, or with `optimizer=None`, it
+        is the squared exponential with one length-scale. Length-scales are in the units of the inputs that the kernel
+        sees (standardised ones by default), a period in those of its column. A parameter given as a value starts there;
+        None is taken from the data.
     link : "logit" or "probit"
         From the latent function to the probability of a class.
+    approximation : "vfe", "fic", "full" or a number, optional
+        A power between 0 (VFE) and 1 (FIC), or the exact GP. By default VFE; and the exact GP where `knots="auto"`
+        would need more knots than a third of up to 1,000 rows. A file of the exact GP holds the training rows.
     knots : "auto", int, array [K, D] or selector
-        Chosen automatically; a number of knots starts with k-means within each class.
+        "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots starts with
+        k-means within each class and is optimised together with the parameters; an array is held exactly as given; or a
+        selector from `knotwise.knots`, such as `OneAtATime()`.
     n_neighbors : "auto" or int
-        Near rows that predict what the knots leave; they are for Gaussian data, see `GPRegressor`. Classes have none:
-        "auto" and 0 mean the same here, and another number is an error.
+        Near rows that predict what the knots leave: so many of them, or 0 for none. "auto" uses them of more than 1,000
+        rows, where `knots="auto"` would need more knots than its limit, or misses what near rows share, and rows that
+        were held out are predicted better with neighbours; `n_neighbors_` and `stop_reason_` say so. A number holds for
+        any knots and number of rows; it needs variational inference, and `approximation` must be left open. The model
+        and its file then hold the training rows. See `docs/neighbours.md`.
+    mean : "constant", "zero", "linear", a number or Mean
+        Prior mean of the latent function, on the link's scale. A constant and a linear trend are integrated out, so
+        that their uncertainty is part of every prediction, and `coefficients_` shows them; a number is held.
+        `knotwise.means` has `Constant(prior_sd=...)`, in which None is a point estimate, and `Linear(prior_sd=...,
+        columns=[...])` for a trend in some columns.
+    nugget : float or "fit"
+        Variance of independent noise on the latent function, held or learned.
+    inference : "auto", "variational", "laplace" or "ep"
+        How the posterior of the latent function is approximated. "variational" is the best Gaussian, by the largest
+        lower bound of the log evidence; "laplace" centres it at the mode, which is quick and biased towards 1/2 for
+        classes; "ep" matches moments, under FIC. "auto" (the default) gives the variational posterior, with parameters
+        from Laplace's approximation where the two evidences agree within half a nat.
+    fixed : list of names
+        Parameters to hold at their start, by the names in `parameters_`.
+    bounds : dict, optional
+        (low, high) by parameter name, instead of the bounds taken from the data.
     priors : "weak" or dict, optional
         What is known of parameters before the data: priors from `knotwise.priors` by the name or the role of a
         parameter, the same for the model of each class; "weak" is a mild penalty on the variance of the latent
         function. None, the default, is no prior. See `docs/priors.md`.
-
-    The other parameters are those of `GPRegressor`.
+    jitter : float, optional
+        Diagonal added to Kuu, relative to the kernel's variance; None is the smallest that works.
+    optimizer : "lbfgs", optimizer or None
+        How parameters are found: by name, or as an object such as `knotwise.optimize.Adadelta()`. None keeps every
+        parameter as given.
+    n_restarts : int
+        Further random starts of the optimiser.
+    standardize : "columns", "common" or False
+        Scale inputs by column or all by one factor (maps keep their distances), or leave inputs alone.
+    random_state : int, Generator, optional
+        For the initial knots and restarts; the same number gives the same fit.
+    n_jobs : int, optional
+        Threads; None is all cores. Results do not depend on it.
+    block_size : int, optional
+        Rows per block of work.
+    progress : "auto", True or False
+        A live line on stderr while a fit runs: "auto" in terminals and notebooks, when two seconds have passed.
+    callback : function, optional
+        Gets a `knotwise.progress.FitEvent` after each step; what it raises ends the fit.
+    checkpoint : folder, optional
+        Where finished steps are kept, so that a fit that was interrupted goes on at the next `fit` with the same data
+        and settings, and ends with the same bits. Removed when the fit is complete.
 
     Attributes
     ----------
-    classes_ : the labels, in sorted order
-    models_ : the latent models: one for two classes (of the second class), else one for each class
-    knots_, n_knots_, n_neighbors_, parameters_, kernel_, status_, stop_reason_, trace_, converged_, approximation_,
-    jitter_ : of the model, or a list of them
-    log_evidence_, log_prior_ : of the model, or the sum over models
-    crs_ : coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none
-    coefficients_ : level or trend of the mean of f, with standard errors; of the model, or a list of them
+    classes_ : array
+        The labels, in sorted order.
+    models_ : list of GPRegressor
+        The latent models: one for two classes (of the second class), else one for each class against the rest.
+    log_evidence_, log_prior_ : float
+        Log evidence of the labels and log density of the parameters' priors: of the model, or summed over models.
+    crs_ : str or None
+        Coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none.
+    coefficients_ : Coefficients
+        Level or trend of the mean of f on the link's scale, with standard errors. This and what follows is of the
+        model, or a list with one entry for each of several models.
+    parameters_ : ParameterTable
+        Names, values and bounds of the parameters; `to_frame()` has standard errors, too.
+    kernel_ : Kernel
+        The kernel at its fitted values.
+    knots_, n_knots_ : array [K, D] and int
+        The knots in the units of X, and their number (0 for the exact GP).
+    n_neighbors_ : int
+        How many of the nearest rows predict what the knots leave.
+    trace_ : KnotTrace
+        The steps of the selection of knots.
+    status_, converged_, stop_reason_ : str, bool, str
+        How the fit ended in a word, whether that is good, and why there are so many knots.
+    approximation_, inference_ : str
+        What was used: "vfe", "fic", a power, "full" or "neighbors"; "variational", "laplace" or "ep".
+    jitter_ : float
+        The jitter that was needed.
 
     Examples
     --------
     >>> import numpy as np
     >>> from knotwise import GPClassifier
-    >>> X = np.linspace(-2, 2, 60)[:, None]
-    >>> gp = GPClassifier(knots=6, random_state=0).fit(X, np.where(X[:, 0] > 0, "right", "left"))
-    >>> gp.predict([[-1.5], [1.5]]).tolist()
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+    >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+    >>> gp.predict([[0.1], [0.9]]).tolist()
     ['left', 'right']
+    >>> gp.predict_proba([[0.1], [0.9]]).round(2).tolist()
+    [[0.95, 0.05], [0.05, 0.95]]
     """
 
     crs_: str | None = None  # of the points that were fitted
@@ -151,9 +226,33 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
         """Fit one latent model (two classes), or one for each class against the rest.
 
-        `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
-        without it. A GeoDataFrame or GeoSeries of points has the columns x and y, then its numeric columns. Dask arrays
-        and data frames stay where they are; see `docs/scale.md`.
+        Dask arrays and data frames stay where they are; see `docs/scale.md`. A fit that is refused or fails leaves the
+        model as it was.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, one row for each label: numbers in any units, categories, dates. A GeoDataFrame or GeoSeries of
+            points has the columns x and y, then its numeric columns.
+        y : array [n]
+            Labels: strings, whole numbers or truth values, of at least two classes.
+        sample_weight : array [n], optional
+            How often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as without it.
+
+        Returns
+        -------
+        GPClassifier
+            The model itself, fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> gp.classes_.tolist(), gp.n_knots_
+        (['left', 'right'], 3)
         """
         with unchanged_on_failure(self) as new:
             new.crs_ = crs_of(X)
@@ -245,15 +344,46 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
 
     @property
     def coefficients_(self) -> Coefficients | list[Coefficients]:
-        """Coefficients of the mean of f, on the link's scale, with their uncertainty; one table for each model."""
+        """Coefficients of the mean of f, on the link's scale, with their uncertainty; one table for each model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(mean="linear", knots=3, random_state=0).fit(X, y)
+        >>> gp.coefficients_.names
+        ('intercept', 'column 0')
+        """
         check_is_fitted(self)
         tables = [model.coefficients_ for model in self.models_]
         return tables[0] if len(tables) == 1 else tables
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds of the second of two classes, [n]; else of each class against the rest, [n, classes].
+        """Log odds of the second of two classes, or of each class against the rest.
 
         They rise with the probabilities, which the latent mean alone does not: its variance belongs to them, too.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+
+        Returns
+        -------
+        array [n] or [n, classes]
+            Log odds of the second of two classes; of several classes a column for each, in the order of `classes_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> (gp.decision_function([[0.1], [0.9]]) > 0).tolist()
+        [False, True]
         """
         if is_dask(X):
             return predict_lazily(self, "decision_function", X, columns=self._classes_of_models())
@@ -266,7 +396,29 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         return odds[0] if len(odds) == 1 else np.column_stack(odds)
 
     def predict_latent(self, X: Any) -> Latent | list[Latent]:
-        """Posterior mean and variance of the latent function, or of one for each class."""
+        """Posterior mean and variance of the latent function, or of one for each class.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+
+        Returns
+        -------
+        Latent or list of Latent
+            `mean` and `variance`, [n] each, and `std`, on the link's scale and without nugget: of the second of two
+            classes; of several classes a list, in the order of `classes_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> (gp.predict_latent([[0.1], [0.9]]).mean > 0).tolist()
+        [False, True]
+        """
         if is_dask(X):
             check_is_fitted(self)
             latents = [model.predict_latent(X) for model in self.models_]
@@ -274,8 +426,129 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             latents = [model.predict_latent(rows) for model, rows in self._rows_for_models(X)]
         return latents[0] if len(latents) == 1 else latents
 
+    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw joint posterior samples of the latent function, or of one for each class.
+
+        The rows of a sample are joint; of more than 10,000 rows only in what the knots say, with a warning where that
+        leaves out more than 1 % of the variance. The models of several classes are fitted each by itself, so their
+        functions are independent.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        n_samples : int
+            Functions to draw.
+        random_state : int, Generator, optional
+            The same number gives the same samples.
+
+        Returns
+        -------
+        array [n_samples, n] or [n_samples, n, classes]
+            On the link's scale and without nugget: of the second of two classes; of several classes with one function
+            for each, in the order of `classes_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> f = gp.sample_latent(X, n_samples=200, random_state=0)
+        >>> border = X[np.argmax(f > 0, axis=1), 0]  # where each sample turns to "right"
+        >>> f.shape, bool(0.3 < np.median(border) < 0.7)
+        ((200, 20), True)
+        """
+        rng = generator_from(random_state)
+        samples = [model.sample_latent(rows, n_samples, rng) for model, rows in self._rows_for_models(X)]
+        return samples[0] if len(samples) == 1 else np.stack(samples, axis=-1)
+
+    def predict_exceedance(
+        self, X: Any, threshold: float, label: Any = None, n_samples: int = 2000, random_state: Any = None
+    ) -> np.ndarray:
+        """Posterior probability that the probability of a class exceeds a threshold: where is it surely above 0.9?
+
+        For two classes it has a closed form: the probability rises with f, whose posterior is Gaussian. For several,
+        whose probabilities are those of their models scaled to sum to one, the functions of the other classes are
+        sampled, and the rest is closed; then it has a standard error of at most 0.011 with 2,000 samples.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        threshold : float
+            The probability to exceed, between 0 and 1.
+        label : object, optional
+            A class: the second of two by default; all of several.
+        n_samples : int
+            Samples for several classes.
+        random_state : int, Generator, optional
+            For these samples; the same number gives the same result.
+
+        Returns
+        -------
+        array [n] or [n, classes]
+            A probability for each row, of the one class; or a column for each of several, in the order of `classes_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> sure = gp.predict_exceedance([[0.1], [0.5], [0.9]], threshold=0.7)
+        >>> bool(sure[0] < 0.1 < sure[1] < 0.6 < sure[2])
+        True
+        """
+        check_is_fitted(self)
+        number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+        if not number or not 0 < threshold < 1:
+            raise InvalidInputError(
+                f"`threshold` is {threshold!r}; it is of a probability and must lie between 0 and 1, for example 0.9."
+            )
+        labels = self.classes_.tolist()
+        if label is not None and label not in labels:
+            raise InvalidInputError(f"`label` is {label!r}, but must be one of the classes {labels}.")
+        if is_dask(X):
+            seed = int(generator_from(random_state).integers(2**32))  # the same for all partitions
+            options = {"threshold": threshold, "label": label, "n_samples": n_samples, "random_state": seed}
+            columns = labels if label is None and len(self.models_) > 1 else None
+            return predict_lazily(self, "predict_exceedance", X, columns=columns, **options)
+        if len(self.models_) == 1:
+            ((model, rows),) = self._rows_for_models(X)
+            if label is None or label == labels[1]:
+                return model.predict_exceedance(rows, threshold)
+            return 1.0 - model.predict_exceedance(rows, 1.0 - threshold)
+        z = generator_from(random_state).standard_normal((check_count(n_samples, "n_samples", least=1), len(labels)))
+        found = exceedance_of_shares(self.predict_latent(X), self.models_[0].likelihood_, threshold, z)
+        return found if label is None else found[:, labels.index(label)]
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of each class, [n, classes]; those of several models are scaled to sum to one."""
+        """Probability of each class; those of several models are scaled to sum to one.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+
+        Returns
+        -------
+        array [n, classes]
+            A column for each class, in the order of `classes_`; what is not known of f is averaged over.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> p = gp.predict_proba([[0.1], [0.9]])
+        >>> (p > 0.5).tolist(), p.sum(1).round(12).tolist()
+        ([[True, False], [False, True]], [1.0, 1.0])
+        """
         if is_dask(X):
             check_is_fitted(self)
             return predict_lazily(self, "predict_proba", X, columns=self.classes_.tolist())
@@ -287,7 +560,28 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         return p if len(self.models_) == 1 else p / p.sum(1, keepdims=True)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+
+        Returns
+        -------
+        array [n]
+            Labels from `classes_`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> gp.predict([[0.1], [0.9]]).tolist()
+        ['left', 'right']
+        """
         if is_dask(X):
             check_is_fitted(self)
             return predict_lazily(self, "predict", X, dtype=self.classes_.dtype)
@@ -295,7 +589,32 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         return self.classes_[most]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the labels y that are predicted rightly."""
+        """Share of the labels that are predicted rightly.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs of the rows to judge, in the units of the fit.
+        y : array [n]
+            Their labels.
+        sample_weight : array [n], optional
+            How much each row counts; equally by default.
+
+        Returns
+        -------
+        float
+            The accuracy, between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> gp.score(X, y) > 0.7
+        True
+        """
         if is_dask(X):
             return lazy_accuracy(self, X, y=y, sample_weight=sample_weight)
         refuse_masked_and_dates(y, "y")
@@ -303,7 +622,34 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         return float(super().score(X, y, sample_weight))
 
     def predict_interval(self, X: Any, level: float = 0.95, kind: str = "mean") -> np.ndarray:
-        """Central interval, [n, 2], of the probability ("mean") or the "latent" f of the second of two classes."""
+        """Central interval of the probability, or of the latent function, of the second of two classes.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        level : float
+            Probability of the interval, between 0 and 1; the same share is left out at either end.
+        kind : "mean" or "latent"
+            Of the probability given f, which says how well it is known; or of f itself, on the link's scale. A label
+            has no interval.
+
+        Returns
+        -------
+        array [n, 2]
+            Lower and upper end at each row. For several classes ask `models_[k].predict_interval(X, kind="mean")`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> lower, upper = gp.predict_interval([[0.5]], level=0.8)[0]
+        >>> bool(0 < lower < gp.predict_proba([[0.5]])[0, 1] < upper < 1)
+        True
+        """
         check_is_fitted(self)
         if len(self.models_) > 1 or kind == "observation":
             raise InvalidInputError(
@@ -349,16 +695,18 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         Returns
         -------
         Totals
-            `estimate`, `lower`, `upper`, `sd` and `left_out` for each `group`; see `GPRegressor.predict_total`.
+            `estimate`, `lower`, `upper`, `sd` and `left_out` for each `group`, in sorted order; `to_frame()` is a
+            table. The estimate is the sum of the probabilities of the second class.
 
         Examples
         --------
         >>> import numpy as np
         >>> from knotwise import GPClassifier
-        >>> X = np.linspace(-2, 2, 60)[:, None]
-        >>> gp = GPClassifier(knots=6, random_state=0).fit(X, np.where(X[:, 0] > 0, "right", "left"))
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
         >>> totals = gp.predict_total(X, random_state=0)
-        >>> bool(abs(totals.estimate[0] - 30) < 1)
+        >>> bool(abs(totals.estimate[0] - 10) < 1)
         True
         """
         check_is_fitted(self)
@@ -381,7 +729,34 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         )
 
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
-        """Log probability of each label y, [n]."""
+        """Log probability of each label under its own prediction.
+
+        Its mean over new rows, with the other sign, is the log loss. It has its digits also where a probability is 0 or
+        1 to all digits.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        y : array [n]
+            Labels from `classes_`.
+
+        Returns
+        -------
+        array [n]
+            In nats, at most 0; larger is better.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> right, wrong = gp.log_predictive_density([[0.1], [0.1]], ["left", "right"])
+        >>> bool(right > wrong)
+        True
+        """
         if is_dask(X):
             return predict_lazily(self, "log_predictive_density", X, per_row={"y": y})
         log_proba = self._log_proba(X)
@@ -401,14 +776,56 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         return log_proba[np.arange(len(y)), codes]
 
     def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
-        """What was fitted and decided, for each model; the arguments are as for `GPRegressor.summary`."""
+        """What was fitted and decided, in words, for each model; shown when printed.
+
+        Parameters
+        ----------
+        standard_errors : bool, optional
+            Parameters have standard errors, which are computed when they are first asked for: unless that takes long
+            (None), in any case (True), or not (False).
+        variogram : bool
+            Also show nugget, sill and range, as `parameters_.variogram()` has them.
+
+        Returns
+        -------
+        Summary
+            A string that shows itself as tables in a notebook; `to_frame()` makes a data frame of the parameters of all
+            models.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> print(GPClassifier(knots=3, random_state=0).fit(X, y).summary())
+        class 'right': GPRegressor: ...
+        """
         models = self._labelled_models()
-        return Summary(
-            "\n\n".join(f"class {label!r}: {model.summary(standard_errors, variogram)}" for label, model in models)
-        )
+        return join_summaries([(label, model.summary(standard_errors, variogram)) for label, model in models])
 
     def diagnose(self) -> Diagnosis | list[Diagnosis]:
-        """Whether the fit can be trusted, and where not; a list, one for each class, if there are several models."""
+        """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
+
+        Convergence, parameters at bounds, jitter and condition of Kuu, what the knots leave unexplained and where, and
+        a test of what knots or kernel miss, from the residuals of neighbouring rows.
+
+        Returns
+        -------
+        Diagnosis or list of Diagnosis
+            `findings`, each with `name`, `level`, `text` and `advice`; `ok` says whether nothing should be repaired. A
+            list, one for each class, if there are several models.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPClassifier
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> diagnosis = GPClassifier(knots=3, random_state=0).fit(X, y).diagnose()
+        >>> diagnosis.converged
+        True
+        """
         found = [(label, model.diagnose()) for label, model in self._labelled_models()]
         named = [
             replace(diagnosis, model=f"class {label!r}: {diagnosis.model.removeprefix('GPRegressor: ')}")
@@ -417,9 +834,10 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         return named[0] if len(named) == 1 else named
 
     def certify(self, more_knots: int | None = None) -> Certificate | list[Certificate]:
-        """Certified bounds of how far the fit can be from the exact GP; a list, one for each class, if there are
-        several models. For labels it is a lower bound of the exact GP's log evidence, and how it rises with more knots;
-        see `GPRegressor.certify`.
+        """Bounds of how far the fit can be from the exact GP; a list, one for each class, if there are several models.
+
+        For labels it is a lower bound of the exact GP's log evidence, and how it rises with more knots. It needs the
+        training data: a model from a file raises `NoTrainingDataError`.
 
         Parameters
         ----------
@@ -427,12 +845,18 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             Rows that serve as knots besides those of the fit, for the bounds alone; as many as the fit has knots by
             default.
 
+        Returns
+        -------
+        Certificate or list of Certificate
+            `lower`, `upper`, `gap` and `words`, among others; None where nothing can be certified.
+
         Examples
         --------
         >>> import numpy as np
         >>> from knotwise import GPClassifier
-        >>> X = np.linspace(-2, 2, 60)[:, None]
-        >>> gp = GPClassifier(knots=6, random_state=0).fit(X, np.where(X[:, 0] > 0, "right", "left"))
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
         >>> certificate = gp.certify()
         >>> bool(certificate.lower >= gp.log_evidence_ - 1e-6), certificate.upper
         (True, None)
@@ -444,7 +868,32 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         return named[0] if len(named) == 1 else named
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the fitted model in a file from which `knotwise.load` makes it again; see `GPRegressor.save`."""
+        """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
+
+        The file is complete or not there. It holds what predictions need: no rows of the training data, except for the
+        exact GP (`n_knots_` is 0) and a model with neighbours (`n_neighbors_` is not 0), which predict from them. A
+        kernel or mean of your own cannot be saved; use pickle.
+
+        Parameters
+        ----------
+        path : path
+            The file to write; one that is there is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> import knotwise
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+        >>> gp = knotwise.GPClassifier(knots=3, random_state=0).fit(X, y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     gp.save(Path(folder) / "model.knotwise")
+        ...     again = knotwise.load(Path(folder) / "model.knotwise")
+        >>> bool((again.predict_proba(X) == gp.predict_proba(X)).all())
+        True
+        """
         from knotwise.estimators.saving import save
 
         save(self, path)

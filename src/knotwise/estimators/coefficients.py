@@ -12,6 +12,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
+from knotwise.numerics.tabular import html_table, make_frame
 
 __all__ = ["Coefficients", "coefficients_of"]
 
@@ -58,7 +59,18 @@ class Coefficients:
         return np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))  # rounding could leave less than nothing
 
     def interval(self, level: float = 0.95) -> np.ndarray:
-        """Central intervals with this posterior probability, [q, 2]."""
+        """Central intervals of the coefficients.
+
+        Parameters
+        ----------
+        level : float
+            Posterior probability of each interval, between 0 and 1.
+
+        Returns
+        -------
+        array [q, 2]
+            Lower and upper ends; NaN where there is no standard error.
+        """
         from scipy.special import ndtri
 
         if not 0 < level < 1:
@@ -78,12 +90,19 @@ class Coefficients:
         -------
         DataFrame
             One row per coefficient: `coefficient`, `estimate`, `standard_error`, `lower` and `upper`.
-        """
-        import pandas as pd
 
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> x = np.linspace(10, 20, 24)
+        >>> gp = GPRegressor(mean="linear", knots=4, random_state=0).fit(x[:, None], 3 + 0.5 * x + 0.1 * np.cos(9 * x))
+        >>> gp.coefficients_.to_frame()["coefficient"].tolist()
+        ['intercept', 'column 0']
+        """
         low, high = self.interval(level).T
         columns = {"estimate": self.estimate, "standard_error": self.standard_error, "lower": low, "upper": high}
-        return pd.DataFrame({"coefficient": list(self.names), **columns})
+        return make_frame({"coefficient": list(self.names), **columns})
 
     def __len__(self) -> int:
         return len(self.names)
@@ -100,6 +119,12 @@ class Coefficients:
             numbers = "".join(f"  {value:11.4g}" if np.isfinite(value) else f"  {'':11}" for value in (sd, low, high))
             lines.append(f"{name:<{width}}  {mean:11.4g}{numbers}".rstrip())
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook, with intervals of 95 %."""
+        heads = ("coefficient", "estimate", "std. error", "lower 95 %", "upper 95 %")
+        numbers = np.column_stack([self.estimate, self.standard_error, self.interval()]).tolist()
+        return html_table(heads, ((name, *row) for name, row in zip(self.names, numbers, strict=True)))
 
 
 def coefficients_of(state: SparseState | FullState, scaling: Scaling, columns: Sequence[str] = ()) -> Coefficients:

@@ -33,10 +33,37 @@ def load(path: str | os.PathLike[str]) -> GPRegressor | GPClassifier:
     """Load a model that `save` has written; it predicts the same bits.
 
     The file is checked from end to end before anything is made of it, and it can name knotwise's own parts only: no
-    code in it or behind it is run. `ModelFileError` says what is wrong with a file.
+    code in it or behind it is run. The model has no training data: `evidence` raises `NoTrainingDataError`. `trace_` is
+    without the rows that were tried for knots, and `callback` and `checkpoint` are None.
 
-    The model has no training data: `evidence` raises `NoTrainingDataError`. `trace_` is without the rows that were
-    tried for knots, and `callback` and `checkpoint` are None.
+    Parameters
+    ----------
+    path : path
+        A file that `GPRegressor.save`, `GPClassifier.save` or `knotwise fit` has written.
+
+    Returns
+    -------
+    GPRegressor or GPClassifier
+        The model, fitted.
+
+    Raises
+    ------
+    ModelFileError
+        Where the file is none of ours or damaged; it says what is wrong.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import knotwise
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> gp = knotwise.GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gp.save(Path(folder) / "model.knotwise")
+    ...     again = knotwise.load(Path(folder) / "model.knotwise")
+    >>> bool((again.predict(X) == gp.predict(X)).all())
+    True
     """
     try:
         archive = read_archive(path)

@@ -130,28 +130,46 @@ class GPRegressor(RegressorMixin, JointResponse):
 
     Attributes
     ----------
-    kernel_, likelihood_, mean_, nugget_ : the parts at their fitted values, in the user's units of y
-    coefficients_ : Coefficients, level or trend of the mean, with standard errors, in the units of the data
-    parameters_ : ParameterTable of names, values and bounds; `to_frame()` has them in the units of the data, too, with
-        standard errors, and `estimates()` has standard deviations for variances
-    knots_, n_knots_ : the knots in the units of X, and their number (0 for the exact GP); with categories or dates an
-        array of objects, as X has them
-    encoding_ : Encoding, how categories, dates, missing values and places became numbers; None for plain numbers
-    n_neighbors_ : how many of the nearest rows predict what the knots leave; 0 where the knots are enough
-    log_evidence_ : log evidence of the data in their units; its variational bound where that is the inference, or with
-        neighbours a value near that of the exact GP, which is no bound
-    inference_ : "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()`
-        and the posterior are
-    log_prior_ : log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0
-    trace_ : KnotTrace, the steps of the selection
-    approximation_ : "vfe", "fic", a power, "full" for the exact GP, or "neighbors"
-    status_ : how the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
+    kernel_, likelihood_, mean_ : Kernel, Likelihood, Mean
+        The parts at their fitted values, in the user's units of y.
+    nugget_ : float
+        Variance of independent noise on the latent function.
+    coefficients_ : Coefficients
+        Level or trend of the mean, with standard errors, in the units of the data.
+    parameters_ : ParameterTable
+        Names, values and bounds; `to_frame()` has them in the units of the data, too, with standard errors, and
+        `estimates()` has standard deviations for variances.
+    knots_, n_knots_ : array [K, D] and int
+        The knots in the units of X, and their number (0 for the exact GP); with categories or dates an array of
+        objects, as X has them.
+    encoding_ : Encoding or None
+        How categories, dates, missing values and places became numbers; None for plain numbers.
+    crs_ : str or None
+        Coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none.
+    n_neighbors_ : int
+        How many of the nearest rows predict what the knots leave; 0 where the knots are enough.
+    log_evidence_ : float
+        Log evidence of the data in their units; its variational bound where that is the inference, or with neighbours
+        a value near that of the exact GP, which is no bound.
+    inference_ : str
+        "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()` and the
+        posterior are.
+    log_prior_ : float
+        Log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0.
+    trace_ : KnotTrace
+        The steps of the selection of knots.
+    approximation_ : str or float
+        "vfe", "fic", a power, "full" for the exact GP, or "neighbors".
+    status_ : str
+        How the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
         information" (few events), or, with a warning, "limit reached" (more knots are needed than were allowed),
-        "not settled" (parameters still moved with every choice of knots or neighbours) or "not converged"
-    converged_ : whether `status_` is none of the last three
-    stop_reason_ : why so many knots, in words
-    crs_ : coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none
-    jitter_, optimize_result_, n_failed_restarts_ : how the fit went
+        "not settled" (parameters still moved with every choice of knots or neighbours) or "not converged".
+    converged_ : bool
+        Whether `status_` is none of the last three.
+    stop_reason_ : str
+        Why so many knots, in words.
+    jitter_, optimize_result_, n_failed_restarts_ : float, OptimizeResult, int
+        How the fit went.
 
     Examples
     --------
@@ -229,19 +247,53 @@ class GPRegressor(RegressorMixin, JointResponse):
     ) -> GPRegressor:
         """Fit parameters and knots to the data.
 
-        `sample_weight` says how often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as
-        without it. So their size matters: weights that sum to 1 tell as much as one row. And copies of a row agree
-        exactly, as repeated measurements do not: for means of several measurements give `noise_variance`.
-
-        `exposure` is the weight of each count (area, time, population), `trials` the number of trials of a binomial
-        row, `noise_variance` the known noise of each row of Gaussian data. `offset` is the logarithm of the exposure,
-        for users of log-linear models, here and in predictions; give one of the two.
-
-        A GeoDataFrame or GeoSeries of points has the columns x and y, then its numeric columns; `crs_` keeps its
-        coordinate reference system, and predictions refuse a frame with another one.
-
         Dask arrays and data frames stay where they are: passes go to their partitions, on the workers of the active
-        client or in this process, and predictions for them are lazy. See `docs/scale.md`.
+        client or in this process, and predictions for them are lazy. See `docs/scale.md`. A fit that is refused or
+        fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, one row for each observation: numbers in any units, categories, dates. A GeoDataFrame or GeoSeries
+            of points has the columns x and y, then its numeric columns; `crs_` keeps its coordinate reference system,
+            and predictions refuse a frame with another one.
+        y : array [n]
+            Targets: numbers, counts or shares, as the likelihood wants them.
+        sample_weight : array [n], optional
+            How often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as without it. So
+            their size matters: weights that sum to 1 tell as much as one row. And copies of a row agree exactly, as
+            repeated measurements do not: for means of several measurements give `noise_variance`.
+        exposure : float or array [n], optional
+            What each count is out of (area, time, population), for counts; 1 by default.
+        trials : int or array [n], optional
+            Number of trials of each row, for binomial data; 1 by default.
+        noise_variance : float or array [n], optional
+            Known variance of the noise of each row of Gaussian data, in the units of y squared. By default the noise is
+            one number and is learned.
+        offset : float or array [n], optional
+            Logarithm of the exposure, for users of log-linear models, here and in predictions; give one of the two.
+
+        Returns
+        -------
+        GPRegressor
+            The model itself, fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> gp.n_knots_, gp.converged_
+        (5, True)
+
+        Counts that were made in times of different length:
+
+        >>> hours = np.tile([1.0, 8.0], 12)
+        >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0)
+        >>> gp = gp.fit(X, 3 * hours, exposure=hours)
+        >>> gp.predict([[0.5]]).round(1).tolist()  # counts per hour
+        [3.0]
         """
         with unchanged_on_failure(self) as new:
             new.crs_ = crs_of(X)
@@ -285,8 +337,40 @@ class GPRegressor(RegressorMixin, JointResponse):
         `trials` are given. If a fit had them, `return_std` needs them, since it is of a count; and scikit-learn's
         scorers, which would compare rates with counts, are refused (see `knotwise.response_scorer`).
 
-        `noise_variance` is the known noise of each new row; without it the fitted noise is taken (the mean of the
-        known ones, if the fit had them).
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units and with the columns of the fit.
+        return_std : bool
+            Also return the standard deviation of a new observation: what is not known of f, and its noise.
+        return_cov : bool
+            Also return the covariance of new observations, [n, n]; for Gaussian data.
+        exposure : float or array [n], optional
+            What each new count is out of (area, time, population); without it the mean is that of one unit.
+        trials : int or array [n], optional
+            Number of trials of each new binomial row; without it the mean is that of one trial, a probability.
+        noise_variance : float or array [n], optional
+            Known noise of each new row of Gaussian data; without it the fitted noise is taken (the mean of the known
+            ones, if the fit had them).
+
+        Returns
+        -------
+        mean : array [n]
+            Posterior mean of a new observation at each row, in the units of y.
+        std or cov : array [n] or [n, n], if asked
+            Standard deviation of each new observation, or the covariance of all of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> mean, std = gp.predict([[0.25], [0.75]], return_std=True)
+        >>> mean.round(2).tolist()
+        [1.0, -0.98]
+        >>> bool((std < 0.1).all())
+        True
         """
         exposure = exposure_of(exposure, offset)
         if return_std and return_cov:
@@ -321,7 +405,38 @@ class GPRegressor(RegressorMixin, JointResponse):
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None, trials: Any = None, offset: Any = None
     ) -> float:
-        """R^2 of the predicted means, of counts at their `exposure` or `trials`: needed if the fit had them."""
+        """R^2 of the predicted means: 1 is perfect, 0 no better than the mean of y.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs of the rows to judge, in the units of the fit.
+        y : array [n]
+            Their targets.
+        sample_weight : array [n], optional
+            How much each row counts; equally by default.
+        exposure : float or array [n], optional
+            What each count is out of; needed if the fit had it.
+        trials : int or array [n], optional
+            Number of trials of each binomial row; needed if the fit had it.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
+
+        Returns
+        -------
+        float
+            1 - (sum of squared errors) / (sum of squares of y around its mean).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0])
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        >>> bool(gp.score(X, y) > 0.99)
+        True
+        """
         from sklearn.metrics import r2_score
 
         exposure = exposure_of(exposure, offset)
@@ -333,7 +448,35 @@ class GPRegressor(RegressorMixin, JointResponse):
         return float(r2_score(y, self.predict(X, exposure=exposure, trials=trials), sample_weight=sample_weight))
 
     def predict_median(self, X: Any, exposure: Any = None, trials: Any = None, offset: Any = None) -> np.ndarray:
-        """Posterior median of the mean response: its value at the posterior mean of f."""
+        """Posterior median of the mean response: its value at the posterior mean of f.
+
+        For skew responses, such as counts and log-normal data, it lies below the mean that `predict` gives.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        exposure : float or array [n], optional
+            What each count is out of; without it the median is that of a rate.
+        trials : int or array [n], optional
+            Number of trials of each binomial row; without it the median is that of a probability.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
+
+        Returns
+        -------
+        array [n]
+            The median at each row, in the units of y.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)
+        >>> bool(gp.predict_median([[0.5]])[0] < gp.predict([[0.5]])[0])
+        True
+        """
         exposure = exposure_of(exposure, offset)
         if is_dask(X):
             return predict_lazily(self, "predict_median", X, per_row={"exposure": exposure, "trials": trials})
@@ -350,9 +493,43 @@ class GPRegressor(RegressorMixin, JointResponse):
         noise_variance: Any = None,
         offset: Any = None,
     ) -> np.ndarray:
-        """Central interval, [n, 2], of a new "observation", of its "mean" given f, or of the "latent" f itself.
+        """Central interval of a new observation, of its mean, or of the latent function.
 
-        A new count needs its `exposure` or `trials` if the fit had them; a mean is otherwise that of a unit.
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        level : float
+            Probability of the interval, between 0 and 1; the same share is left out at either end.
+        kind : "observation", "mean" or "latent"
+            Of what: a new observation, with its noise; its mean given f, which says how well the surface is known; or f
+            itself, on the scale of the link.
+        exposure : float or array [n], optional
+            What each new count is out of; needed for observations if the fit had it. A mean is otherwise that of a
+            unit.
+        trials : int or array [n], optional
+            Number of trials of each new binomial row; needed for observations if the fit had it.
+        noise_variance : float or array [n], optional
+            Known noise of each new row of Gaussian data; without it the fitted noise is taken.
+
+        Returns
+        -------
+        array [n, 2]
+            Lower and upper end at each row, in the units of y, or of f if `kind` is "latent".
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        >>> lower, upper = gp.predict_interval(X, level=0.95).T
+        >>> bool(((lower < y) & (y < upper)).mean() > 0.8)
+        True
+        >>> narrow = gp.predict_interval(X, kind="mean")
+        >>> bool((narrow[:, 0] > lower).all())
+        True
         """
         from scipy.special import ndtri
 
@@ -381,7 +558,37 @@ class GPRegressor(RegressorMixin, JointResponse):
     def predict_exceedance(
         self, X: Any, threshold: float, exposure: Any = None, trials: Any = None, offset: Any = None
     ) -> np.ndarray:
-        """Posterior probability that the mean response (a rate, for counts) exceeds the threshold."""
+        """Posterior probability that the mean response (a rate, for counts) exceeds a threshold.
+
+        It is of the mean given f, not of one new observation: how sure it is that the surface lies above the threshold.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        threshold : float
+            The value to exceed, in the units of y; of a rate or probability for counts without `exposure` or `trials`.
+        exposure : float or array [n], optional
+            What each count is out of; with it the threshold is one of expected counts.
+        trials : int or array [n], optional
+            Number of trials of each binomial row; with it the threshold is one of expected successes.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
+
+        Returns
+        -------
+        array [n]
+            A probability for each row; 0 or 1 where no mean, or every mean, exceeds the threshold.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> gp.predict_exceedance([[0.25], [0.75]], threshold=0.5).round(3).tolist()
+        [1.0, 0.0]
+        """
         from scipy.special import ndtr
 
         exposure = exposure_of(exposure, offset)
@@ -400,7 +607,41 @@ class GPRegressor(RegressorMixin, JointResponse):
         noise_variance: Any = None,
         offset: Any = None,
     ) -> np.ndarray:
-        """Log density of each observation y under its own prediction, [n]; of counts at their exposure or trials."""
+        """Log density of each observation under its own prediction; of counts the log probability.
+
+        Its mean over new rows judges a whole prediction, not only its middle: larger is better.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        y : array [n]
+            The observations.
+        exposure : float or array [n], optional
+            What each count is out of; needed if the fit had it.
+        trials : int or array [n], optional
+            Number of trials of each binomial row; needed if the fit had it.
+        noise_variance : float or array [n], optional
+            Known noise of each row of Gaussian data; without it the fitted noise is taken.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
+
+        Returns
+        -------
+        array [n]
+            In nats; a density is in the units of 1 / y.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0])
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        >>> near, far = gp.log_predictive_density(X[:2], [y[0], y[1] + 1.0])
+        >>> bool(near > far)
+        True
+        """
         exposure = exposure_of(exposure, offset)
         exposure, trials = require_size(self, "gp.log_predictive_density(X, y", exposure, trials)
         if is_dask(X):

@@ -12,7 +12,31 @@ __all__ = ["ResponseScorer", "response_scorer"]
 
 
 class ResponseScorer:
-    """What `response_scorer` makes: a scorer for `scoring=` whose metric sees predictions at `exposure` or `trials`."""
+    """What `response_scorer` makes: a scorer for `scoring=` whose metric sees predictions at `exposure` or `trials`.
+
+    Parameters
+    ----------
+    metric : function
+        Of y and the predicted means.
+    sign : 1 or -1
+        1 where a larger metric is better.
+    options : dict
+        Further arguments of the metric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics import mean_poisson_deviance
+    >>> from knotwise import GPRegressor, response_scorer
+    >>> X, exposure = np.linspace(0, 1, 24)[:, None], np.tile([1.0, 10.0], 12)
+    >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, 3 * exposure, exposure=exposure)
+    >>> score = response_scorer(mean_poisson_deviance)
+    >>> bool(score(gp, X, 3 * exposure, exposure=exposure) > -0.01)
+    True
+    >>> weighted = score.set_score_request(sample_weight=True)
+    >>> weighted.get_metadata_routing().score.requests["sample_weight"]
+    True
+    """
 
     def __init__(self, metric: Callable[..., float], sign: int, options: dict[str, Any]) -> None:
         self._metric = metric
@@ -31,7 +55,30 @@ class ResponseScorer:
         sample_weight: Any = None,
         offset: Any = None,
     ) -> float:
-        """The metric of y and the predicted means, with the sign that makes more better."""
+        """The metric of y and the predicted means, with the sign that makes more better.
+
+        Parameters
+        ----------
+        estimator : GPRegressor
+            A fitted model; any estimator whose `predict` takes what is given.
+        X : array or data frame [n, D]
+            Inputs of the rows to judge.
+        y : array [n]
+            Their targets.
+        exposure : float or array [n], optional
+            What each count is out of, handed to `predict`.
+        trials : int or array [n], optional
+            Number of trials of each row, handed to `predict`.
+        sample_weight : array [n], optional
+            How much each row counts, handed to the metric.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
+
+        Returns
+        -------
+        float
+            Larger is better.
+        """
         sizes = {"exposure": exposure, "trials": trials, "offset": offset}
         # the argument is left out rather than None, so that it works for any estimator
         predicted = estimator.predict(X, **{name: size for name, size in sizes.items() if size is not None})
@@ -39,7 +86,18 @@ class ResponseScorer:
         return self._sign * float(self._metric(y, predicted, **self._options, **weights))
 
     def set_score_request(self, **requests: bool | str | None) -> ResponseScorer:
-        """A scorer that is routed other metadata: `set_score_request(sample_weight=True)`."""
+        """A scorer that is routed other metadata.
+
+        Parameters
+        ----------
+        **requests : bool, str or None
+            For `exposure`, `trials` and `sample_weight` whether they are asked for, or under which name.
+
+        Returns
+        -------
+        ResponseScorer
+            A new one; this one stays as it is.
+        """
         unknown = set(requests) - set(self._requests)
         if unknown:
             raise TypeError(f"A scorer takes {', '.join(self._requests)}, not {', '.join(sorted(unknown))}.")
@@ -48,7 +106,13 @@ class ResponseScorer:
         return other
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """What scikit-learn's routing hands over when it is on: exposure and trials, and weights if requested."""
+        """What scikit-learn's routing hands over when it is on: exposure and trials, and weights if requested.
+
+        Returns
+        -------
+        MetadataRequest
+            Of scikit-learn, with one request for each argument.
+        """
         routing = MetadataRequest(owner=repr(self))
         for name, request in self._requests.items():
             routing.score.add_request(param=name, alias=request)
@@ -69,23 +133,27 @@ def response_scorer(metric: Callable[..., float], *, greater_is_better: bool = F
 
     Parameters
     ----------
-    metric : function of y and the predicted means
-        For example `sklearn.metrics.mean_poisson_deviance`; weights are handed on as `sample_weight`.
+    metric : function
+        Of y and the predicted means, for example `sklearn.metrics.mean_poisson_deviance`; weights are handed on as
+        `sample_weight`.
     greater_is_better : bool
         False, the default, is for errors: the score is minus the metric, as everywhere in scikit-learn.
-    options : further arguments of the metric
+    **options : dict
+        Further arguments of the metric.
 
     Returns
     -------
-    A function of (estimator, X, y, exposure=None, trials=None, sample_weight=None, offset=None) for the `scoring` of
-    `cross_val_score`, `GridSearchCV` and others. With metadata routing it asks for `exposure`, `trials` and `offset`.
+    ResponseScorer
+        A function of (estimator, X, y, exposure=None, trials=None, sample_weight=None, offset=None) for the `scoring`
+        of `cross_val_score`, `GridSearchCV` and others. With metadata routing it asks for `exposure`, `trials` and
+        `offset`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.metrics import mean_poisson_deviance
     >>> from knotwise import GPRegressor, response_scorer
-    >>> X, exposure = np.linspace(0, 1, 40)[:, None], np.tile([1.0, 10.0], 20)
+    >>> X, exposure = np.linspace(0, 1, 24)[:, None], np.tile([1.0, 10.0], 12)
     >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0)
     >>> gp = gp.fit(X, 3 * exposure, exposure=exposure)
     >>> score = response_scorer(mean_poisson_deviance)

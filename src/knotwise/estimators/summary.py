@@ -2,22 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
+from knotwise.numerics.estimates import Estimates
+from knotwise.numerics.tabular import html_lines, make_frame
 from knotwise.posterior_neighbours import Shares
 
-__all__ = ["Summary", "summarize"]
+__all__ = ["Section", "Summary", "join_summaries", "summarize"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A piece of a summary: words, or a table that shows itself. `label` is the class of the model that it is about."""
+
+    content: Any
+    title: str = ""
+    label: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{self.content}" if self.title else str(self.content)
+
+    @property
+    def html(self) -> str:
+        if isinstance(self.content, str):
+            return html_lines(self.title) + html_lines(self.content)
+        return html_lines(self.title) + self.content._repr_html_()
 
 
 class Summary(str):
-    """Text that shows itself as it is, also at a prompt."""
+    """A fitted model in words and tables: text that shows itself as it is, also at a prompt, and as HTML in a notebook.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> summary = GPRegressor(knots=5, random_state=0).fit(X, y).summary()
+    >>> summary.splitlines()[0]
+    'GPRegressor: 5 knots, log evidence ...'
+    >>> summary.to_frame()["parameter"].tolist()
+    ['variance', 'lengthscale', 'noise_variance']
+    """
+
+    sections: tuple[Section, ...] = ()
+
+    @classmethod
+    def of(cls, sections: Sequence[Section]) -> Summary:
+        """Make a summary of its pieces, which a blank line parts.
+
+        Parameters
+        ----------
+        sections : sequence of Section
+            Words and tables in their order.
+
+        Returns
+        -------
+        Summary
+            Their text, which knows them.
+
+        Examples
+        --------
+        >>> from knotwise.estimators.summary import Section, Summary
+        >>> Summary.of([Section("one"), Section("three", title="two")])
+        one
+        <BLANKLINE>
+        two
+        three
+        """
+        new = cls("\n\n".join(map(str, sections)))
+        new.sections = tuple(sections)
+        return new
+
+    def to_frame(self) -> Any:
+        """The parameters of the model, or of all models of a classifier, as a pandas DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row per parameter, as people read it: `parameter`, `reads_as`, `column`, `units`, `estimate`,
+            `standard_error`, `lower_95`, `upper_95` and `note`; for a classifier also `class`, the label.
+        """
+        tables = [section for section in self.sections if isinstance(section.content, Estimates)]
+        return make_frame(
+            [
+                ({} if table.label is None else {"class": table.label}) | asdict(line)
+                for table in tables
+                for line in table.content.lines
+            ]
+        )
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        return "".join(section.html for section in self.sections)
 
 
 def _chosen(model: Any) -> str:
@@ -48,16 +133,27 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
         lines.append("more knots would raise the log evidence: it is not for comparing kernels")
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
-    lines += ["", "parameters, in the units of the data", repr(model.parameters_.estimates(standard_errors))]
+    estimates = model.parameters_.estimates(standard_errors)
+    sections = [Section("\n".join(lines)), Section(estimates, "parameters, in the units of the data")]
     if variogram:
-        lines += ["", "semivariogram, in the units of the data", repr(model.parameters_.variogram(standard_errors))]
+        found = model.parameters_.variogram(standard_errors)
+        sections.append(Section(found, "semivariogram, in the units of the data"))
     priors = describe_priors(model.parameters_)
     if priors:
-        lines += ["", f"priors in the units of the data, log density {model.log_prior_:.3f}"]
-        lines += [f"  {line}" for line in priors]
+        title = f"priors in the units of the data, log density {model.log_prior_:.3f}"
+        sections.append(Section("\n".join(f"  {line}" for line in priors), title))
     coefficients = model.coefficients_
     if np.isfinite(coefficients.standard_error).all():
-        lines += ["", repr(coefficients)]
+        sections.append(Section(coefficients))
     if len(model.trace_):
-        lines += ["", str(model.trace_)]
-    return Summary("\n".join(lines))
+        sections.append(Section(model.trace_))
+    return Summary.of(sections)
+
+
+def join_summaries(by_label: Sequence[tuple[Any, Summary]]) -> Summary:
+    """One summary of the models of a classifier, each with its class."""
+    sections = []
+    for label, summary in by_label:
+        first, *others = (replace(section, label=label) for section in summary.sections)
+        sections += [replace(first, content=f"class {label!r}: {first.content}"), *others]
+    return Summary.of(sections)

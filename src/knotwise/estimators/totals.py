@@ -14,6 +14,7 @@ from knotwise.estimators.total_samples import Response
 from knotwise.estimators.total_spread import Summed
 from knotwise.estimators.validation import check_count, check_jobs, generator_from
 from knotwise.numerics.blocks import executor_for
+from knotwise.numerics.tabular import make_frame
 from knotwise.posterior import Latent
 
 __all__ = ["Totals", "predict_total"]
@@ -21,6 +22,7 @@ __all__ = ["Totals", "predict_total"]
 #: share of a total's variance beyond which leaving it out is worth a warning
 NOTICEABLE = 0.1
 SHOWN = 20  # groups that a printed result shows
+COLUMNS = ("group", "n_rows", "estimate", "lower", "upper", "sd", "left_out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Totals:
     estimate : array [G]
         The expected total: the sum of the rows' `predict`, times their weights. Averages are divided by the weights'
         sum, as are the other numbers.
-    lower, upper : arrays [G]
+    lower, upper : array [G]
         Ends of the central interval.
     sd : array [G]
         Standard deviation of the total.
@@ -47,9 +49,23 @@ class Totals:
     level : float
         Probability of the interval.
     kind : "mean" or "observation"
+        What was added up: the mean response given f, or new observations.
     statistic : "sum" or "mean"
+        Whether these are totals or averages.
     n_samples : int
         Samples that the interval is from; 0 where it has a closed form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)
+    >>> totals = gp.predict_total(X, groups=np.repeat(["a", "b"], 12), random_state=0)
+    >>> totals.group.tolist(), bool((totals.lower < totals.estimate).all())
+    (['a', 'b'], True)
+    >>> totals.to_frame().columns.tolist()
+    ['group', 'n_rows', 'estimate', 'lower', 'upper', 'sd', 'left_out']
     """
 
     group: np.ndarray
@@ -68,11 +84,14 @@ class Totals:
         return len(self.group)
 
     def to_frame(self) -> Any:
-        """The groups as a pandas DataFrame: group, n_rows, estimate, lower, upper, sd and left_out, one row each."""
-        import pandas as pd
+        """The groups as a pandas DataFrame.
 
-        columns = ["group", "n_rows", "estimate", "lower", "upper", "sd", "left_out"]
-        return pd.DataFrame({name: getattr(self, name) for name in columns})
+        Returns
+        -------
+        DataFrame
+            One row for each group: `group`, `n_rows`, `estimate`, `lower`, `upper`, `sd` and `left_out`.
+        """
+        return make_frame({name: getattr(self, name) for name in COLUMNS})
 
     def __str__(self) -> str:
         labels = [str(label) for label in self.group[:SHOWN].tolist()]

@@ -12,6 +12,7 @@ from knotwise.evidence import Model
 from knotwise.kernels.ranges import HARDLY_CORRELATED, columns_seen, has_sill, name_of, reach_along, summands
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import REACH_95, ParameterErrors
+from knotwise.numerics.tabular import html_table, make_frame
 
 __all__ = ["Variogram", "VariogramLine", "variogram_of"]
 
@@ -51,6 +52,7 @@ class Variogram:
     Parameters
     ----------
     lines : tuple of VariogramLine
+        One for each line of the table.
     remark : str
         What is to be said of all of them, or "".
 
@@ -92,9 +94,12 @@ class Variogram:
             One row per line: `quantity`, `part`, `column`, `units`, `estimate`, `standard_error`, `lower_95`,
             `upper_95` and `note`.
         """
-        import pandas as pd
+        return make_frame([asdict(line) for line in self.lines], columns=list(VariogramLine.__dataclass_fields__))
 
-        return pd.DataFrame([asdict(line) for line in self.lines], columns=list(VariogramLine.__dataclass_fields__))
+    def _repr_html_(self) -> str:
+        """The table of a notebook, with the remark below it."""
+        heads = ("quantity", "of", "along", "units", *HEADS, "")
+        return html_table(heads, (tuple(asdict(line).values()) for line in self.lines), remark=self.remark)
 
     def __repr__(self) -> str:
         """A table, and below it the remark."""

@@ -200,9 +200,32 @@ class Point:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log evidence, its gradient in theta [P] and in the knots [K, D] (None if not asked for), and the state.
+    """Log evidence of the data at some parameters and knots, with its gradients.
 
-    `converged` says whether the inference reached its end, and if not, `why` says it in words.
+    Attributes
+    ----------
+    value : float
+        The log evidence, or its variational bound.
+    gradient : array [P] or None
+        Its gradient in theta; None if it was not asked for.
+    knot_gradient : array [K, D] or None
+        Its gradient in the knots; None if it was not asked for.
+    state : object
+        What a posterior is made of; None where an estimator gives it.
+    converged : bool
+        Whether the inference reached its end.
+    why : str
+        Why it did not, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> gp = GPRegressor(knots=4, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> evidence = gp.evidence()
+    >>> evidence.converged, evidence.gradient.shape
+    (True, (3,))
     """
 
     value: float

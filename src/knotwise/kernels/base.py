@@ -39,7 +39,27 @@ LENGTHSCALE = Parameter("lengthscale", role="lengthscale", units="x", per_column
 
 @dataclass(frozen=True)
 class KernelGradient:
-    """Gradient of a scalar with respect to theta [P], the second argument Z [K, D] and the first X [N, D]."""
+    """Gradient of a scalar with respect to all that a block of kernel values depends on.
+
+    Attributes
+    ----------
+    theta : array [P]
+        With respect to the kernel's theta.
+    Z : array [K, D]
+        With respect to the second argument of the kernel.
+    X : array [N, D] or None
+        With respect to the first argument; None if it was not asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.kernels import SquaredExponential
+    >>> X, Z = np.array([[0.0], [1.0]]), np.array([[0.5]])
+    >>> K, pullback = SquaredExponential(variance=1.0, lengthscale=1.0).value_and_pullback(X, Z)
+    >>> gradient = pullback(np.ones_like(K))  # of the sum of all values
+    >>> gradient.theta.round(3).tolist(), gradient.Z.tolist(), gradient.X
+    ([1.765, 0.441], [[0.0]], None)
+    """
 
     theta: np.ndarray
     Z: np.ndarray
@@ -56,8 +76,21 @@ CHUNK = 16  # pairs at a time where a kernel knows all pairs of rows only
 class DataScale:
     """Typical sizes in the data, from which parameters get their starts and bounds.
 
-    `spread` is the standard deviation of each input column, `variance` that of the latent function, and `largest`
-    how many times larger a kernel's variance may be.
+    Parameters
+    ----------
+    spread : array [D]
+        Standard deviation of each input column.
+    variance : float
+        Variance of the latent function.
+    largest : float
+        How many times larger a kernel's variance may be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.kernels import DataScale
+    >>> DataScale(np.ones(2), variance=4.0).variance_bounds.tolist()
+    [4e-08, 400000.0]
     """
 
     spread: np.ndarray
@@ -66,6 +99,7 @@ class DataScale:
 
     @property
     def variance_bounds(self) -> np.ndarray:
+        """Lower and upper bound of a kernel's variance, [2]."""
         return self.variance * np.array([1e-8, self.largest])
 
 
@@ -74,37 +108,137 @@ class Kernel(Part):
 
     A subclass gives `value_and_pullback`, `diag` and `diag_pullback`, and `pairs` if it should be fast; most kernels
     are `Stationary` and give two formulas only. All parameters are positive and live on the logarithmic scale.
+    `knotwise.testing.check_kernel` tests one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.kernels import DataScale, Linear, SquaredExponential
+    >>> kernel = SquaredExponential(variance=2.0, lengthscale=1.0)
+    >>> X, Z = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0]]), np.array([[0.0, 1.0]])
+    >>> kernel(X, Z).round(3).tolist()
+    [[2.0], [1.213], [0.164]]
+    >>> kernel.diag(X).tolist(), kernel.diag_pullback(X, np.ones(3)).tolist()
+    ([2.0, 2.0, 2.0], [6.0, 0.0])
+    >>> K, pullback = kernel.value_and_pullback(X, Z)
+    >>> pullback(np.ones_like(K)).theta.round(3).tolist()  # of the sum of K, in log variance and log length-scale
+    [3.377, 2.034]
+    >>> k, _ = kernel.pairs(X[:1], Z)
+    >>> k.tolist()
+    [2.0]
+
+    Kernels are added, multiplied, and restricted to columns:
+
+    >>> both = kernel.on([0]) + Linear().on([1])
+    >>> both.n_leaves
+    2
+
+    What a fit does with one whose parameters are left to the data:
+
+    >>> free = SquaredExponential(ard=True).bind(None, n_columns=2)
+    >>> scale = DataScale(np.ones(2))
+    >>> free.start(scale).lengthscale.round(3).tolist(), free.bounds(scale).shape
+    ([1.414, 1.414], (3, 2))
+    >>> kernel.with_values(variance=5.0).variance
+    5.0
+    >>> kernel.coordinates(X).shape, kernel.own_coordinates(X).shape
+    ((3, 2), (3, 2))
     """
 
     #: the group of each column that the kernel sees: those of one group share their entry of a list; None for no groups
     groups: tuple[int, ...] | None = None
 
     def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
-        """Evaluate k at all pairs of rows, [N, K]; with one argument, at all pairs of its rows."""
+        """Evaluate k at all pairs of rows.
+
+        Parameters
+        ----------
+        X : array [N, D]
+            The first rows.
+        Z : array [K, D], optional
+            The second rows; X itself by default.
+
+        Returns
+        -------
+        array [N, K]
+            k(x, z) for each row x of X and z of Z.
+        """
         X = np.asarray(X, float)
         return self.value_and_pullback(X, X if Z is None else np.asarray(Z, float))[0]
 
     def value_and_pullback(self, X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, Pullback]:
-        """Evaluate K = k(X, Z), [N, K], and return with it the map from K_bar to a `KernelGradient`.
+        """Evaluate K = k(X, Z), and return with it the map from an adjoint of K to gradients.
 
         The map may work from the value, so a caller who changes it takes a copy; the map leaves K_bar and the value
         alone and can be used again.
+
+        Parameters
+        ----------
+        X : array [N, D]
+            The first rows.
+        Z : array [K, D]
+            The second rows.
+
+        Returns
+        -------
+        K : array [N, K]
+            The values.
+        pullback : function
+            `pullback(K_bar, with_X=False)` is a `KernelGradient`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define `value_and_pullback`.")
 
     def diag(self, X: np.ndarray) -> np.ndarray:
-        """Evaluate k(x, x) at each row, [N]."""
+        """Evaluate k(x, x) at each row.
+
+        Parameters
+        ----------
+        X : array [N, D]
+            Rows of inputs, as the kernel sees them.
+
+        Returns
+        -------
+        array [N]
+            Prior variances of the function.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `diag`.")
 
     def diag_pullback(self, X: np.ndarray, k_bar: np.ndarray) -> np.ndarray:
-        """Map the adjoint of `diag(X)` to the gradient in theta, [P]."""
+        """Map the adjoint of `diag(X)` to the gradient in theta.
+
+        Parameters
+        ----------
+        X : array [N, D]
+            Rows of inputs, as the kernel sees them.
+        k_bar : array [N]
+            Derivatives of a scalar with respect to `diag(X)`.
+
+        Returns
+        -------
+        array [P]
+            Its gradient in theta.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `diag_pullback`.")
 
     def pairs(self, X: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, PairsPullback]:
-        """Evaluate k(x_i, z_i) for n pairs of rows, [n], and return with it the map from its adjoint to theta's, [P].
+        """Evaluate k(x_i, z_i) for n pairs of rows, and return with it the map from its adjoint to theta's.
 
-        Both arguments are [n, D]. This version computes all pairs of a few rows at a time and serves any kernel, at
-        `CHUNK` times the work that is needed; the shipped kernels do only what is needed.
+        This version computes all pairs of a few rows at a time and serves any kernel, at `CHUNK` times the work that is
+        needed; the shipped kernels do only what is needed.
+
+        Parameters
+        ----------
+        X : array [n, D]
+            The first row of each pair.
+        Z : array [n, D]
+            The second row of each pair.
+
+        Returns
+        -------
+        k : array [n]
+            The values.
+        pullback : function
+            From an array [n] to the gradient in theta, [P].
         """
         chunks = [slice(i, i + CHUNK) for i in range(0, len(X), CHUNK)]
 
@@ -119,34 +253,101 @@ class Kernel(Part):
         return np.concatenate([np.empty(0), *values]), pullback
 
     def coordinates(self, X: np.ndarray) -> np.ndarray:
-        """The rows as points [N, q] such that rows whose points are near each other are strongly correlated.
+        """The rows as points such that rows whose points are near each other are strongly correlated.
 
         Inputs in length-scale units, for most kernels: columns that hardly matter hardly move the points.
+
+        Parameters
+        ----------
+        X : array [N, D]
+            Rows of inputs, as the kernel sees them.
+
+        Returns
+        -------
+        array [N, q]
+            The points; X itself where nearness says nothing.
         """
         X = np.asarray(X, float)
         points = self.own_coordinates(X)
         return points if points.shape[1] else X
 
     def own_coordinates(self, X: np.ndarray) -> np.ndarray:
-        """What a kernel gives to `coordinates`: columns [N, q], none where nearness says nothing."""
+        """What a kernel gives to `coordinates`.
+
+        Parameters
+        ----------
+        X : array [N, D]
+            Rows of inputs, as the kernel sees them.
+
+        Returns
+        -------
+        array [N, q]
+            Columns of the points; none where nearness says nothing.
+        """
         return X
 
     # -- life in a model -------------------------------------------------------------------
 
     def bind(self: K, columns: Sequence[str] | None, n_columns: int) -> K:
-        """Return the kernel for data with these columns: names resolved, ARD lists at full length."""
+        """Return the kernel for data with these columns: names resolved, ARD lists at full length.
+
+        Parameters
+        ----------
+        columns : list of str or None
+            Names of the columns that the kernel sees, if they have some.
+        n_columns : int
+            How many columns it sees.
+
+        Returns
+        -------
+        Kernel
+            A new one, or itself where nothing depends on the columns.
+        """
         return self
 
     def start(self: K, scale: DataScale) -> K:
-        """Return the kernel with every parameter that is None set from the scale of the data."""
+        """Return the kernel with every parameter that is None set from the scale of the data.
+
+        Parameters
+        ----------
+        scale : DataScale
+            Spread of the columns that the kernel sees, and variance of the function.
+
+        Returns
+        -------
+        Kernel
+            One without unknown values.
+        """
         return self
 
     def bounds(self, scale: DataScale) -> np.ndarray:
-        """Lower and upper bounds of the natural values in the order of theta, [P, 2]."""
+        """Lower and upper bounds of the natural values, in the order of theta.
+
+        Parameters
+        ----------
+        scale : DataScale
+            Spread of the columns that the kernel sees, and variance of the function.
+
+        Returns
+        -------
+        array [P, 2]
+            Natural values, not logarithms.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `bounds`.")
 
     def with_values(self: K, **values: object) -> K:
-        """Return a copy with some constructor arguments replaced."""
+        """Return a copy with some constructor arguments replaced.
+
+        Parameters
+        ----------
+        **values : dict
+            Arguments of the constructor by name; they are not checked.
+
+        Returns
+        -------
+        Kernel
+            A new one; this one stays as it is.
+        """
         new = object.__new__(type(self))
         new.__dict__.update(self.__dict__, **values)
         return new
@@ -190,7 +391,18 @@ class Kernel(Part):
         return _OPERATIONS["*"](self, other)
 
     def on(self, columns: Sequence[int | str] | int | str) -> OnColumns:
-        """Restrict the kernel to some columns of the inputs, by index or by name."""
+        """Restrict the kernel to some columns of the inputs.
+
+        Parameters
+        ----------
+        columns : list of int or str, int or str
+            The columns by number, or by name for data frames.
+
+        Returns
+        -------
+        OnColumns
+            A kernel that sees these columns only.
+        """
         return _OPERATIONS["on"](self, columns)
 
 

@@ -43,7 +43,24 @@ class Pair(Kernel):
 
 @made_by("+")
 class Sum(Pair):
-    """The sum of two kernels: the covariance of the sum of two independent functions."""
+    """The sum of two kernels: the covariance of the sum of two independent functions.
+
+    Written `k1 + k2`. Parameters are named `k1__variance`, `k2__variance` and so on.
+
+    Parameters
+    ----------
+    k1 : Kernel
+        The first kernel.
+    k2 : Kernel
+        The second kernel.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Linear, SquaredExponential
+    >>> kernel = SquaredExponential(1.0, 1.0) + Linear(2.0)
+    >>> kernel([[1.0]], [[1.0]]).tolist(), kernel.names
+    ([[3.0]], ['k1__variance', 'k1__lengthscale', 'k2__variance'])
+    """
 
     def value_and_pullback(self, X, Z):
         A, pull_A = self.k1.value_and_pullback(X, Z)
@@ -72,7 +89,24 @@ class Sum(Pair):
 
 @made_by("*")
 class Product(Pair):
-    """The product of two kernels; only the product of their variances matters, so hold one of them."""
+    """The product of two kernels; only the product of their variances matters, so hold one of them.
+
+    Written `k1 * k2`. Parameters are named `k1__variance`, `k2__variance` and so on.
+
+    Parameters
+    ----------
+    k1 : Kernel
+        The first kernel, which has the units of y.
+    k2 : Kernel
+        The second kernel, without units.
+
+    Examples
+    --------
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.kernels import Periodic, SquaredExponential
+    >>> kernel = SquaredExponential() * Periodic(variance=1.0, period=12.0)
+    >>> gp = GPRegressor(kernel, fixed=["k2__variance", "k2__period"])  # a season that changes slowly
+    """
 
     def value_and_pullback(self, X, Z):
         A, pull_A = self.k1.value_and_pullback(X, Z)
@@ -112,7 +146,26 @@ class Product(Pair):
 
 @made_by("on")
 class OnColumns(Kernel):
-    """A kernel that sees some columns of the inputs only, by index or by name."""
+    """A kernel that sees some columns of the inputs only.
+
+    Written `kernel.on(columns)`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel for these columns.
+    columns : list of int or str, int or str
+        The columns by number, or by name for data frames.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Matern32, SquaredExponential
+    >>> kernel = SquaredExponential(1.0, 1.0).on([0, 1]) + Matern32(1.0, 1.0).on([2])
+    >>> kernel([[0.0, 0.0, 0.0]], [[0.0, 0.0, 5.0]]).round(3).tolist()
+    [[1.002]]
+    >>> kernel.k1.indices()
+    [0, 1]
+    """
 
     def __init__(self, kernel: Kernel, columns: Sequence[int | str] | int | str) -> None:
         self.kernel = kernel
@@ -126,7 +179,13 @@ class OnColumns(Kernel):
         return self.kernel.n_leaves
 
     def indices(self) -> list[int]:
-        """The columns by index; names are known only after `bind`."""
+        """The columns by number; names are known only after `bind`.
+
+        Returns
+        -------
+        list of int
+            In the order in which they were given.
+        """
         columns = as_list_of_columns(self.columns)
         if any(isinstance(column, str) for column in columns):
             raise InvalidInputError(

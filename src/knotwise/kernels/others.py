@@ -18,6 +18,17 @@ class Constant(ConstantDiagonal):
     r"""Constant kernel: one unknown level.
 
     .. math:: k(x, z) = \mathrm{variance}
+
+    Parameters
+    ----------
+    variance : float, optional
+        Prior variance of the level; None takes it from the data.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Constant, Periodic
+    >>> (Constant(3.0) + Periodic(1.0, 1.0, period=2.0))([[0.0]], [[2.0]]).round(3).tolist()
+    [[4.0]]
     """
 
     parameters = (VARIANCE,)
@@ -54,6 +65,20 @@ class Linear(Kernel):
     r"""Linear kernel: a random hyperplane through the origin (a list of variances is one per column).
 
     .. math:: k(x, z) = \sum_j \mathrm{variance}_j\, x_j z_j
+
+    Parameters
+    ----------
+    variance : float or list of floats, optional
+        Prior variance of the slope, in the units of y squared over those of the column squared: one for all columns, or
+        a list with one per column; None takes it from the data.
+    ard : bool
+        Ask for one variance per column without giving values.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Linear
+    >>> Linear(variance=[1.0, 0.5])([[2.0, 2.0]], [[3.0, 1.0]]).tolist()
+    [[7.0]]
     """
 
     parameters = (replace(VARIANCE, units="y^2/x^2", per_column=True),)
@@ -122,6 +147,24 @@ class Periodic(ConstantDiagonal):
     It is the squared exponential of the points (cos, sin)(2 pi x / period) on the circle. In an estimator the period is
     in the units of its column, `Periodic(period=12).on("month")`; several columns share one only if they have one scale
     (`standardize="common"` or False). Length-scales are in radii of the circle.
+
+    Parameters
+    ----------
+    variance : float, optional
+        Prior variance of the function; None takes it from the data.
+    lengthscale : float or list of floats, optional
+        In radii of the circle: a number for all columns, or a list with one per column (ARD); None takes it from the
+        data.
+    period : float, optional
+        After how much the function repeats itself; None takes it from the data.
+    ard : bool
+        Ask for one length-scale per column without giving values.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Periodic
+    >>> Periodic(variance=2.0, lengthscale=1.0, period=12.0)([[1.0]], [[13.0], [7.0]]).round(3).tolist()
+    [[2.0, 0.271]]
     """
 
     parameters = (

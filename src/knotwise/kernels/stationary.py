@@ -41,6 +41,27 @@ class Stationary(ConstantDiagonal):
         A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
     ard : bool
         Ask for one length-scale per column without giving values.
+
+    Examples
+    --------
+    A kernel of one's own is its correlation as a function of the squared distance, and the derivative:
+
+    >>> import numpy as np
+    >>> from knotwise.kernels import Stationary
+    >>> class Cauchy(Stationary):
+    ...     def rho(self, r2):
+    ...         return 1 / (1 + r2)
+    ...
+    ...     def drho(self, r2):
+    ...         return -1 / (1 + r2) ** 2
+    >>> kernel = Cauchy(variance=3.0, lengthscale=1.0)
+    >>> kernel([[0.0]], [[2.0]]).round(3).tolist()
+    [[0.6]]
+    >>> kernel.rho(np.array([4.0])).tolist(), kernel.drho(np.array([1.0])).tolist()
+    ([0.2], [-0.25])
+    >>> slope, factor = kernel.slope(np.array([1.0]), np.array([1.5]))
+    >>> (factor * slope).tolist(), kernel.shape_slopes(np.array([1.0]), np.array([1.5]))
+    ([-0.75], [])
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (VARIANCE, LENGTHSCALE)
@@ -54,19 +75,69 @@ class Stationary(ConstantDiagonal):
         self.validate()
 
     def rho(self, r2: np.ndarray) -> np.ndarray:
-        """Correlation as a function of the squared scaled distance, in a new array."""
+        """Correlation as a function of the squared scaled distance.
+
+        Parameters
+        ----------
+        r2 : array
+            Squared distances in length-scale units.
+
+        Returns
+        -------
+        array
+            Of the same shape, a new one; 1 at distance 0.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `rho`.")
 
     def drho(self, r2: np.ndarray) -> np.ndarray:
-        """Derivative of rho with respect to r2, finite at 0."""
+        """Derivative of rho with respect to the squared scaled distance, finite at 0.
+
+        Parameters
+        ----------
+        r2 : array
+            Squared distances in length-scale units.
+
+        Returns
+        -------
+        array
+            Of the same shape; not positive where the correlation falls.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `drho`.")
 
     def slope(self, r2: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, float]:
-        """dk / dr2 as an array and a factor; one who can express it by the value k itself saves a pass."""
+        """dk / dr2 as an array and a factor; one who can express it by the value k itself saves a pass.
+
+        Parameters
+        ----------
+        r2 : array
+            Squared distances in length-scale units.
+        K : array
+            Values of the kernel there.
+
+        Returns
+        -------
+        slope : array
+            Of the same shape.
+        factor : float
+            What it is to be multiplied with.
+        """
         return self.drho(r2), self.value("variance")
 
     def shape_slopes(self, r2: np.ndarray, K: np.ndarray) -> list[np.ndarray]:
-        """dk / d log of each further parameter, in the order of `parameters` (none for most kernels)."""
+        """dk / d log of each further parameter, in the order of `parameters` (none for most kernels).
+
+        Parameters
+        ----------
+        r2 : array
+            Squared distances in length-scale units.
+        K : array
+            Values of the kernel there.
+
+        Returns
+        -------
+        list of array
+            One array for each parameter after variance and length-scale.
+        """
         return []
 
     # -- values and gradients -----------------------------------------------------------------
@@ -188,6 +259,21 @@ class SquaredExponential(Stationary):
     r"""Squared exponential (Gaussian, RBF) kernel: infinitely smooth paths.
 
     .. math:: \rho(r^2) = e^{-r^2/2}
+
+    Parameters
+    ----------
+    variance : float, optional
+        Prior variance of the function; None takes it from the data.
+    lengthscale : float or list of floats, optional
+        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+    ard : bool
+        Ask for one length-scale per column without giving values.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import SquaredExponential
+    >>> SquaredExponential(variance=2.0, lengthscale=1.0)([[0.0]], [[1.0]]).round(3).tolist()
+    [[1.213]]
     """
 
     parameters = (VARIANCE, RANGED_LENGTHSCALE)
@@ -212,6 +298,21 @@ class Matern12(Stationary):
     r"""Matern kernel with smoothness 1/2 (exponential): continuous, rough paths.
 
     .. math:: \rho(r^2) = e^{-r}
+
+    Parameters
+    ----------
+    variance : float, optional
+        Prior variance of the function; None takes it from the data.
+    lengthscale : float or list of floats, optional
+        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+    ard : bool
+        Ask for one length-scale per column without giving values.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Matern12
+    >>> Matern12(variance=2.0, lengthscale=1.0)([[0.0]], [[1.0]]).round(3).tolist()
+    [[0.736]]
     """
 
     parameters = (VARIANCE, RANGED_LENGTHSCALE)
@@ -229,6 +330,21 @@ class Matern32(Stationary):
     r"""Matern kernel with smoothness 3/2: once-differentiable paths.
 
     .. math:: \rho(r^2) = (1 + \sqrt{3}\,r)\,e^{-\sqrt{3}\,r}
+
+    Parameters
+    ----------
+    variance : float, optional
+        Prior variance of the function; None takes it from the data.
+    lengthscale : float or list of floats, optional
+        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+    ard : bool
+        Ask for one length-scale per column without giving values.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Matern32
+    >>> Matern32(variance=2.0, lengthscale=1.0)([[0.0]], [[1.0]]).round(3).tolist()
+    [[0.967]]
     """
 
     parameters = (VARIANCE, RANGED_LENGTHSCALE)
@@ -245,6 +361,21 @@ class Matern52(Stationary):
     r"""Matern kernel with smoothness 5/2: twice-differentiable paths.
 
     .. math:: \rho(r^2) = (1 + \sqrt{5}\,r + 5 r^2/3)\,e^{-\sqrt{5}\,r}
+
+    Parameters
+    ----------
+    variance : float, optional
+        Prior variance of the function; None takes it from the data.
+    lengthscale : float or list of floats, optional
+        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+    ard : bool
+        Ask for one length-scale per column without giving values.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Matern52
+    >>> Matern52(variance=2.0, lengthscale=1.0)([[0.0]], [[1.0]]).round(3).tolist()
+    [[1.048]]
     """
 
     parameters = (VARIANCE, RANGED_LENGTHSCALE)
@@ -262,6 +393,23 @@ class RationalQuadratic(Stationary):
     r"""Rational quadratic kernel: a mixture of squared exponentials of many length-scales.
 
     .. math:: \rho(r^2) = \left(1 + \frac{r^2}{2\,\mathrm{shape}}\right)^{-\mathrm{shape}}
+
+    Parameters
+    ----------
+    variance : float, optional
+        Prior variance of the function; None takes it from the data.
+    lengthscale : float or list of floats, optional
+        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+    shape : float, optional
+        The larger, the nearer to a squared exponential of one length-scale; None takes it from the data.
+    ard : bool
+        Ask for one length-scale per column without giving values.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import RationalQuadratic
+    >>> RationalQuadratic(variance=2.0, lengthscale=1.0, shape=1.0)([[0.0]], [[1.0]]).round(3).tolist()
+    [[1.333]]
     """
 
     parameters = (VARIANCE, LENGTHSCALE, Parameter("shape", role="shape", bounds=(1e-2, 1e3)))

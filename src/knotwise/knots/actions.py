@@ -25,7 +25,14 @@ NEUTRAL = Facts()
 
 
 class Action(StrEnum):
-    """What a step did. A member is its word, as text, and has `facts`."""
+    """What a step of a selection did; a member is its word, as text, and has `facts` for those who show it.
+
+    Examples
+    --------
+    >>> from knotwise.knots import Action
+    >>> Action.ADD == "add", Action.REJECT.facts.rejects
+    (True, True)
+    """
 
     facts: Facts
 

@@ -15,7 +15,7 @@ from knotwise.errors import KnotwiseError, unknown_option
 from knotwise.evidence import Model, Rows, full_evidence
 from knotwise.kernels.base import DataScale, Kernel
 from knotwise.kernels.stationary import Matern12
-from knotwise.knots.proposals import GrowthState, Proposed, best_of, check_at_least
+from knotwise.knots.proposals import GrowthState, Proposal, Proposed, best_of, check_at_least
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Constant
 from knotwise.optimize.lbfgs import LBFGS
@@ -42,7 +42,7 @@ NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 @dataclass
-class BayesOpt:
+class BayesOpt(Proposal):
     """Propose a knot by Bayesian optimisation of the log evidence over the rows (the paper's BO, Algorithm 2).
 
     Some random rows are evaluated; then, one by one, the row not yet tried that maximises the acquisition under a
@@ -59,6 +59,18 @@ class BayesOpt:
         improvement expected with the evaluations that remain (see `budgeted_improvement`).
     kernel : Kernel, optional
         Kernel of the meta GP on the inputs that the model's kernel sees; the isotropic Matern-1/2 by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import BayesOpt, OneAtATime
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> one_more = OneAtATime(n_initial=4, max_knots=5, proposal=BayesOpt(n_random=3, n_evaluations=4))
+    >>> gp = GPRegressor(knots=one_more, random_state=0).fit(X, y)
+    >>> gp.n_knots_ in (4, 5)
+    True
     """
 
     n_random: int = 10

@@ -9,14 +9,14 @@ import numpy as np
 from knotwise.knots.copies import describe_copies
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem
-from knotwise.knots.selection import Selection
+from knotwise.knots.selection import Selection, Selector
 from knotwise.knots.start import starting_theta, with_its_nugget
 
 __all__ = ["Fixed", "select_exact"]
 
 
 @dataclass
-class Fixed:
+class Fixed(Selector):
     """Hold the knots, and optimise the parameters.
 
     Parameters
@@ -26,6 +26,16 @@ class Fixed:
         of the inputs, and is used exactly as given.
     n_knots : int
         Number of knots, where `initial` is not an array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import Fixed
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> gp = GPRegressor(knots=Fixed("grid", n_knots=5)).fit(X, np.sin(6 * X[:, 0]))
+    >>> gp.knots_.ravel().round(2).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
     """
 
     initial: Initial = "kmeans"

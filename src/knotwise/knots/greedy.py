@@ -12,14 +12,14 @@ from knotwise.knots.fixed import Fixed
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least, distinct_row_numbers
-from knotwise.knots.selection import Selection
+from knotwise.knots.selection import Selection, Selector
 from knotwise.knots.start import starting_theta
 
 __all__ = ["GreedyVariance", "KMeans"]
 
 
 @dataclass
-class GreedyVariance:
+class GreedyVariance(Selector):
     """Take the rows with the largest variance given those taken before (pivoted Cholesky), and hold them.
 
     Parameters
@@ -30,6 +30,16 @@ class GreedyVariance:
         Weigh the variance by the precision of each row's observation.
     rounds : int
         Choose so many times, each time at the parameters optimised with the knots before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import GreedyVariance
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> gp = GPRegressor(knots=GreedyVariance(n_knots=5), random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> bool(np.isin(gp.knots_.round(9), X.round(9)).all())  # each is a row
+    True
     """
 
     n_knots: int = 50
@@ -55,7 +65,40 @@ class GreedyVariance:
         return problem.selection(stage, trace.stop_reason, trace, failed_restarts=failed)
 
     def choose(self, problem: Problem, theta: np.ndarray, rows: Rows, n_knots: int) -> np.ndarray:
-        """Knots [K, D] among these rows, at fixed parameters. O(n K^2) for n rows."""
+        """Take knots among these rows, at fixed parameters.
+
+        Costs O(n K^2) time for n rows and K knots.
+
+        Parameters
+        ----------
+        problem : Problem
+            Whose model it is.
+        theta : array [P]
+            Parameters in the engine's units.
+        rows : Rows
+            The rows to choose from.
+        n_knots : int
+            How many to choose.
+
+        Returns
+        -------
+        array [K, D]
+            The rows taken, first those of the largest variance.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> from knotwise.knots import GreedyVariance
+        >>> class Choose:
+        ...     def select(self, problem, rng):
+        ...         theta = problem.table.theta
+        ...         Z = GreedyVariance().choose(problem, theta, problem.rows, 4)
+        ...         return problem.selection(problem.optimize(theta, Z, rng), "chosen at the start")
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> GPRegressor(knots=Choose(), random_state=0).fit(X, np.sin(6 * X[:, 0])).n_knots_
+        4
+        """
         kernel, X = problem.model.with_theta(theta).kernel, rows.X
         Z = X[Pivots(kernel, X).extend(n_knots)]
         if not self.weighted:
@@ -66,13 +109,22 @@ class GreedyVariance:
 
 
 @dataclass
-class KMeans:
+class KMeans(Selector):
     """Hold the knots at the centres of k-means clusters of the inputs.
 
     Parameters
     ----------
     n_knots : int
         Number of knots; fewer where there are fewer distinct rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import KMeans
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> GPRegressor(knots=KMeans(n_knots=5), random_state=0).fit(X, np.sin(6 * X[:, 0])).n_knots_
+    5
     """
 
     n_knots: int = 50

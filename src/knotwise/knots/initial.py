@@ -25,11 +25,36 @@ def initial_knots(
     n_knots: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Choose initial knots [K, D] with K <= n_knots.
+    """Choose initial knots, at most so many.
 
-    `how` is a name of `INITIALISERS`, an array of knots (used as it is), or a function of (X, y, n_knots, rng),
-    which sees inputs and targets in the engine's units (standardised ones by default).
-    K is smaller where there are fewer distinct rows, and on a grid that does not divide evenly.
+    There are fewer where there are fewer distinct rows, and on a grid that does not divide evenly.
+
+    Parameters
+    ----------
+    how : "grid", "random", "kmeans", "kmeans-per-class", array [K, D] or function
+        A name; an array of knots, which is used as it is; or a function of (X, y, n_knots, rng), which sees inputs and
+        targets in the engine's units (standardised ones by default).
+    X : array [n, D]
+        Inputs to choose from.
+    y : array [n]
+        Targets, for knots within each class.
+    n_knots : int
+        How many at most.
+    rng : Generator
+        Where randomness comes from.
+
+    Returns
+    -------
+    array [K, D]
+        The knots, with K at most `n_knots`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.knots import initial_knots
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> initial_knots("grid", X, np.zeros(24), 3, np.random.default_rng(0)).ravel().tolist()
+    [0.0, 0.5, 1.0]
     """
     if isinstance(how, str):
         if how not in INITIALISERS:

@@ -24,7 +24,7 @@ from knotwise.knots.proposals import (
     check_at_least,
     distinct_row_numbers,
 )
-from knotwise.knots.selection import Selection, Stage
+from knotwise.knots.selection import Selection, Selector, Stage
 from knotwise.knots.start import SUBSET_ROWS, starting_theta
 from knotwise.knots.status import Status
 from knotwise.numerics.linalg import LARGEST_JITTER
@@ -43,7 +43,7 @@ WORSE_THAN_FLAT = (
 
 
 @dataclass
-class OneAtATime:
+class OneAtATime(Selector):
     """Add knots one by one, each optimised with the parameters, until one more brings nothing (the paper's OAT).
 
     From a few initial knots on, a proposal chooses a row of the data as one more knot, the knot is optimised while
@@ -139,7 +139,36 @@ class OneAtATime:
         initial: Initial = "kmeans",
         tolerance: float = 1e-3,
     ) -> OneAtATime:
-        """The algorithm with the paper's settings: OAT-BO ("bo") or OAT-RS ("rs"), optimised by Adadelta."""
+        """The algorithm with the paper's settings, optimised by Adadelta.
+
+        Parameters
+        ----------
+        proposal : "bo" or "rs"
+            OAT-BO, Bayesian optimisation over the rows; or OAT-RS, the best of some random rows.
+        t_max : int
+            Evaluations of the evidence for each knot.
+        t_min : int
+            How many of them are at random rows, for "bo".
+        max_knots : int
+            Stop at so many knots.
+        n_initial : int
+            Number of first knots.
+        initial : name, array [K, D] or function
+            The first knots: "kmeans", "grid", "random", "kmeans-per-class", or an array in the units of the inputs.
+        tolerance : float
+            A knot must gain more than this, in nats of log evidence.
+
+        Returns
+        -------
+        OneAtATime
+            The selector with these settings.
+
+        Examples
+        --------
+        >>> from knotwise.knots import OneAtATime
+        >>> OneAtATime.paper("rs", t_max=5).proposal
+        RandomSubset(n_candidates=5)
+        """
         proposals: dict[str, Proposal] = {"bo": BayesOpt(min(t_min, t_max), t_max), "rs": RandomSubset(t_max)}
         if proposal not in proposals:
             raise unknown_option("`proposal`", proposal, proposals)

@@ -33,7 +33,35 @@ MAX_CANDIDATES = 20_000
 class GrowthState:
     """A model that may take one more knot: where it is, its log evidence, and the rows to choose from.
 
-    `rows` are the numbers of the candidate rows of the data: distinct, and none of them a knot.
+    Attributes
+    ----------
+    problem : Problem
+        Model, rows and bounds.
+    point : Point
+        Parameters, knots and jitter so far.
+    value : float
+        Log evidence there.
+    rows : array of int
+        Numbers of the candidate rows of the data: distinct, and none of them a knot.
+
+    Examples
+    --------
+    A proposal of one's own sees it:
+
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import OneAtATime, Proposed
+    >>> class FirstRow:
+    ...     def propose(self, state, rng):
+    ...         z = state.candidates[0]
+    ...         assert len(state.with_knot(z).Z) == len(state.Z) + 1
+    ...         value = state.evaluate(z)
+    ...         return Proposed(z, value, z[None], np.array([value]), "the first row that is no knot")
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> gp = GPRegressor(knots=OneAtATime(n_initial=4, max_knots=5, proposal=FirstRow()), random_state=0).fit(X, y)
+    >>> gp.n_knots_ in (4, 5)
+    True
     """
 
     problem: Problem
@@ -48,6 +76,7 @@ class GrowthState:
 
     @property
     def jitter(self) -> Jitter:
+        """The jitter of the knots so far, which stays."""
         assert self.point.jitter is not None
         return self.point.jitter
 
@@ -62,11 +91,33 @@ class GrowthState:
         return self.candidate_rows.X
 
     def with_knot(self, z: np.ndarray) -> Point:
-        """The point with z as one more knot, parameters and jitter unchanged."""
+        """The point with one more knot, parameters and jitter unchanged.
+
+        Parameters
+        ----------
+        z : array [D]
+            The new knot.
+
+        Returns
+        -------
+        Point
+            With K + 1 knots, the new one last.
+        """
         return replace(self.point, Z=np.vstack([self.Z, z]))
 
     def evaluate(self, z: np.ndarray) -> float:
-        """Log evidence with z as one more knot, parameters and jitter unchanged; NaN where it cannot be computed."""
+        """Log evidence with one more knot, parameters and jitter unchanged.
+
+        Parameters
+        ----------
+        z : array [D]
+            The new knot.
+
+        Returns
+        -------
+        float
+            NaN where it cannot be computed.
+        """
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 evidence = self.problem.evaluate(self.with_knot(z), gradient=False)
@@ -77,9 +128,27 @@ class GrowthState:
 
 @dataclass(frozen=True)
 class Proposed:
-    """The knot z [D] proposed and the log evidence with it; all that was tried [T, D], with values [T].
+    """A knot that is proposed, and all that was tried.
 
-    A value is NaN where it could not be computed; `value` is -inf where none could.
+    Attributes
+    ----------
+    z : array [D]
+        The new knot.
+    value : float
+        Log evidence with it; -inf where none could be computed.
+    tried : array [T, D]
+        All knots that were tried.
+    values : array [T]
+        Log evidence with each; NaN where it could not be computed.
+    note : str
+        Why this one, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.knots import Proposed
+    >>> Proposed(np.zeros(1), -3.0, np.zeros((1, 1)), np.array([-3.0]), "the only row").note
+    'the only row'
     """
 
     z: np.ndarray
@@ -90,9 +159,40 @@ class Proposed:
 
 
 class Proposal(Protocol):
-    """Anything that proposes one more knot; `state.rows` is never empty."""
+    """Anything that proposes one more knot; the `proposal` of `OneAtATime` may be an object of one's own.
 
-    def propose(self, state: GrowthState, rng: np.random.Generator) -> Proposed: ...
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import EvidenceGain, OneAtATime, RandomSubset
+    >>> class Doubtful:
+    ...     def propose(self, state, rng):
+    ...         best = EvidenceGain().propose(state, rng)
+    ...         return best if best.value > state.value else RandomSubset(3).propose(state, rng)
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> gp = GPRegressor(knots=OneAtATime(n_initial=4, max_knots=5, proposal=Doubtful()), random_state=0).fit(X, y)
+    >>> gp.n_knots_ in (4, 5)
+    True
+    """
+
+    def propose(self, state: GrowthState, rng: np.random.Generator) -> Proposed:
+        """Propose one more knot.
+
+        Parameters
+        ----------
+        state : GrowthState
+            The model so far, and the rows to choose from, at least one.
+        rng : Generator
+            Where all randomness comes from.
+
+        Returns
+        -------
+        Proposed
+            The knot, the log evidence with it, and all that was tried.
+        """
+        ...
 
 
 def best_of(tried: np.ndarray, values: np.ndarray, note: str) -> Proposed:
@@ -103,13 +203,19 @@ def best_of(tried: np.ndarray, values: np.ndarray, note: str) -> Proposed:
 
 
 @dataclass
-class RandomSubset:
+class RandomSubset(Proposal):
     """Propose the best of some random rows (the paper's RS).
 
     Parameters
     ----------
     n_candidates : int
         Number of rows, each of which costs one evaluation of the evidence (the paper's T_max).
+
+    Examples
+    --------
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import OneAtATime, RandomSubset
+    >>> gp = GPRegressor(knots=OneAtATime(proposal=RandomSubset(n_candidates=10)))
     """
 
     n_candidates: int = 25
@@ -124,7 +230,7 @@ class RandomSubset:
 
 
 @dataclass
-class ResidualVariance:
+class ResidualVariance(Proposal):
     """Propose the row about whose latent value the knots say least: the largest c = k(x, x) - k(x, Z) Kuu^-1 k(Z, x).
 
     It costs two evaluations of the evidence. The targets matter through the parameters only.
@@ -133,6 +239,12 @@ class ResidualVariance:
     ----------
     weighted : bool
         Weigh c by the precision W of the row's observation: rows that say nothing of f need no knot.
+
+    Examples
+    --------
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import OneAtATime, ResidualVariance
+    >>> gp = GPRegressor(knots=OneAtATime(proposal=ResidualVariance(weighted=True)))
     """
 
     weighted: bool = False
@@ -147,7 +259,7 @@ class ResidualVariance:
 
 
 @dataclass
-class LargestShare:
+class LargestShare(Proposal):
     """Propose the row of whose posterior variance the knots leave the largest share unexplained, c / v.
 
     It costs two evaluations of the evidence. Such a knot lowers the unexplained share, whatever it gains.
@@ -162,7 +274,7 @@ class LargestShare:
 
 
 @dataclass
-class EvidenceGain:
+class EvidenceGain(Proposal):
     """Propose by the gain in evidence that a rank-one update predicts, confirmed exactly for the best few.
 
     The prediction is exact for Gaussian data under VFE and orders the rows well elsewhere. O(N K M) for M rows.
@@ -173,6 +285,12 @@ class EvidenceGain:
         Number of rows whose evidence is evaluated.
     max_candidates : int
         Predict for at most so many rows, a random sample where there are more.
+
+    Examples
+    --------
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import EvidenceGain, OneAtATime
+    >>> gp = GPRegressor(knots=OneAtATime(proposal=EvidenceGain(n_exact=3)))
     """
 
     n_exact: int = 5

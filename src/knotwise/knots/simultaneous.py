@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem
-from knotwise.knots.selection import Selection
+from knotwise.knots.selection import Selection, Selector
 from knotwise.knots.start import starting_theta
 
 __all__ = ["Simultaneous"]
@@ -17,7 +17,7 @@ NEGLIGIBLE_LOSS = 0.01  # nats of evidence below which redundant knots are dropp
 
 
 @dataclass
-class Simultaneous:
+class Simultaneous(Selector):
     """Optimise a given number of knots together with the parameters (the paper's "simultaneous").
 
     Parameters
@@ -27,6 +27,16 @@ class Simultaneous:
         cost more than the exact GP; and fewer where some end up so close to others that they serve no function.
     initial : name, array [K, D] or function
         Where the knots start: "kmeans", "grid", "random", "kmeans-per-class", or an array in the units of the inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.knots import Simultaneous
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> gp = GPRegressor(knots=Simultaneous(n_knots=5, initial="grid"), random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> gp.n_knots_
+    5
     """
 
     n_knots: int = 50

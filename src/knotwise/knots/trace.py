@@ -10,17 +10,53 @@ from typing import Any
 import numpy as np
 
 from knotwise.knots.actions import NEUTRAL, Action, Facts, known_action
+from knotwise.numerics.tabular import html_table, make_frame
 
 __all__ = ["KnotStep", "KnotTrace"]
 
 
 @dataclass(frozen=True)
 class KnotStep:
-    """One step: the action in a word, what it left, and why.
+    """One step of a selection: the action in a word, what it left, and why.
 
-    `action` is an `Action`, or the own word of a selector that is not knotwise's, which is shown and has no `facts`.
-    `evidence` is the log evidence after the step (of the rows that it saw; for the action "signal" the gain over a
-    model without inputs), by the inference that is named; `theta` has the parameters in the engine's units.
+    Attributes
+    ----------
+    action : Action or str
+        What was done; or the own word of a selector that is not knotwise's, which is shown and has no `facts`.
+    n_knots : int
+        Knots after the step.
+    evidence : float
+        Log evidence after the step, of the rows that it saw; for the action "signal" the gain over a model without
+        inputs.
+    seconds : float
+        Since the beginning of the selection.
+    n_rows : int, float or None
+        How many rows the step saw, each as often as it counts; None for all of them.
+    n_tried : int
+        How many knots were tried for it.
+    chosen : array [D] or None
+        The knot that was taken.
+    gain : float
+        What it gained in log evidence; NaN where the step does not tell.
+    share : float
+        What the knots leave unexplained, as a mean over rows; NaN where the step does not tell.
+    residual_information : float
+        The same in nats per row; NaN where the step does not tell.
+    theta : array [P] or None
+        Parameters after the step, in the engine's units.
+    note : str
+        The reason, in words.
+    inference : str
+        Of which inference the evidence is.
+    tried : array [T, D] or None
+        All knots that were tried.
+
+    Examples
+    --------
+    >>> from knotwise.knots import KnotStep
+    >>> step = KnotStep("add", n_knots=6, evidence=-12.0, seconds=0.1)
+    >>> step.facts.orders_knots, step.evidence_in_units(n_rows=10, shift=-1.0)
+    (True, -22.0)
     """
 
     action: Action | str
@@ -47,12 +83,49 @@ class KnotStep:
         return self.action.facts if isinstance(self.action, Action) else NEUTRAL
 
     def evidence_in_units(self, n_rows: int | float, shift: float) -> float:
-        """The log evidence shifted by so much per row, of `n_rows` where the step saw all; a gain stays."""
+        """The log evidence in other units of y.
+
+        Parameters
+        ----------
+        n_rows : int or float
+            Rows of the data, for a step that saw all of them.
+        shift : float
+            By how much the log density of one row changes.
+
+        Returns
+        -------
+        float
+            The log evidence there; a gain stays as it is.
+        """
         return self.evidence + (0.0 if self.facts.compares_with_null else shift * (self.n_rows or n_rows))
 
 
 class KnotTrace:
-    """The steps of a selection in order, and the reason of its stop in words."""
+    """The steps of a selection in order, and the reason of its stop in words.
+
+    It is a sequence of `KnotStep`; printed, it is a table.
+
+    Parameters
+    ----------
+    listener : function, optional
+        Is told each step as it is added.
+    inference : str
+        Of which inference the evidence of a step is, if the step names no other.
+    steps : sequence of KnotStep
+        Steps of an earlier search, with which it begins.
+
+    Examples
+    --------
+    >>> from knotwise.knots import Action, KnotTrace
+    >>> trace = KnotTrace()
+    >>> step = trace.add(Action.ADD, n_knots=6, evidence=-12.0, gain=1.5, note="best of 5 rows")
+    >>> len(trace), trace[0].gain
+    (1, 1.5)
+    >>> trace.in_units(10, -1.0, lambda Z: Z)[0].evidence
+    -22.0
+    >>> trace.to_frame()[["action", "n_knots", "evidence"]].values.tolist()
+    [['add', 6, -12.0]]
+    """
 
     def __init__(
         self,
@@ -67,7 +140,24 @@ class KnotTrace:
         self._started = time.perf_counter() - (self.steps[-1].seconds if self.steps else 0.0)
 
     def add(self, action: Action | str, n_knots: int, evidence: float, **details: Any) -> KnotStep:
-        """Record a step, with an `Action` or a word of your own; seconds count from the beginning of the selection."""
+        """Record a step; seconds count from the beginning of the selection.
+
+        Parameters
+        ----------
+        action : Action or str
+            What was done, or a word of your own.
+        n_knots : int
+            Knots after the step.
+        evidence : float
+            Log evidence after the step.
+        **details : dict
+            Further attributes of the `KnotStep`, such as `gain`, `share` and `note`.
+
+        Returns
+        -------
+        KnotStep
+            The step, which is now the last.
+        """
         details = {"inference": self.inference} | details
         step = KnotStep(action, n_knots, float(evidence), time.perf_counter() - self._started, **details)
         self.steps.append(step)
@@ -85,7 +175,22 @@ class KnotTrace:
         return self.steps[i]
 
     def in_units(self, n_rows: int | float, shift: float, knots: Callable[[np.ndarray], np.ndarray]) -> KnotTrace:
-        """The same trace with log evidences shifted by so much per row, and knots in other units; gains stay."""
+        """The same trace with log evidences and knots in other units; gains stay.
+
+        Parameters
+        ----------
+        n_rows : int or float
+            Rows of the data, for steps that saw all of them.
+        shift : float
+            By how much the log density of one row changes.
+        knots : function
+            From knots in these units to those in the others.
+
+        Returns
+        -------
+        KnotTrace
+            A new one.
+        """
         new = KnotTrace()
         new.stop_reason = self.stop_reason
         new.steps = [
@@ -100,9 +205,14 @@ class KnotTrace:
         return new
 
     def to_frame(self) -> Any:
-        """The steps as a pandas DataFrame, one row each."""
-        import pandas as pd
+        """The steps as a pandas DataFrame.
 
+        Returns
+        -------
+        DataFrame
+            One row for each step: `action`, `n_knots`, `evidence`, `gain`, `share`, `residual_information`, `n_tried`,
+            `seconds`, `inference` and `note`.
+        """
         columns = [
             "action",
             "n_knots",
@@ -116,7 +226,7 @@ class KnotTrace:
             "note",
         ]
         rows = [{**{name: getattr(step, name) for name in columns}, "action": str(step.action)} for step in self.steps]
-        return pd.DataFrame(rows, columns=columns)
+        return make_frame(rows, columns)
 
     def __str__(self) -> str:
         # for Gaussian data there is one inference only
@@ -132,3 +242,15 @@ class KnotTrace:
                 f"{by}  {step.note}".rstrip()
             )
         return "\n".join([*lines, f"stopped: {self.stop_reason}"])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook, with the reason of the stop below it."""
+        heads = ("step", "action", "knots", "log evidence", "share", "seconds", "by", "note")
+        rows = [
+            (i, str(step.action), step.n_knots, step.evidence, step.share, step.seconds, step.inference, step.note)
+            for i, step in enumerate(self.steps)
+        ]
+        return html_table(heads, rows, remark=f"stopped: {self.stop_reason}")

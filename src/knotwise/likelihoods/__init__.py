@@ -42,7 +42,24 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {name: globals()[cls] for name, cls i
 
 
 def likelihood_named(name: str) -> Likelihood:
-    """Return the likelihood of this name with its parameters left to the data."""
+    """Return the likelihood of this name with its parameters left to the data.
+
+    Parameters
+    ----------
+    name : str
+        One of the names that the `likelihood` of `GPRegressor` takes, such as "poisson".
+
+    Returns
+    -------
+    Likelihood
+        A new object.
+
+    Examples
+    --------
+    >>> from knotwise.likelihoods import likelihood_named
+    >>> likelihood_named("student_t")
+    StudentT()
+    """
     if not isinstance(name, str) or name not in LIKELIHOODS:
         raise unknown_option("`likelihood`", name, LIKELIHOODS)
     return LIKELIHOODS[name]()

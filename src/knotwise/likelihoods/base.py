@@ -18,8 +18,50 @@ class Likelihood(Part):
 
     A likelihood of one's own gives `log_density`, `derivatives`, `conditional_mean`, `conditional_variance` and, if it
     has `parameters`, `parameter_derivatives`, `start` and `bounds`; intervals of observations also need `cdf` and
-    `latent_of_mean`. `check_likelihood` tests it. `size` is what the data say of the
-    weight of each row (the exposure of a count, the number of trials), 1 where they say nothing.
+    `latent_of_mean`. `knotwise.testing.check_likelihood` tests it. `size` is what the data say of the weight of each
+    row (the exposure of a count, the number of trials), 1 where they say nothing.
+
+    Examples
+    --------
+    Counts of mean e^f, each of them of twice the exposure:
+
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import NegativeBinomial
+    >>> counts = NegativeBinomial(dispersion=0.5)
+    >>> y, f, v = np.array([3.0]), np.array([1.0]), np.array([0.1])
+    >>> counts.log_density(y, f, 2.0).round(3).tolist(), counts.cdf(y, f, 2.0).round(3).tolist()
+    ([-2.18], [0.407])
+    >>> d = counts.derivatives(y, f, 2.0)
+    >>> bool(counts.fisher(y, f, 2.0) == -d.second), bool(counts.step_curvature(y, f, 2.0) == -d.second)
+    (True, True)
+    >>> bool(counts.known(y, f, 2.0).first == d.first), len(counts.parameter_derivatives(y, f, 2.0))
+    (True, 1)
+    >>> counts.conditional_mean(f, 2.0).round(3).tolist(), counts.conditional_variance(f, 2.0).round(3).tolist()
+    ([5.437], [20.215])
+    >>> round(float(counts.latent_of_mean(2 * np.e, 2.0)), 3), counts.sample(f, np.random.default_rng(0), 2.0).shape
+    (1.0, (1,))
+    >>> round(float(counts.singular_point(y, 2.0)), 3), counts.support()
+    (0.0, (0.0, inf))
+
+    For f ~ N(mean, variance):
+
+    >>> counts.expectations(y, f, v).log_density.round(3).tolist()
+    [-2.045]
+    >>> counts.tilted(y, f, v).log_integral.round(3).tolist()
+    [-2.041]
+    >>> counts.expected_parameter_derivatives(y, f, v).shape, counts.tilted_parameter_derivatives(y, f, v).shape
+    ((1, 1), (1, 1))
+    >>> mean, variance = counts.response_moments(f, v)
+    >>> mean.round(3).tolist(), counts.predictive_quantile(0.9, f, v).tolist()
+    ([2.858], [7.0])
+    >>> counts.log_predictive_density(y, f, v).round(3).tolist()
+    [-2.041]
+
+    In a fit:
+
+    >>> y = counts.check_targets(np.array([2.0, 4.0]))
+    >>> round(counts.constant_start(y), 3), NegativeBinomial().start(variance=4.0), counts.bounds(4.0).shape
+    (1.099, NegativeBinomial(dispersion=0.3), (1, 2))
     """
 
     #: the name of the option of `fit` and `predict` that carries `size`, or None
@@ -49,58 +91,230 @@ class Likelihood(Part):
         return None
 
     def singular_point(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray | None:
-        """The real f above which log p(y | f) is singular, one per row; None: not known, or there are several."""
+        """The real f above which log p(y | f) is singular, one per row.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n] or None
+            None where it is not known, or where there are several.
+        """
         return None
 
     # -- the density given f ------------------------------------------------------------------
 
     def log_density(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """log p(y | f) with all constants, broadcasting its arguments."""
+        """log p(y | f) with all constants, broadcasting its arguments.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            In nats; -inf where y cannot be.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `log_density`.")
 
     def derivatives(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> Derivatives:
-        """The first three derivatives of log p(y | f) in f."""
+        """The first three derivatives of log p(y | f) in f.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        Derivatives
+            `first`, `second` and `third`, [n] each.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `derivatives`.")
 
     def fisher(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """The curvature -d2 log p / df2, and where it may be negative the expected one."""
+        """The curvature -d2 log p / df2, and where it may be negative the expected one.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            Never negative.
+        """
         return -self.derivatives(y, f, size).second
 
     def step_curvature(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """A positive curvature for Newton's steps far from the mode, where the true one may be negative."""
+        """A positive curvature for Newton's steps far from the mode, where the true one may be negative.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            Never negative.
+        """
         return self.fisher(y, f, size)
 
     def parameter_derivatives(
         self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0
     ) -> list[ParameterDerivatives]:
-        """For each entry of theta, the derivatives of log p and of its first two derivatives in f."""
+        """For each entry of theta, the derivatives of log p and of its first two derivatives in f.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        list of ParameterDerivatives
+            In the order of theta; empty without parameters.
+        """
         return []
 
     def known(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> Expectations:
-        """log p and its first two derivatives in f at once; give it where they share their work."""
+        """log p and its first two derivatives in f at once; give it where they share their work.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        Expectations
+            `log_density`, `first` and `second`, [n] each, for f known exactly.
+        """
         d = self.derivatives(y, f, size)
         return Expectations(self.log_density(y, f, size), d.first, d.second)
 
     # -- the response -------------------------------------------------------------------------
 
     def conditional_mean(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """E(y | f), increasing in f."""
+        """E(y | f), increasing in f.
+
+        Parameters
+        ----------
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            In the units of y.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `conditional_mean`.")
 
     def conditional_variance(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """Var(y | f)."""
+        """Var(y | f).
+
+        Parameters
+        ----------
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            In the units of y squared; infinite where there is none.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `conditional_variance`.")
 
     def latent_of_mean(self, mean: np.ndarray | float, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """The f at which E(y | f) is `mean`; -inf or inf beyond what the mean can reach."""
+        """The f at which E(y | f) is a given mean; -inf or inf beyond what the mean can reach.
+
+        Parameters
+        ----------
+        mean : float or array [n]
+            Means of y.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            Values of the latent function.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `latent_of_mean`.")
 
     def cdf(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """P(Y <= y | f)."""
+        """P(Y <= y | f).
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        f : array [n]
+            Values of the latent function.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            Between 0 and 1.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `cdf`.")
 
     def sample(self, f: np.ndarray, rng: np.random.Generator, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """Draw y given f."""
+        """Draw y given f.
+
+        Parameters
+        ----------
+        f : array
+            Values of the latent function, of any shape.
+        rng : Generator
+            Where randomness comes from.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array
+            One observation for each f, of its shape.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `sample`.")
 
     # -- what variational inference and EP need, for f ~ N(mean, variance) --------------------------
@@ -108,7 +322,24 @@ class Likelihood(Part):
     def expectations(
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
     ) -> Expectations:
-        """E log p, E g and E g'; by quadrature where there is no closed form."""
+        """E log p, E g and E g' for f ~ N(mean, variance), where g is the derivative of log p in f.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        mean : array [n]
+            Means of the latent function.
+        variance : array [n]
+            Its variances; 0 is f known exactly.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        Expectations
+            `log_density`, `first` and `second`, [n] each; by quadrature where there is no closed form.
+        """
         from knotwise.likelihoods.expectations import expectations
 
         return expectations(self, y, mean, variance, size)
@@ -116,7 +347,24 @@ class Likelihood(Part):
     def expected_parameter_derivatives(
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
     ) -> np.ndarray:
-        """E d log p / d theta for each entry of theta, [Q, n]."""
+        """E d log p / d theta for f ~ N(mean, variance).
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        mean : array [n]
+            Means of the latent function.
+        variance : array [n]
+            Its variances; 0 is f known exactly.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [Q, n]
+            A row for each entry of theta.
+        """
         from knotwise.likelihoods.expectations import expected_parameter_derivatives
 
         return expected_parameter_derivatives(self, y, mean, variance, size)
@@ -129,7 +377,26 @@ class Likelihood(Part):
         size: np.ndarray | float = 1.0,
         power: float = 1.0,
     ) -> Tilted:
-        """log of the integral of p(y | f)^power N(f; mean, variance), and its first two derivatives in the mean."""
+        """log of the integral of p(y | f)^power N(f; mean, variance), and its first two derivatives in the mean.
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        mean : array [n]
+            Means of the latent function.
+        variance : array [n]
+            Its variances; 0 is f known exactly.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+        power : float
+            Power of the density, between 0 and 1.
+
+        Returns
+        -------
+        Tilted
+            `log_integral`, `first` and `second`, [n] each; by quadrature where there is no closed form.
+        """
         from knotwise.likelihoods.tilted import tilted
 
         return tilted(self, y, mean, variance, size, power)
@@ -142,7 +409,26 @@ class Likelihood(Part):
         size: np.ndarray | float = 1.0,
         power: float = 1.0,
     ) -> np.ndarray:
-        """E d log p / d theta under the density proportional to p(y | f)^power N(f; mean, variance), [Q, n]."""
+        """E d log p / d theta under the density proportional to p(y | f)^power N(f; mean, variance).
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        mean : array [n]
+            Means of the latent function.
+        variance : array [n]
+            Its variances; 0 is f known exactly.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+        power : float
+            Power of the density, between 0 and 1.
+
+        Returns
+        -------
+        array [Q, n]
+            A row for each entry of theta.
+        """
         from knotwise.likelihoods.tilted import tilted_parameter_derivatives
 
         return tilted_parameter_derivatives(self, y, mean, variance, size, power)
@@ -152,7 +438,24 @@ class Likelihood(Part):
     def response_moments(
         self, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of y; by quadrature where there is no closed form."""
+        """Mean and variance of a new y for f ~ N(mean, variance).
+
+        Parameters
+        ----------
+        mean : array [n]
+            Means of the latent function.
+        variance : array [n]
+            Its variances; 0 is f known exactly.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        mean : array [n]
+            Means of y.
+        variance : array [n]
+            Variances of y. Both by quadrature where there is no closed form.
+        """
         from knotwise.likelihoods.response import response_moments
 
         return response_moments(self, mean, variance, size)
@@ -160,7 +463,24 @@ class Likelihood(Part):
     def log_predictive_density(
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
     ) -> np.ndarray:
-        """log of the integral of p(y | f) N(f; mean, variance); by quadrature where there is no closed form."""
+        """log of the integral of p(y | f) N(f; mean, variance).
+
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        mean : array [n]
+            Means of the latent function.
+        variance : array [n]
+            Its variances; 0 is f known exactly.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            In nats; by quadrature where there is no closed form.
+        """
         from knotwise.likelihoods.response import log_predictive_density
 
         return log_predictive_density(self, y, mean, variance, size)
@@ -168,34 +488,111 @@ class Likelihood(Part):
     def predictive_quantile(
         self, p: float, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
     ) -> np.ndarray:
-        """The smallest y with P(Y <= y) >= p, one per row; by quadrature and search where nothing quicker is known."""
+        """The smallest y with P(Y <= y) >= p for f ~ N(mean, variance).
+
+        Parameters
+        ----------
+        p : float
+            Probability, between 0 and 1.
+        mean : array [n]
+            Means of the latent function.
+        variance : array [n]
+            Its variances; 0 is f known exactly.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            In the units of y; by quadrature and search where nothing quicker is known.
+        """
         from knotwise.likelihoods.response import predictive_quantile
 
         return predictive_quantile(self, p, mean, variance, size)
 
     def support(self, size: np.ndarray | float = 1.0) -> tuple[float, Any]:
-        """Lowest and highest possible y (the highest may be one per row)."""
+        """Lowest and highest possible y.
+
+        Parameters
+        ----------
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        lowest : float
+            -inf where there is none.
+        highest : float or array [n]
+            inf where there is none; one per row where it depends on the size.
+        """
         return -np.inf, np.inf
 
     # -- life in a model ----------------------------------------------------------------------
 
     def check_targets(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
-        """Refuse targets that the likelihood cannot have, with the row and the value; return them as floats."""
+        """Refuse targets that the likelihood cannot have, with the row and the value.
+
+        Parameters
+        ----------
+        y : array [n]
+            What a user gave.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            The targets as floats.
+        """
         return y
 
     def constant_start(self, y: np.ndarray, size: np.ndarray | float = 1.0, weights: np.ndarray | None = None) -> float:
         """A good constant f for these data: the intercept of a model without inputs.
 
-        `weights` [n] say how often each row counts; one's own likelihood may do without them.
+        Parameters
+        ----------
+        y : array [n]
+            Observations, as `check_targets` allows them.
+        size : float or array [n]
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+        weights : array [n], optional
+            How often each row counts; one's own likelihood may do without them.
+
+        Returns
+        -------
+        float
+            A value of the latent function.
         """
         return float(np.average(y, weights=weights))
 
     def start(self, variance: float) -> Likelihood:
-        """Return the likelihood with every parameter that is None set, for data with this variance of y."""
+        """Return the likelihood with every parameter that is None set.
+
+        Parameters
+        ----------
+        variance : float
+            Variance of y.
+
+        Returns
+        -------
+        Likelihood
+            One without unknown values.
+        """
         return self
 
     def bounds(self, variance: float) -> np.ndarray:
-        """Lower and upper bounds of the natural values in the order of theta, [P, 2]: those that are declared."""
+        """Lower and upper bounds of the natural values in the order of theta: those that are declared.
+
+        Parameters
+        ----------
+        variance : float
+            Variance of y.
+
+        Returns
+        -------
+        array [P, 2]
+            Natural values, not logarithms.
+        """
         if any(p.bounds is None for p in self.parameters):
             raise NotImplementedError(f"{type(self).__name__} must define `bounds`, or declare them.")
         return np.array([p.bounds for p in self.parameters], float).reshape(-1, 2)

@@ -22,6 +22,18 @@ class Bernoulli(Likelihood):
     r"""Presence or absence.
 
     .. math:: p(y = 1 \mid f) = 1 / (1 + e^{-f}) \quad\text{(logit)}, \qquad \Phi(f) \quad\text{(probit)}
+
+    Parameters
+    ----------
+    link : "logit" or "probit"
+        From the latent function to the probability of 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Bernoulli
+    >>> Bernoulli("probit").conditional_mean(np.array([0.0, 1.645])).round(3).tolist()
+    [0.5, 0.95]
     """
 
     discrete = True
@@ -31,7 +43,7 @@ class Bernoulli(Likelihood):
         self.link = link
         self.validate()
 
-    def validate(self):
+    def validate(self) -> None:
         if self.link not in ("logit", "probit"):
             raise unknown_option("`link` of Bernoulli", self.link, ("logit", "probit"))
 
@@ -61,7 +73,7 @@ class Bernoulli(Likelihood):
         return Derivatives(first, second, second * (q - p))
 
     def known(self, y, f, size=1.0):
-        """log p and its first two derivatives in f at once: one exponential and one logarithm for all three."""
+        # one exponential and one logarithm for all three
         if self.link == "probit":
             return super().known(y, f, size)
         sign = 2 * np.asarray(y, float) - 1
@@ -76,7 +88,7 @@ class Bernoulli(Likelihood):
         return Expectations(log_density, sign * q, second)
 
     def tilted(self, y, mean, variance, size=1.0, power=1.0):
-        """log of the integral of p(y | f)^power N(f), and its derivatives in the mean; closed for probit, power 1."""
+        # closed for the probit with power 1
         if self.link == "logit" or power != 1:
             return super().tilted(y, mean, variance, size, power)
         sign, sd = 2 * y - 1, np.sqrt(1 + variance)
@@ -99,20 +111,19 @@ class Bernoulli(Likelihood):
         return logit(p) if self.link == "logit" else ndtri(p)
 
     def response_moments(self, mean, variance, size=1.0):
-        """Mean and variance of y for f ~ N(mean, variance); closed for the probit only."""
+        # closed for the probit only
         if self.link == "logit":
             return super().response_moments(mean, variance, size)
         z = mean / np.sqrt(1 + variance)
         return self.conditional_mean(z), self.conditional_variance(z)
 
     def log_predictive_density(self, y, mean, variance, size=1.0):
-        """Log of the integral of p(y | f) N(f; mean, variance); closed for the probit only."""
+        # closed for the probit only
         if self.link == "logit":
             return super().log_predictive_density(y, mean, variance, size)
         return self.log_density(y, mean / np.sqrt(1 + variance))
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        """0 where P(y = 0) is at least p, else 1."""
         if self.link == "probit":
             none = self.conditional_mean(-np.asarray(mean) / np.sqrt(1 + variance))
         else:

@@ -25,6 +25,18 @@ class Beta(Likelihood):
         a = \mu \phi, \quad b = (1 - \mu) \phi, \quad \mu = 1 / (1 + e^{-f}), \quad \phi = \mathrm{precision}
 
     The variance is mu (1 - mu) / (1 + phi). Not log-concave in f.
+
+    Parameters
+    ----------
+    precision : float, optional
+        phi above: the larger, the less shares vary about their mean; None takes it from the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Beta
+    >>> Beta(precision=9.0).conditional_variance(np.array([0.0])).tolist()
+    [0.025]
     """
 
     parameters = (Parameter("precision", role="noise", bounds=(1e-2, 1e6), direction=-1),)
@@ -61,7 +73,7 @@ class Beta(Likelihood):
         )
 
     def known(self, y, f, size=1.0):
-        """log p and its first two derivatives in f, without the terms of the third."""
+        # without the terms of the third derivative
         phi = self.value("precision")
         v, u, E, E1 = self._first_terms(y, f)[:4]
         return Expectations(self.log_density(y, f), phi * v * E + u, phi * v * (u * E + v * E1) - 2 * v)
@@ -124,7 +136,6 @@ class Beta(Likelihood):
         return betainc(a, b, np.clip(y, 0.0, 1.0))
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        """The p-quantile of y for f ~ N(mean, variance)."""
         from scipy.special import expit
 
         return expit(by_blocks(partial(logit_beta_quantile, p, self.value("precision")), mean, variance))

@@ -20,6 +20,13 @@ class Binomial(Likelihood):
     r"""The number of successes among `trials`, which `fit` and `predict` take (1 where not given).
 
     .. math:: p(y \mid f) = \binom{n}{y} s^y (1 - s)^{n - y}, \qquad s = 1 / (1 + e^{-f}), \quad n = \mathrm{trials}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Binomial
+    >>> Binomial().conditional_mean(np.array([0.0]), 20).tolist()  # of 20 trials
+    [10.0]
     """
 
     size_name = "trials"
@@ -64,7 +71,6 @@ class Binomial(Likelihood):
         return np.where(inner, betainc(np.where(inner, size - k, 1.0), k + 1, _probabilities(f)[1]), np.asarray(y) >= 0)
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        """The smallest y with P(Y <= y) >= p for f ~ N(mean, variance)."""
         return by_blocks(partial(self._quantile, p), mean, variance, size)
 
     def _quantile(self, p, mean, variance, size):

@@ -49,7 +49,19 @@ class Counts(Likelihood):
     starts_from_means = True
 
     def overdispersion(self) -> float:
-        """The dispersion in the variance above."""
+        """The dispersion in the variance above.
+
+        Returns
+        -------
+        float
+            0 for Poisson counts.
+
+        Examples
+        --------
+        >>> from knotwise.likelihoods import NegativeBinomial, Poisson
+        >>> Poisson().overdispersion(), NegativeBinomial(dispersion=0.5).overdispersion()
+        (0.0, 0.5)
+        """
         return 0.0
 
     def conditional_mean(self, f, size=1.0):
@@ -62,13 +74,11 @@ class Counts(Likelihood):
         return log_or_minus_inf(mean) - np.log(size)
 
     def response_moments(self, mean, variance, size=1.0):
-        """Mean and variance of y for f ~ N(mean, variance)."""
         excess = self.overdispersion() - np.expm1(-variance)
         Ey = size * exp_capped(mean + variance / 2)
         return Ey, Ey + size**2 * exp_capped(2 * (mean + variance)) * excess
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        """The smallest y with P(Y <= y) >= p for f ~ N(mean, variance)."""
         return by_blocks(partial(self._quantile, p), mean + np.log(size), variance)
 
     def _quantile(self, p, log_rate, variance):

@@ -13,6 +13,13 @@ class Exponential(Gamma):
     r"""Waiting times with a constant hazard: the gamma distribution with shape 1.
 
     .. math:: p(y \mid f) = e^{-f - y e^{-f}}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Exponential
+    >>> Exponential().cdf(np.array([1.0]), np.array([0.0])).round(3).tolist()
+    [0.632]
     """
 
     parameters = ()

@@ -23,6 +23,18 @@ class Gamma(Multiplicative):
     .. math:: p(y \mid f) = \frac{k^k y^{k - 1}}{\Gamma(k)}\, e^{-k f - k y e^{-f}}, \qquad k = \mathrm{shape}
 
     The standard deviation is the mean divided by the square root of the shape.
+
+    Parameters
+    ----------
+    shape : float, optional
+        k above: the larger, the less y varies about its mean; None takes it from the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Gamma
+    >>> Gamma(shape=4.0).conditional_variance(np.log([10.0])).round(6).tolist()
+    [25.0]
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (Parameter("shape", role="noise", bounds=(1e-2, 1e5), direction=-1),)
@@ -51,14 +63,12 @@ class Gamma(Multiplicative):
         return [ParameterDerivatives(digamma_defect(k) - k * deviance_excess(d), z - k, -z)]
 
     def expectations(self, y, mean, variance, size=1.0):
-        """E log p, E g and E g' for f ~ N(mean, variance), in closed form."""
         k = self.value("shape")
         z = k * exp_capped(self._log_ratio(y, mean) + 0.5 * variance)
         excess = self._expected_excess(y, mean, variance)
         return Expectations(np.log(k) - factorial_excess(k) - np.log(y) - k * excess, z - k, -z)
 
     def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
-        """E d log p / d theta for f ~ N(mean, variance), [Q, n]."""
         k = self.value("shape")
         return np.array([digamma_defect(k) - k * self._expected_excess(y, mean, variance)])
 
@@ -76,7 +86,7 @@ class Gamma(Multiplicative):
         return gammainc(k, k * exp_capped(self._log_ratio(y, f)))
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        """The p-quantile of y for f ~ N(mean, variance): log y = f + log(G_k / k)."""
+        # log y = f + log(G_k / k)
         return exp_capped(mean + by_blocks(partial(log_gamma_quantile, p, self.value("shape")), np.sqrt(variance)))
 
     def sample(self, f, rng, size=1.0):

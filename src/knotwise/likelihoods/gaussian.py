@@ -22,6 +22,17 @@ class Gaussian(Likelihood):
     .. math:: p(y \mid f) = N(y;\, f,\, \mathrm{noise\_variance})
 
     A noise variance of exactly 0 is allowed; a fit raises it to a floor relative to var(y), and says so.
+
+    Parameters
+    ----------
+    noise_variance : float, optional
+        Variance of the noise, in the units of y squared; None takes it from the data.
+
+    Examples
+    --------
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.likelihoods import Gaussian
+    >>> gp = GPRegressor(likelihood=Gaussian(noise_variance=0.04), fixed=["noise_variance"])  # a known error of 0.2
     """
 
     parameters = (Parameter("noise_variance", role="noise", units="y^2"),)
@@ -36,7 +47,7 @@ class Gaussian(Likelihood):
         self.noise_variance = noise_variance
         self.validate()
 
-    def validate(self):
+    def validate(self) -> None:
         if self.noise_variance is None or np.ndim(self.noise_variance) or self.noise_variance != 0:
             super().validate()
 
@@ -55,20 +66,16 @@ class Gaussian(Likelihood):
         return [ParameterDerivatives(0.5 * W * r**2 - 0.5, -W * r, np.full_like(r, W))]
 
     def expectations(self, y, mean, variance, size=1.0):
-        """E log p, E g and E g' for f ~ N(mean, variance), in closed form."""
         return normal_expectations(y - mean, self.value("noise_variance"), variance)
 
     def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
-        """E d log p / d theta for f ~ N(mean, variance), [Q, n]."""
         W = 1.0 / self.value("noise_variance")
         return np.array([0.5 * W * ((y - mean) ** 2 + variance) - 0.5])
 
     def tilted(self, y, mean, variance, size=1.0, power=1.0):
-        """log of the integral of p(y | f)^power N(f; mean, variance), and its derivatives, in closed form."""
         return normal_tilted(y - mean, self.value("noise_variance"), variance, power)
 
     def tilted_parameter_derivatives(self, y, mean, variance, size=1.0, power=1.0):
-        """E d log p / d theta under the tilted law, [Q, n]."""
         return normal_tilted_derivative(y - mean, self.value("noise_variance"), variance, power)
 
     def conditional_mean(self, f, size=1.0):

@@ -17,6 +17,18 @@ class LogNormal(Multiplicative):
     r"""A positive response whose logarithm has Gaussian noise; its median is e^f.
 
     .. math:: p(y \mid f) = N(\log y;\, f,\, \mathrm{variance}) / y
+
+    Parameters
+    ----------
+    variance : float, optional
+        Variance of the noise of log y; None takes it from the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import LogNormal
+    >>> LogNormal(variance=1.0).conditional_mean(np.array([0.0])).round(3).tolist()  # the median is 1
+    [1.649]
     """
 
     parameters = (Parameter("variance", role="noise", bounds=(1e-8, 1e2)),)
@@ -44,22 +56,18 @@ class LogNormal(Multiplicative):
         return [ParameterDerivatives(0.5 * W * d**2 - 0.5, -W * d, np.full_like(d, W))]
 
     def expectations(self, y, mean, variance, size=1.0):
-        """E log p, E g and E g' for f ~ N(mean, variance), in closed form."""
         of_log = normal_expectations(self._log_ratio(y, mean), self.value("variance"), variance)
         return Expectations(of_log.log_density - np.log(y), of_log.first, of_log.second)
 
     def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
-        """E d log p / d theta for f ~ N(mean, variance), [Q, n]."""
         W = 1 / self.value("variance")
         return np.array([0.5 * W * (self._log_ratio(y, mean) ** 2 + variance) - 0.5])
 
     def tilted(self, y, mean, variance, size=1.0, power=1.0):
-        """log of the integral of p(y | f)^power N(f; mean, variance), and its derivatives, in closed form."""
         of_log = normal_tilted(self._log_ratio(y, mean), self.value("variance"), variance, power)
         return Tilted(of_log.log_integral - power * np.log(y), of_log.first, of_log.second)
 
     def tilted_parameter_derivatives(self, y, mean, variance, size=1.0, power=1.0):
-        """E d log p / d theta under the tilted law, [Q, n]."""
         return normal_tilted_derivative(self._log_ratio(y, mean), self.value("variance"), variance, power)
 
     def log_error_moments(self):
@@ -75,12 +83,10 @@ class LogNormal(Multiplicative):
         return exp_capped(f + np.sqrt(self.value("variance")) * rng.standard_normal(np.shape(f)))
 
     def log_predictive_density(self, y, mean, variance, size=1.0):
-        """Log of the integral of p(y | f) N(f; mean, variance)."""
         total = self.value("variance") + variance
         return -0.5 * (np.log(2 * np.pi * total) + self._log_ratio(y, mean) ** 2 / total) - np.log(y)
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        """The p-quantile of y for f ~ N(mean, variance)."""
         from scipy.special import ndtri
 
         return exp_capped(mean + ndtri(p) * np.sqrt(self.value("variance") + variance))

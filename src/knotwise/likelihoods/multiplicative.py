@@ -22,7 +22,21 @@ class Multiplicative(Likelihood):
     starts_from_means = True
 
     def log_error_moments(self) -> tuple[float, float]:
-        """Logarithms of the first two moments of the error."""
+        """Logarithms of the first two moments of the error.
+
+        Returns
+        -------
+        first : float
+            log E of the error.
+        second : float
+            log E of its square.
+
+        Examples
+        --------
+        >>> from knotwise.likelihoods import LogNormal
+        >>> LogNormal(variance=1.0).log_error_moments()
+        (0.5, 2.0)
+        """
         raise NotImplementedError(f"{type(self).__name__} must define `log_error_moments`.")
 
     def conditional_mean(self, f, size=1.0):
@@ -35,7 +49,6 @@ class Multiplicative(Likelihood):
         return log_or_minus_inf(mean) - self.log_error_moments()[0]
 
     def response_moments(self, mean, variance, size=1.0):
-        """Mean and variance of y for f ~ N(mean, variance)."""
         one, two = self.log_error_moments()
         # second moment times 1 - (first moment)^2 / second moment: no difference of huge numbers
         return (

@@ -19,6 +19,18 @@ class NegativeBinomial(Counts):
         q = \frac{\mu}{r + \mu}, \quad \mu = \mathrm{exposure}\; e^f, \quad r = 1 / \mathrm{dispersion}
 
     The variance is mu + dispersion mu^2; dispersion 0 would be Poisson.
+
+    Parameters
+    ----------
+    dispersion : float, optional
+        How much more counts vary than Poisson counts, as above; None takes it from the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import NegativeBinomial
+    >>> NegativeBinomial(dispersion=0.5).conditional_variance(np.log([10.0])).round(6).tolist()
+    [60.0]
     """
 
     parameters = (Parameter("dispersion", role="noise", bounds=(1e-6, 1e3)),)

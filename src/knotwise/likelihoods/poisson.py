@@ -15,6 +15,13 @@ class Poisson(Counts):
     r"""Counts of independent events.
 
     .. math:: p(y \mid f) = \mu^y e^{-\mu} / y!, \qquad \mu = \mathrm{exposure}\; e^f
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Poisson
+    >>> Poisson().conditional_mean(np.log([3.0]), 2.0).round(6).tolist()  # a rate of 3, an exposure of 2
+    [6.0]
     """
 
     width = np.inf
@@ -33,7 +40,7 @@ class Poisson(Counts):
         return Derivatives(y - rate, -rate, -rate)
 
     def expectations(self, y, mean, variance, size=1.0):
-        """E log p, E g and E g' for f ~ N(mean, variance): with E e^f = e^(mean + variance/2) in closed form."""
+        # closed, with E e^f = e^(mean + variance/2)
         f = mean + 0.5 * variance
         rate = size * exp_capped(f)
         return Expectations(self.log_density(y, f, size) - 0.5 * variance * y, y - rate, -rate)

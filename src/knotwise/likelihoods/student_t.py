@@ -28,6 +28,20 @@ class StudentT(Likelihood):
 
     The mean is f for df > 1 (for less there is none, and f is the median); the variance is infinite for df <= 2. Not
     log-concave in f.
+
+    Parameters
+    ----------
+    scale : float, optional
+        s above, in the units of y; None takes it from the data.
+    df : float, optional
+        Degrees of freedom: the smaller, the more outliers; None takes it from the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import StudentT
+    >>> StudentT(scale=1.0, df=4.0).conditional_variance(np.array([0.0])).tolist()
+    [2.0]
     """
 
     parameters = (
@@ -107,7 +121,6 @@ class StudentT(Likelihood):
         return np.asarray(mean, float)
 
     def response_moments(self, mean, variance, size=1.0):
-        """Mean and variance of y for f ~ N(mean, variance)."""
         return mean, variance + self.conditional_variance(mean)
 
     def cdf(self, y, f, size=1.0):
@@ -116,7 +129,6 @@ class StudentT(Likelihood):
         return stdtr(self.value("df"), (y - f) / self.value("scale"))
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        """The p-quantile of y for f ~ N(mean, variance)."""
         return mean + by_blocks(partial(self._error_quantile, p), variance)
 
     def _error_quantile(self, p, variance):

@@ -22,6 +22,18 @@ class Weibull(Multiplicative):
     .. math:: \log p(y \mid f) = \log k + (k - 1) \log y - k f - (y e^{-f})^k, \qquad k = \mathrm{shape}
 
     The mean is e^f Gamma(1 + 1/k).
+
+    Parameters
+    ----------
+    shape : float, optional
+        k above; None takes it from the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Weibull
+    >>> Weibull(shape=1.0).conditional_mean(np.log([10.0])).round(6).tolist()  # shape 1 is the exponential
+    [10.0]
     """
 
     parameters = (Parameter("shape", role="noise", bounds=(0.05, 100.0), direction=-1),)
@@ -51,14 +63,14 @@ class Weibull(Multiplicative):
         return [ParameterDerivatives(1 + t - t * z, k * (z - 1 + t * z), -(k**2) * z * (2 + t))]
 
     def expectations(self, y, mean, variance, size=1.0):
-        """E log p, E g and E g' for f ~ N(mean, variance), in closed form: t is normal too."""
+        # closed: t is normal too
         k = self.value("shape")
         t = k * self._log_ratio(y, mean)
         z = exp_capped(t + 0.5 * k**2 * variance)
         return Expectations(np.log(k) - np.log(y) + t - z, k * (z - 1), -(k**2) * z)
 
     def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
-        """E d log p / d theta for f ~ N(mean, variance), [Q, n]; E t e^t = (E t + var t) E e^t."""
+        # E t e^t = (E t + var t) E e^t
         k = self.value("shape")
         t, var_t = k * self._log_ratio(y, mean), k**2 * variance
         return np.array([1 + t - (t + var_t) * exp_capped(t + 0.5 * var_t)])
@@ -73,7 +85,7 @@ class Weibull(Multiplicative):
         return -np.expm1(-exp_capped(self.value("shape") * self._log_ratio(y, f)))
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        """The p-quantile of y for f ~ N(mean, variance): log y = f + log(G_1) / k."""
+        # log y = f + log(G_1) / k
         k = self.value("shape")
         return exp_capped(mean + by_blocks(partial(log_gamma_quantile, p, 1.0), k * np.sqrt(variance)) / k)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.numerics.tabular import html_table, make_frame
+
 __all__ = ["Estimate", "Estimates"]
 
 LONGEST_NAME, LONGEST_COLUMN = 30, 16  # in a printed table, which has at most 110 characters
@@ -18,8 +20,32 @@ NUMBERS = ("estimate", "std. error", "lower 95 %", "upper 95 %")
 class Estimate:
     """One parameter on the scale on which it is read, in the units of the data.
 
-    `reads_as` is "sd" (the root of a variance), "length-scale" or "value" (as it is); `column` is the column of the
-    inputs that it is about, in words. `note` says why there is no standard error (NaN), or is empty.
+    Attributes
+    ----------
+    parameter : str
+        Its name, as in `parameters_`.
+    reads_as : "sd", "length-scale" or "value"
+        The root of a variance, a length-scale, or the value as it is.
+    column : str
+        The column of the inputs that it is about, in words.
+    units : str
+        Its units: "y", or the name of a column.
+    estimate : float
+        The fitted value.
+    standard_error : float
+        How well the data determine it; NaN where there is none.
+    lower_95 : float
+        Lower end of its interval.
+    upper_95 : float
+        Upper end of its interval.
+    note : str
+        Why there is no standard error, or "".
+
+    Examples
+    --------
+    >>> from knotwise.numerics.estimates import Estimate
+    >>> Estimate.read("noise_variance", "sd", "", "y^2", [4.0, 0.4, 3.3, 4.9], "").estimate
+    2.0
     """
 
     parameter: str
@@ -34,7 +60,28 @@ class Estimate:
 
     @staticmethod
     def read(parameter: str, reads_as: str, column: str, units: str, numbers: Sequence[float], note: str) -> Estimate:
-        """From a value, its standard error and the ends of its interval, all on the natural scale  (F4)."""
+        """Make an estimate of a value and its error on the natural scale  (F4).
+
+        Parameters
+        ----------
+        parameter : str
+            Name of the parameter.
+        reads_as : "sd", "length-scale" or "value"
+            On which scale people read it; "sd" takes roots.
+        column : str
+            The column of the inputs that it is about, in words.
+        units : str
+            Units of the value on the natural scale.
+        numbers : sequence of float
+            The value, its standard error, and the ends of its interval.
+        note : str
+            Why there is no standard error, or "".
+
+        Returns
+        -------
+        Estimate
+            With all numbers on the scale that is read.
+        """
         value, error, low, high = numbers
         if reads_as == "sd":
             root = np.sqrt(value)
@@ -54,6 +101,7 @@ class Estimates:
     Parameters
     ----------
     lines : tuple of Estimate
+        One for each line of the table.
     remark : str
         What is to be said of all standard errors, in a sentence, or "".
 
@@ -89,10 +137,18 @@ class Estimates:
         DataFrame
             One row per line of the table: `parameter`, `reads_as`, `column`, `units`, `estimate`, `standard_error`,
             `lower_95`, `upper_95` and `note`.
-        """
-        import pandas as pd
 
-        return pd.DataFrame([asdict(line) for line in self.lines], columns=list(Estimate.__dataclass_fields__))
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        >>> gp.parameters_.estimates().to_frame()[["parameter", "reads_as"]].values.tolist()
+        [['variance', 'sd'], ['lengthscale', 'length-scale'], ['noise_variance', 'sd']]
+        """
+        return make_frame([asdict(line) for line in self.lines], columns=list(Estimate.__dataclass_fields__))
 
     def __repr__(self) -> str:
         """A table of at most 110 characters, and below it the remark."""
@@ -116,6 +172,11 @@ class Estimates:
             for names, numbers in rows
         ]
         return "\n".join([row.rstrip() for row in table] + ([self.remark] if self.remark else []))
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook, with names in full and the remark below it."""
+        heads = ("parameter", "reads as", "column", "units", *NUMBERS, "")
+        return html_table(heads, (tuple(asdict(line).values()) for line in self.lines), remark=self.remark)
 
 
 def _cut(name: str, longest: int) -> str:

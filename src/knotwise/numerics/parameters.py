@@ -16,6 +16,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.numerics.estimates import Estimate, Estimates
 from knotwise.numerics.standard_errors import ErrorSource, ParameterErrors
+from knotwise.numerics.tabular import html_table, make_frame
 
 __all__ = [
     "ROLES",
@@ -80,6 +81,10 @@ class Parameter:
     >>> from knotwise.numerics.parameters import Parameter
     >>> Parameter("sill", role="amplitude", units="y^2").positive
     True
+    >>> Parameter("depth_scale", role="lengthscale", units="x").rescaled(1000.0).units
+    'x'
+    >>> Parameter("sill", role="amplitude", units="y^2").without_y().units
+    'none'
     """
 
     name: str
@@ -109,14 +114,17 @@ class Parameter:
 
     @property
     def positive(self) -> bool:
+        """Whether it is positive, so that optimisers see its logarithm."""
         return self.transform == "log"
 
     @property
     def x_power(self) -> int:
+        """Power of the units of the inputs in its units."""
         return UNITS[self.units][0]
 
     @property
     def y_power(self) -> int:
+        """Power of the units of the latent function in its units."""
         return UNITS[self.units][1]
 
     @property
@@ -125,7 +133,18 @@ class Parameter:
         return self.x_power != 0 and self.role not in ("lengthscale", "amplitude")
 
     def rescaled(self, factor: float) -> Parameter:
-        """The same parameter in other units, in which values are times a factor; a prior without units stays."""
+        """The same parameter in other units, in which values are times a factor; a prior without units stays.
+
+        Parameters
+        ----------
+        factor : float
+            What a value in these units is multiplied with.
+
+        Returns
+        -------
+        Parameter
+            One whose prior speaks in the other units.
+        """
         convert = getattr(self.prior, "in_units", None)
         return self if convert is None else replace(self, prior=convert(factor))
 
@@ -138,7 +157,13 @@ class Parameter:
         return "sd" if self.positive and is_variance and self.x_power % 2 == 0 else "value"
 
     def without_y(self) -> Parameter:
-        """The same parameter of a function without units."""
+        """The same parameter of a function without units.
+
+        Returns
+        -------
+        Parameter
+            One whose units have none of y.
+        """
         return replace(self, units=next(name for name, powers in UNITS.items() if powers == (self.x_power, 0)))
 
 
@@ -234,24 +259,65 @@ def unique_names(names: Sequence[str], parts: Sequence[str]) -> list[str]:
     return [name if len(owners[name]) == 1 else f"{part}__{name}" for name, part in zip(names, parts, strict=True)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ParameterTable:
     """Names, natural values, bounds and holds of all parameters of a model, and theta in this order.
 
-    `parameters` says what each entry is. `parts` says whose it is: the kernel's, the likelihood's, the nugget's or the
-    mean's. `columns` are those of the inputs, and `errors` is where standard errors come from: the table of a fitted
-    model knows both.
+    It can be asked by name, `table["variance"]`; printed, it is a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the entries of theta; `kernel__variance` where two parts share a name.
+    parameters : tuple of Parameter
+        What each entry is: role, units, transform, columns and prior.
+    values : array [P]
+        Natural values.
+    lower : array [P]
+        Lower bounds.
+    upper : array [P]
+        Upper bounds.
+    fixed : array [P] of bool
+        Which entries are held.
+    parts : tuple of str
+        Whose each entry is: the kernel's, the likelihood's, the nugget's or the mean's.
+    columns : Columns
+        Names and scales of the columns of the inputs; those of a fitted model are known.
+    errors : object or None
+        Where standard errors come from; a fitted model has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> table = GPRegressor(knots=5, random_state=0).fit(X, y).parameters_
+    >>> table.names, bool(table["noise_variance"] < 0.05)
+    (('variance', 'lengthscale', 'noise_variance'), True)
+    >>> table.entries("lengthscale"), table.with_role("noise").tolist(), table.of_part("kernel").tolist()
+    ([1], [False, False, True], [True, True, False])
+    >>> table.at_bound(), list(table.as_dict()) == list(table.names), len(table.data_values())
+    ([], True, 3)
+    >>> bool(np.allclose(table.with_theta(table.theta).values, table.values)), table.log_prior(table.theta)[0]
+    (True, 0.0)
+    >>> bool((table.standard_errors().standard_error > 0).all()), table.estimates()[2].reads_as
+    (True, 'sd')
+    >>> table.to_frame()["parameter"].tolist()
+    ['variance', 'lengthscale', 'noise_variance']
+    >>> [line.quantity for line in table.variogram()]
+    ['nugget', 'partial sill', 'sill', 'range']
     """
 
     names: tuple[str, ...]
-    parameters: tuple[Parameter, ...] = field(repr=False)
+    parameters: tuple[Parameter, ...]
     values: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    fixed: np.ndarray = field(repr=False)
-    parts: tuple[str, ...] = field(default=(), repr=False)
-    columns: Columns = field(default=Columns(), repr=False)
-    errors: ErrorSource | None = field(default=None, repr=False, compare=False)
+    fixed: np.ndarray
+    parts: tuple[str, ...] = ()
+    columns: Columns = Columns()
+    errors: ErrorSource | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for array in (self.values, self.lower, self.upper, self.fixed):
@@ -269,7 +335,20 @@ class ParameterTable:
         return float(self.values[hits[0]]) if len(hits) == 1 else self.values[hits].copy()
 
     def entries(self, name: str, what: str = "A parameter") -> list[int]:
-        """Where one parameter is in theta, by its name or by `part__name`; several places for a list-valued one."""
+        """Where one parameter is in theta.
+
+        Parameters
+        ----------
+        name : str
+            Its name, or `part__name`.
+        what : str
+            What is asked for, as the first words of an error.
+
+        Returns
+        -------
+        list of int
+            Several places for a parameter that is a list.
+        """
 
         def called(names: Sequence[str]) -> list[int]:
             return [i for i, known in enumerate(names) if known == name or known.startswith(f"{name}[")]
@@ -286,7 +365,18 @@ class ParameterTable:
         raise unknown_option(what, name, {n.split("[")[0] for n in known})
 
     def of_part(self, part: str) -> np.ndarray:
-        """Mask of the entries that belong to a part."""
+        """Which entries belong to a part.
+
+        Parameters
+        ----------
+        part : str
+            "kernel", "likelihood", "nugget" or "mean".
+
+        Returns
+        -------
+        array [P] of bool
+            True for those of the part.
+        """
         return np.array([owner == part for owner in self.parts], bool)
 
     @property
@@ -295,7 +385,20 @@ class ParameterTable:
         return tuple(p.prior for p in self.parameters)
 
     def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density of the parameters' priors at theta, and its gradient; 0 for those without one."""
+        """Log density of the parameters' priors, and its gradient; 0 for those without one.
+
+        Parameters
+        ----------
+        theta : array [P]
+            Where, with logarithms of positive parameters.
+
+        Returns
+        -------
+        value : float
+            The sum of the log densities.
+        gradient : array [P]
+            Its derivatives in theta.
+        """
         value, gradient = 0.0, np.zeros(len(theta))
         for i, parameter in enumerate(self.parameters):
             if parameter.prior is not None:
@@ -304,7 +407,18 @@ class ParameterTable:
         return value, gradient
 
     def with_role(self, role: str) -> np.ndarray:
-        """Mask of the entries that have a role."""
+        """Which entries have a role.
+
+        Parameters
+        ----------
+        role : "amplitude", "lengthscale", "noise", "nugget", "shape", "mean" or "other"
+            What a parameter does.
+
+        Returns
+        -------
+        array [P] of bool
+            True for those with the role.
+        """
         if role not in ROLES:
             raise unknown_option("A role", role, ROLES)
         return np.array([p.role == role for p in self.parameters], bool)
@@ -325,14 +439,31 @@ class ParameterTable:
         return np.column_stack([self._unconstrain(self.lower), self._unconstrain(self.upper)])
 
     def with_theta(self, theta: np.ndarray) -> ParameterTable:
-        """The same table at other values."""
+        """The same table at other values.
+
+        Parameters
+        ----------
+        theta : array [P]
+            The values, with logarithms of positive parameters.
+
+        Returns
+        -------
+        ParameterTable
+            A new one, without standard errors.
+        """
         log_scale = np.array([p.positive for p in self.parameters], bool)
         values = np.array(theta, float)
         values[log_scale] = np.exp(values[log_scale])
         return replace(self, values=values, errors=None)
 
     def at_bound(self) -> list[str]:
-        """Names of free parameters that ended on a bound."""
+        """Names of free parameters that ended on a bound.
+
+        Returns
+        -------
+        list of str
+            Empty where all are inside.
+        """
         theta, bounds = self.theta, self.theta_bounds
         near = (theta <= bounds[:, 0] + 1e-6) | (theta >= bounds[:, 1] - 1e-6)
         return [name for name, hit, held in zip(self.names, near, self.fixed, strict=True) if hit and not held]
@@ -346,11 +477,23 @@ class ParameterTable:
         )
 
     def as_dict(self) -> Mapping[str, float]:
-        """Natural values by name."""
+        """Natural values by name.
+
+        Returns
+        -------
+        dict
+            From names to numbers; entries of a list are numbered, `lengthscale[0]`.
+        """
         return dict(zip(self.names, self.values.tolist(), strict=True))
 
     def data_values(self) -> list[DataValue]:
-        """Values in the units of the data: one for each entry, or one per column where the scales of columns differ."""
+        """Values in the units of the data.
+
+        Returns
+        -------
+        list of DataValue
+            One for each entry, or one per column where the scales of columns differ.
+        """
         return [
             DataValue(i, self.columns.called(columns), float(self.values[i]) * factor, self.columns.units(p, columns))
             for i, p in enumerate(self.parameters)
@@ -381,8 +524,17 @@ class ParameterTable:
     def estimates(self, standard_errors: bool | None = None) -> Estimates:
         """The parameters on the scale on which they are read, in the units of the data, with standard errors.
 
-        Standard deviations stand for variances. `summary()` shows this table; `to_frame()` of it makes a data frame.
-        `standard_errors` is as in `to_frame`.
+        Standard deviations stand for variances. `summary()` shows this table.
+
+        Parameters
+        ----------
+        standard_errors : bool, optional
+            None computes standard errors unless that takes long, True in any case; False leaves them out.
+
+        Returns
+        -------
+        Estimates
+            Printed, it is a table; `to_frame()` makes a data frame.
         """
         found = self.standard_errors(standard_errors)
         lines = []
@@ -432,8 +584,6 @@ class ParameterTable:
             there is none, for which `note` has the reason. Intervals of positive parameters are those of their
             logarithms. `estimates()` has standard deviations instead of variances.
         """
-        import pandas as pd
-
         rows = [
             {
                 "parameter": self.names[line.entry],
@@ -448,7 +598,7 @@ class ParameterTable:
             }
             for line in self.data_values()
         ]
-        frame = pd.DataFrame(rows)
+        frame = make_frame(rows)
         if standard_errors is False or not rows:
             return frame
         found = self.standard_errors(standard_errors)
@@ -479,3 +629,14 @@ class ParameterTable:
         ):
             rows.append(f"{name:<{width}}  {value:11.4g}  {low:11.4g}  {high:11.4g}  {'fixed' if held else ''}")
         return "\n".join(row.rstrip() for row in rows)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The table of a notebook: what `__str__` shows, and the roles."""
+        heads = ("name", "role", "value", "lower", "upper", "")
+        roles = [p.role for p in self.parameters]
+        held = ["fixed" if fixed else "" for fixed in self.fixed]
+        numbers = (self.values.tolist(), self.lower.tolist(), self.upper.tolist())
+        return html_table(heads, zip(self.names, roles, *numbers, held, strict=True))

@@ -29,13 +29,45 @@ def _constructor_names(cls: type) -> tuple[str, ...]:
 
 
 class Part:
-    """A piece of a model with named parameters; scikit-learn's get_params / set_params, and theta."""
+    """A piece of a model with named parameters; scikit-learn's get_params / set_params, and theta.
+
+    Examples
+    --------
+    Every kernel, likelihood and mean is one:
+
+    >>> import numpy as np
+    >>> from knotwise.kernels import Matern32, SquaredExponential
+    >>> part = SquaredExponential(variance=4.0) + Matern32(lengthscale=[1.0, 2.0])
+    >>> part.names
+    ['k1__variance', 'k1__lengthscale', 'k2__variance', 'k2__lengthscale', 'k2__lengthscale']
+    >>> part.size, part.theta.round(2).tolist()
+    (5, [1.39, 0.0, 0.0, 0.0, 0.69])
+    >>> list(part.children()), part.k1.value("variance")
+    (['k1', 'k2'], 4.0)
+    >>> part.with_theta(part.theta + 1.0).k1.variance > 10
+    True
+    >>> part.given.tolist()  # NaN: to be taken from the data
+    [4.0, nan, nan, 1.0, 2.0]
+    >>> part.with_given(np.array([4.0, 0.5, 1.0, 1.0, 2.0])).k1
+    SquaredExponential(variance=4, lengthscale=0.5, ard=False)
+    >>> [entry.role for entry in part.flat_parameters([0, 1])][:2]
+    ['amplitude', 'lengthscale']
+    >>> part.get_params()["k1__variance"], part.set_params(k1__variance=9.0).k1.variance
+    (4.0, 9.0)
+    >>> part.validate()  # raises where a value cannot be
+    """
 
     #: what each parameter is; each is also an argument of the constructor and an attribute
     parameters: ClassVar[tuple[Parameter, ...]] = ()
 
     def children(self) -> dict[str, Part]:
-        """The parts that this part is made of, by the name of the argument that holds them."""
+        """The parts that this part is made of, by the name of the argument that holds them.
+
+        Returns
+        -------
+        dict
+            Empty for a part that is not made of others.
+        """
         return {}
 
     # -- the flat vector ------------------------------------------------------------------
@@ -48,7 +80,18 @@ class Part:
         return own + inner
 
     def flat_parameters(self, columns: Sequence[int] = ()) -> list[Parameter]:
-        """What each entry of theta is, where the part sees these columns of the inputs."""
+        """What each entry of theta is, where the part sees these columns of the inputs.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Numbers of the columns that the part sees.
+
+        Returns
+        -------
+        list of Parameter
+            One for each entry of theta, with its columns.
+        """
         flat: list[Parameter] = []
         for p in self.parameters:
             if np.ndim(self.value(p.name)):
@@ -69,7 +112,18 @@ class Part:
         )
 
     def value(self, name: str) -> Any:
-        """The natural value of a parameter, with the default for one that is still None."""
+        """The natural value of a parameter, with the default for one that is still None.
+
+        Parameters
+        ----------
+        name : str
+            A parameter of this part itself, not of its children.
+
+        Returns
+        -------
+        float or array
+            An array for a parameter that is a list; 1 for a positive one that is None, 0 for another.
+        """
         value = getattr(self, name)
         if isinstance(value, float):  # most are, and are read many times in each evaluation
             return float(value)
@@ -84,7 +138,18 @@ class Part:
         return _joined(own, [part.theta for part in self.children().values()])
 
     def with_theta(self: P, theta: np.ndarray) -> P:
-        """A copy with the values of the unconstrained vector theta."""
+        """A copy with the values of the unconstrained vector theta.
+
+        Parameters
+        ----------
+        theta : array [P]
+            Values in the order of `names`, logarithms of positive ones.
+
+        Returns
+        -------
+        Part
+            A new one; this one stays as it is.
+        """
 
         def natural(p: Parameter, value: Any) -> Any:
             if isinstance(value, np.ndarray):
@@ -102,7 +167,18 @@ class Part:
         )
 
     def with_given(self: P, values: np.ndarray) -> P:
-        """A copy with other natural values; a number that is NaN becomes None, and is taken from the data."""
+        """A copy with other natural values; a number that is NaN becomes None, and is taken from the data.
+
+        Parameters
+        ----------
+        values : array [P]
+            Natural values in the order of `names`.
+
+        Returns
+        -------
+        Part
+            A new one; this one stays as it is.
+        """
 
         def natural(p: Parameter, value: Any) -> Any:
             if isinstance(value, np.ndarray):
@@ -130,7 +206,18 @@ class Part:
     # -- scikit-learn's face of a part -------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor arguments by name; with deep, those of the children as `child__name`."""
+        """Constructor arguments by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool
+            Also those of the children, as `child__name`.
+
+        Returns
+        -------
+        dict
+            Values as they were given, None where they are left to the data.
+        """
         params = {name: getattr(self, name) for name in _constructor_names(type(self))}
         if deep:
             for child, part in self.children().items():
@@ -138,7 +225,18 @@ class Part:
         return params
 
     def set_params(self: P, **params: Any) -> P:
-        """Set constructor arguments in place, `child__name` for those of a child; return self."""
+        """Set constructor arguments in place.
+
+        Parameters
+        ----------
+        **params : dict
+            New values by name, `child__name` for those of a child; an unknown name is an error.
+
+        Returns
+        -------
+        Part
+            The part itself.
+        """
         for name, value in params.items():
             head, _, rest = name.partition("__")
             if head not in _constructor_names(type(self)):

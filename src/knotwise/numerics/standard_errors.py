@@ -48,7 +48,28 @@ class ParameterErrors:
 
     @staticmethod
     def none(n_parameters: int, remark: str, notes: Sequence[str] | None = None) -> ParameterErrors:
-        """No standard error at all, for a reason that concerns every parameter."""
+        """No standard error at all, for a reason that concerns every parameter.
+
+        Parameters
+        ----------
+        n_parameters : int
+            How many parameters there are.
+        remark : str
+            The reason, in a sentence.
+        notes : sequence of str, optional
+            Reasons of single parameters.
+
+        Returns
+        -------
+        ParameterErrors
+            With a covariance of NaN.
+
+        Examples
+        --------
+        >>> from knotwise.numerics.standard_errors import ParameterErrors
+        >>> ParameterErrors.none(2, "Nothing was fitted.").standard_error.tolist()
+        [nan, nan]
+        """
         nothing = np.full((n_parameters, n_parameters), np.nan)
         return ParameterErrors(nothing, tuple(notes or [""] * n_parameters), remark)
 
@@ -63,13 +84,53 @@ class ParameterErrors:
         return self.covariance / np.outer(self.standard_error, self.standard_error)
 
     def in_units(self, factor: np.ndarray) -> ParameterErrors:
-        """The same for theta in other units, each entry of which is that of these times a factor, [P]."""
+        """The same for theta in other units.
+
+        Parameters
+        ----------
+        factor : array [P]
+            What each entry of theta is multiplied with.
+
+        Returns
+        -------
+        ParameterErrors
+            With the covariance in those units.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.numerics.standard_errors import ParameterErrors
+        >>> ParameterErrors(np.eye(1), ("",)).in_units(np.array([3.0])).standard_error.tolist()
+        [3.0]
+        """
         return replace(self, covariance=self.covariance * np.outer(factor, factor))
 
     def around(self, values: np.ndarray, positive: Sequence[bool]) -> tuple[np.ndarray, np.ndarray]:
-        """Standard errors [P] and ends of 95 % intervals [P, 2] of natural values  (F3).
+        """Standard errors and 95 % intervals of natural values  (F3).
 
         The interval of a positive parameter is that of its logarithm, so that it ends above 0.
+
+        Parameters
+        ----------
+        values : array [P]
+            Natural values of the parameters.
+        positive : sequence of bool
+            Which of them are positive, with logarithms in theta.
+
+        Returns
+        -------
+        standard_error : array [P]
+            On the natural scale; NaN where there is none.
+        interval : array [P, 2]
+            Lower and upper ends.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.numerics.standard_errors import ParameterErrors
+        >>> se, interval = ParameterErrors(0.01 * np.eye(1), ("",)).around(np.array([2.0]), [True])
+        >>> se.round(2).tolist(), interval.round(2).tolist()
+        ([0.2], [[1.64, 2.43]])
         """
         log_scale = np.array(positive, bool)
         se, reach = self.standard_error, REACH_95 * self.standard_error

@@ -21,6 +21,32 @@ class Adadelta(OptimizerSettings):
     The factor :math:`\eta^{-c}` damps coordinates that oscillate (eta = 1 is plain Adadelta). It stops when one
     step changes the objective by at most `value_tolerance`. With `return_best=False` the last iterate is
     returned, as the paper's program does; by default the best one is. A trial that fails is a shorter step.
+
+    Parameters
+    ----------
+    max_iterations : int
+        Limit of iterations; reaching it is not convergence.
+    value_tolerance : float
+        Stop when one step changes the objective by at most this.
+    decay : float
+        rho above, between 0 and 1: how long steps and gradients are remembered.
+    epsilon : float
+        Added under the roots above; the larger it is, the larger are the first steps.
+    eta : float
+        How strongly coordinates are damped that change their sign; 1 is plain Adadelta.
+    return_best : bool
+        Return the best iterate; False returns the last one, as the paper's program does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.optimize import Adadelta
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> gp = GPRegressor(knots=4, optimizer=Adadelta(value_tolerance=0.1), random_state=0).fit(X, y)
+    >>> gp.optimize_result_.reason
+    'one step changed the objective by ...'
     """
 
     def __init__(
@@ -40,6 +66,31 @@ class Adadelta(OptimizerSettings):
         self.return_best = return_best
 
     def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
+        """Maximise an objective from a start within bounds.
+
+        Parameters
+        ----------
+        objective : function
+            From parameters [P] to the value, a number, and the gradient [P]. It may raise or be NaN where it has none.
+        start : array [P]
+            Where to begin.
+        bounds : array [P, 2]
+            Lower and upper bounds.
+
+        Returns
+        -------
+        OptimizeResult
+            The best that was seen, or the last; and why it ended.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.optimize import Adadelta
+        >>> bounds = np.array([[-10.0, 10.0]])
+        >>> end = Adadelta().maximize(lambda x: (-((x[0] - 2) ** 2), -2 * (x - 2)), np.zeros(1), bounds)
+        >>> bool(abs(end.parameters[0] - 2) < 0.5)
+        True
+        """
         trials = Trials(objective)
         x = np.clip(start, bounds[:, 0], bounds[:, 1])
         now = trials(x)

@@ -21,10 +21,40 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 class OptimizeResult:
     """How an optimisation ended.
 
-    `parameters` are the best seen and `value` the objective there (higher is better); `gradient_norm` is the
-    largest entry of the gradient after projection on the bounds; `history` has the objective of each
-    evaluation, NaN for a failed one. An optimiser that learns the curvature leaves its last `steps` [m, P] and the
-    `turns` of the gradient along them, so that `predicted_rise` can tell what another gradient there would bring.
+    An optimiser that learns the curvature leaves its last `steps` and the `turns` of the gradient along them, so that
+    `predicted_rise` can tell what another gradient there would bring.
+
+    Attributes
+    ----------
+    value : float
+        The largest objective that was seen.
+    parameters : array [P]
+        Where that was.
+    evaluations : int
+        How often the objective was computed.
+    gradient_norm : float
+        Largest entry of the gradient there, after projection on the bounds.
+    converged : bool
+        Whether a tolerance ended it, and not a limit.
+    reason : str
+        Why it ended, in words.
+    history : array [evaluations]
+        The objective of each evaluation, NaN for a failed one.
+    steps : array [m, P] or None
+        The last steps, if the optimiser learns curvature.
+    turns : array [m, P] or None
+        By how much the gradient turned along them, with the sign of a minimisation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.optimize import LBFGS
+    >>> bounds = np.array([[-10.0, 10.0]])
+    >>> result = LBFGS().maximize(lambda x: (-((x[0] - 2) ** 2), -2 * (x - 2)), np.zeros(1), bounds)
+    >>> result.parameters.round(3).tolist(), result.converged
+    ([2.0], True)
+    >>> round(result.predicted_rise(np.array([0.2]), bounds), 3)  # 1/2 g^2 / curvature
+    0.01
     """
 
     value: float
@@ -38,9 +68,19 @@ class OptimizeResult:
     turns: np.ndarray | None = field(default=None, repr=False)
 
     def predicted_rise(self, gradient: np.ndarray, bounds: np.ndarray) -> float:
-        """By how much an objective with this gradient [P] at the end, and the curvature of this one, would rise.
+        """By how much an objective with another gradient at the end, and the curvature of this one, would rise.
 
-        Infinite where the curvature is not known.
+        Parameters
+        ----------
+        gradient : array [P]
+            The other gradient, at `parameters`.
+        bounds : array [P, 2]
+            Lower and upper bounds; what leads beyond them does not count.
+
+        Returns
+        -------
+        float
+            In the units of the objective; infinite where the curvature is not known.
         """
         if self.steps is None or self.turns is None or not len(self.steps):
             return np.inf
@@ -52,10 +92,36 @@ class OptimizeResult:
 
 
 class Optimizer(Protocol):
-    """Anything that maximises."""
+    """Anything that maximises a function within bounds; the `optimizer` of an estimator may be an object of one's own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.optimize import Adadelta, Optimizer
+    >>> optimizer: Optimizer = Adadelta()
+    >>> bounds = np.array([[-10.0, 10.0]])
+    >>> end = optimizer.maximize(lambda x: (-((x[0] - 2) ** 2), -2 * (x - 2)), np.zeros(1), bounds)
+    >>> bool(abs(end.parameters[0] - 2) < 0.5)
+    True
+    """
 
     def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
-        """Maximise the objective from `start` [P] within `bounds` [P, 2]."""
+        """Maximise an objective from a start within bounds.
+
+        Parameters
+        ----------
+        objective : function
+            From parameters [P] to the value, a number, and the gradient [P]. It may raise or be NaN where it has none.
+        start : array [P]
+            Where to begin.
+        bounds : array [P, 2]
+            Lower and upper bounds.
+
+        Returns
+        -------
+        OptimizeResult
+            The best that was seen, and why it ended.
+        """
         ...
 
 
@@ -114,9 +180,45 @@ class OptimizerSettings:
     """Shows an optimiser's settings, and lets scikit-learn copy it."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool
+            For scikit-learn; settings have no settings of their own.
+
+        Returns
+        -------
+        dict
+            Arguments of the constructor with their values.
+
+        Examples
+        --------
+        >>> from knotwise.optimize import LBFGS
+        >>> LBFGS(memory=20).get_params()["memory"]
+        20
+        """
         return dict(vars(self))
 
     def set_params(self, **params: Any) -> OptimizerSettings:
+        """Change settings by name, in place.
+
+        Parameters
+        ----------
+        **params : dict
+            Arguments of the constructor with their new values; an unknown name is an error.
+
+        Returns
+        -------
+        OptimizerSettings
+            The optimiser itself.
+
+        Examples
+        --------
+        >>> from knotwise.optimize import LBFGS
+        >>> LBFGS().set_params(memory=20).memory
+        20
+        """
         for name, value in params.items():
             if name not in vars(self):
                 raise unknown_option(f"A setting of {type(self).__name__}", name, vars(self))

@@ -30,6 +30,17 @@ class LBFGS(OptimizerSettings):
         Stop when the projected gradient's largest entry is below this.
     memory : int
         Number of steps from which curvature is learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.optimize import LBFGS
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+    >>> gp = GPRegressor(knots=5, optimizer=LBFGS(gradient_tolerance=1e-3), random_state=0).fit(X, y)
+    >>> gp.converged_
+    True
     """
 
     def __init__(
@@ -50,6 +61,31 @@ class LBFGS(OptimizerSettings):
         return EVALUATIONS_PER_ITERATION * self.max_iterations
 
     def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
+        """Maximise an objective from a start within bounds.
+
+        Parameters
+        ----------
+        objective : function
+            From parameters [P] to the value, a number, and the gradient [P]. It may raise or be NaN where it has none.
+        start : array [P]
+            Where to begin.
+        bounds : array [P, 2]
+            Lower and upper bounds.
+
+        Returns
+        -------
+        OptimizeResult
+            The best that was seen, why it ended, and the curvature that was learned.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.optimize import LBFGS
+        >>> bounds = np.array([[-10.0, 10.0]])
+        >>> end = LBFGS().maximize(lambda x: (-((x[0] - 2) ** 2), -2 * (x - 2)), np.zeros(1), bounds)
+        >>> end.parameters.round(3).tolist()
+        [2.0]
+        """
         from scipy.optimize import minimize  # imported here: it takes longer than a small fit
 
         trials = Trials(objective)

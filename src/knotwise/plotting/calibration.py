@@ -42,19 +42,40 @@ def plot_calibration(
 
     Parameters
     ----------
-    gp : fitted GPRegressor or GPClassifier
-    X, y : rows and their targets
-    exposure, trials, noise_variance : of the rows, as in `predict`
-        Needed if the fit had exposure or trials: a count is compared at its own.
-    label : of a class
-        The second of two by default; of several, by default the most probable one for each row.
-    n_bins : of the reliability diagram
-    random_state : of the draws for counts
+    gp : GPRegressor or GPClassifier
+        The fitted model.
+    X : array or data frame [n, D]
+        Inputs of the rows, in the units of the fit.
+    y : array [n]
+        Their targets or labels.
+    exposure, trials : float or array [n], optional
+        Of each row, for counts: a count is compared at its own. Needed if the fit had them.
+    noise_variance : float or array [n], optional
+        Known noise of each row of Gaussian data.
+    label : object, optional
+        A class: the second of two by default; of several, by default the most probable one for each row.
+    n_bins : int
+        Bins of the reliability diagram.
+    random_state : int, Generator, optional
+        For the draws for counts.
     ax : Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    The axes.
+    Axes
+        Of matplotlib, with the picture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.plotting import plot_calibration
+    >>> X, rng = np.linspace(0, 1, 48)[:, None], np.random.default_rng(0)
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=48)
+    >>> gp = GPRegressor(knots=5, random_state=0).fit(X[::2], y[::2])
+    >>> ax = plot_calibration(gp, X[1::2], y[1::2])
+    >>> ax.figure.savefig("calibration.png")  # doctest: +SKIP
     """
     view = view_of(gp, X, label=label)
     rows = checked_rows(view, X)
@@ -87,8 +108,44 @@ def plot_pit(
     """Draw the histogram of the probability integral transform, P(Y <= y) under each row's own prediction.
 
     It is flat for a right model, a hump for intervals that are too wide, a trough for too narrow ones, a slope for
-    predictions that are too high or too low. Counts are spread at random between P(Y < y) and P(Y <= y), with the
-    seed `random_state`. The other parameters are those of `plot_calibration`; use rows not fitted to.
+    predictions that are too high or too low. Counts are spread at random between P(Y < y) and P(Y <= y). Use rows not
+    fitted to.
+
+    Parameters
+    ----------
+    gp : GPRegressor
+        The fitted model.
+    X : array or data frame [n, D]
+        Inputs of the rows, in the units of the fit.
+    y : array [n]
+        Their targets.
+    exposure, trials : float or array [n], optional
+        Of each row, for counts: a count is compared at its own. Needed if the fit had them.
+    noise_variance : float or array [n], optional
+        Known noise of each row of Gaussian data.
+    n_bins : int, optional
+        Bins of the histogram; by default about one for 15 rows, from 5 to 20.
+    random_state : int, Generator, optional
+        For the draws for counts.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    Axes
+        Of matplotlib, with the picture.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.plotting import plot_pit
+    >>> X, rng = np.linspace(0, 1, 48)[:, None], np.random.default_rng(0)
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=48)
+    >>> gp = GPRegressor(knots=5, random_state=0).fit(X[::2], y[::2])
+    >>> ax = plot_pit(gp, X[1::2], y[1::2])
+    >>> ax.get_ylabel()
+    'density'
     """
     view = view_of(gp, X)
     if view.classes is not None:

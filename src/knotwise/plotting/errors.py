@@ -46,10 +46,12 @@ def plot_errors(
     blocks : bool
         Whether blocks of at least three rows have their outline drawn.
     ax : Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    The axes.
+    Axes
+        Of matplotlib, with the picture.
 
     Examples
     --------

@@ -50,7 +50,10 @@ def plot_variogram(
     gp : fitted GPRegressor
         For Gaussian data; of others f has no observations that could be compared with the kernel. Its kernel must be
         stationary.
-    X, y : rows and their targets, as in the fit
+    X : array or data frame [n, D]
+        Rows, as in the fit.
+    y : array [n]
+        Their targets.
     noise_variance : array [n], optional
         Known noise of the rows, if the fit had it.
     n_bins : int
@@ -67,10 +70,12 @@ def plot_variogram(
     random_state : int or Generator
         For the sample and the simulations.
     ax : Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    The axes.
+    Axes
+        Of matplotlib, with the picture.
 
     Examples
     --------

@@ -21,9 +21,27 @@ def assert_adjoint(
 ) -> None:
     """Assert that a gradient is the derivative of its value, by central differences in random directions.
 
-    `value_and_gradient` maps an array of the shape of `at` to a number and an array of that shape. A direction
-    moves each coordinate by up to STEP max(1, |coordinate|). The error allowed is `rtol` of the size that the
-    product of the gradient with such a direction typically has, and what the rounding of the value explains.
+    A direction moves each coordinate by up to STEP max(1, |coordinate|). The error allowed is `rtol` of the size that
+    the product of the gradient with such a direction typically has, and what the rounding of the value explains.
+
+    Parameters
+    ----------
+    value_and_gradient : function
+        From an array of the shape of `at` to a number and an array of that shape.
+    at : array
+        Where the gradient is tested.
+    rng : Generator
+        For the directions.
+    rtol : float
+        Relative error allowed.
+    n_directions : int
+        How many directions are tried.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.testing import assert_adjoint
+    >>> assert_adjoint(lambda x: (float(x @ x), 2 * x), np.array([1.0, 2.0]), np.random.default_rng(0))
     """
     at = np.asarray(at, float)
     value, gradient = value_and_gradient(at)

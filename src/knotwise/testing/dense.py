@@ -15,7 +15,39 @@ __all__ = ["dense_full_evidence", "dense_full_posterior", "dense_sparse_evidence
 
 
 def dense_sparse_evidence(model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter) -> float:
-    """Log evidence of the power approximation, log N(y; m, Q + alpha diag(K - Q) + noise) - penalty (S7, S8)."""
+    """Log evidence of the power approximation, log N(y; m, Q + alpha diag(K - Q) + noise) - penalty (S7, S8).
+
+    Parameters
+    ----------
+    model : Model
+        Kernel, Gaussian likelihood, mean, and the power alpha.
+    rows : Rows
+        The data, without weights.
+    Z : array [K, D]
+        Places of the knots.
+    jitter : Jitter
+        Diagonal added to Kuu.
+
+    Returns
+    -------
+    float
+        In nats; by N x N matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
+    >>> from knotwise.kernels import SquaredExponential
+    >>> from knotwise.likelihoods import Gaussian
+    >>> from knotwise.means import Zero
+    >>> from knotwise.testing import dense_sparse_evidence
+    >>> model = Model(SquaredExponential(1.0, 0.3), Gaussian(0.1), Zero(), power=0.5)
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> rows, Z, jitter = Rows(X, np.sin(6 * X[:, 0]), None, np.empty((len(X), 0))), X[::5], Jitter(1e-10, X[:2])
+    >>> quick = sparse_evidence(model, rows, Z, jitter=jitter).value
+    >>> bool(np.isclose(dense_sparse_evidence(model, rows, Z, jitter), quick))
+    True
+    """
     alpha, noise = model.power, _noise(model, rows)
     c = _residual_variance(model, rows.X, Z, jitter)  # [N]
     if alpha == 0:
@@ -28,10 +60,45 @@ def dense_sparse_evidence(model: Model, rows: Rows, Z: np.ndarray, jitter: Jitte
 def dense_sparse_posterior(
     model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter, X_new: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean [n] and covariance [n, n] of f at new rows, by conditioning the joint prior of data and new rows.
+    """Mean and covariance of f at new rows, by conditioning the joint prior of data and new rows.
 
     The data have covariance Q + alpha diag(K - Q) + noise, the new rows their exact prior covariance K, and the
     two meet through the knots only, in Q. A linear mean adds the covariance of its basis to all three.
+
+    Parameters
+    ----------
+    model : Model
+        Kernel, Gaussian likelihood, mean, and the power alpha.
+    rows : Rows
+        The data, without weights.
+    Z : array [K, D]
+        Places of the knots.
+    jitter : Jitter
+        Diagonal added to Kuu.
+    X_new : array [n, D]
+        Inputs of the new rows.
+
+    Returns
+    -------
+    mean : array [n]
+        Posterior means of f.
+    covariance : array [n, n]
+        Its posterior covariance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.evidence import Jitter, Model, Rows
+    >>> from knotwise.kernels import SquaredExponential
+    >>> from knotwise.likelihoods import Gaussian
+    >>> from knotwise.means import Zero
+    >>> from knotwise.testing import dense_full_posterior, dense_sparse_posterior
+    >>> model = Model(SquaredExponential(1.0, 0.3), Gaussian(0.1), Zero(), power=1.0)
+    >>> X = np.linspace(0, 1, 10)[:, None]
+    >>> rows = Rows(X, np.sin(6 * X[:, 0]), None, np.empty((len(X), 0)))
+    >>> mean, _ = dense_sparse_posterior(model, rows, X, Jitter(1e-10, X[:2]), X)  # a knot at each row
+    >>> bool(np.allclose(mean, dense_full_posterior(model, rows, X)[0], atol=1e-6))
+    True
     """
     C = _data_covariance(model, rows, Z, jitter)  # [N, N]
     basis = model.mean.basis(X_new)  # [n, p]
@@ -41,12 +108,70 @@ def dense_sparse_posterior(
 
 
 def dense_full_evidence(model: Model, rows: Rows) -> float:
-    """Log evidence of the exact GP, log N(y; m, K + noise)."""
+    """Log evidence of the exact GP, log N(y; m, K + noise).
+
+    Parameters
+    ----------
+    model : Model
+        Kernel, Gaussian likelihood and mean.
+    rows : Rows
+        The data, without weights.
+
+    Returns
+    -------
+    float
+        In nats; by N x N matrices.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.evidence import Model, Rows, full_evidence
+    >>> from knotwise.kernels import SquaredExponential
+    >>> from knotwise.likelihoods import Gaussian
+    >>> from knotwise.means import Zero
+    >>> from knotwise.testing import dense_full_evidence
+    >>> model = Model(SquaredExponential(1.0, 0.3), Gaussian(0.1), Zero(), power=0.0)
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> rows = Rows(X, np.sin(6 * X[:, 0]), None, np.empty((len(X), 0)))
+    >>> bool(np.isclose(dense_full_evidence(model, rows), full_evidence(model, rows).value))
+    True
+    """
     return _log_density(rows.y - model.mean.offset, _full_covariance(model, rows))
 
 
 def dense_full_posterior(model: Model, rows: Rows, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean [n] and covariance [n, n] of f at new rows under the exact GP."""
+    """Mean and covariance of f at new rows under the exact GP.
+
+    Parameters
+    ----------
+    model : Model
+        Kernel, Gaussian likelihood and mean.
+    rows : Rows
+        The data, without weights.
+    X_new : array [n, D]
+        Inputs of the new rows.
+
+    Returns
+    -------
+    mean : array [n]
+        Posterior means of f.
+    covariance : array [n, n]
+        Its posterior covariance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.evidence import Model, Rows
+    >>> from knotwise.kernels import SquaredExponential
+    >>> from knotwise.likelihoods import Gaussian
+    >>> from knotwise.means import Zero
+    >>> from knotwise.testing import dense_full_posterior
+    >>> model = Model(SquaredExponential(1.0, 0.3), Gaussian(1.0), Zero(), power=0.0)
+    >>> row = Rows(np.zeros((1, 1)), np.array([3.0]), None, np.empty((1, 0)))
+    >>> mean, covariance = dense_full_posterior(model, row, row.X)
+    >>> mean.tolist(), covariance.tolist()
+    ([1.5], [[0.5]])
+    """
     basis = model.mean.basis(X_new)  # [n, p]
     cross = model.kernel(X_new, rows.X) + basis @ rows.basis.T  # [n, N]
     prior = model.kernel(X_new, X_new) + basis @ basis.T  # [n, n]

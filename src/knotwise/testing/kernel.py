@@ -21,11 +21,23 @@ FAR = 2.0**20  # about a million; grid points of 2^-10 move there without roundi
 def check_kernel(kernel: Kernel, n_columns: int = 3, seed: int = 0) -> None:
     """Assert that a kernel keeps the contract of `Kernel`; the error says which clause it breaks.
 
-    Works for any kernel: shipped, composed, or a user's own. Parameters that are None are set from data with
-    `n_columns` columns first; columns given by name must be bound already. An example of use is a test
+    Works for any kernel: shipped, composed, or a user's own.
 
-        def test_my_kernel_conforms():
-            check_kernel(MyKernel(variance=2.0, lengthscale=0.7), n_columns=1)
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel to test. Parameters that are None are set from data first; columns given by name must be bound
+        already.
+    n_columns : int
+        Columns of these data.
+    seed : int
+        For these data.
+
+    Examples
+    --------
+    >>> from knotwise.kernels import Matern32
+    >>> from knotwise.testing import check_kernel
+    >>> check_kernel(Matern32(variance=2.0, lengthscale=0.7), n_columns=1)
     """
     rng = np.random.default_rng(seed)
     given = kernel

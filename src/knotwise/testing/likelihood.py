@@ -26,12 +26,26 @@ def check_likelihood(
 ) -> None:
     """Assert that a likelihood keeps the contract of `Likelihood`; the error says which clause it breaks.
 
-    Works for any likelihood, shipped or a user's own; what is not defined (raises NotImplementedError) is skipped. Give
-    some possible `y` if there is no `sample` and y cannot take every value. That the density sums to one, and has the
-    mean and variance it says, is checked if the class says where y lies (`support` or `scales_targets`).
+    Works for any likelihood, shipped or a user's own; what is not defined (raises NotImplementedError) is skipped. That
+    the density sums to one, and has the mean and variance it says, is checked if the class says where y lies (`support`
+    or `scales_targets`).
 
-        def test_my_likelihood_conforms():
-            check_likelihood(MyLikelihood(scale=0.7), y=np.array([0.2, 1.0, 7.5]))
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The likelihood to test.
+    y : array [n], optional
+        Some possible targets; needed if there is no `sample` and y cannot take every value.
+    size : float or array [n], optional
+        Exposure or trials of them.
+    seed : int
+        For values of the latent function, and targets where none are given.
+
+    Examples
+    --------
+    >>> from knotwise.likelihoods import Poisson
+    >>> from knotwise.testing import check_likelihood
+    >>> check_likelihood(Poisson())
     """
     rng = np.random.default_rng(seed)
     low, high = likelihood.support()

@@ -26,6 +26,32 @@ def slow_predictive_cdf(
 
     The panels grow by doubling around the f whose mean is y, where P(Y <= y | f) steps from 1 to 0, until they cover
     all of N(f).
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The distribution of Y given f.
+    y : array [n]
+        Values of the observation.
+    mean : array [n]
+        Means of f.
+    variance : array [n]
+        Variances of f.
+    size : float or array [n]
+        Exposure or trials of each row.
+
+    Returns
+    -------
+    array [n]
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Gaussian
+    >>> from knotwise.testing import slow_predictive_cdf
+    >>> slow_predictive_cdf(Gaussian(1.0), np.array([0.0]), np.array([0.0]), np.array([1.0])).round(6).tolist()
+    [0.5]
     """
     y, mean, variance, size = np.broadcast_arrays(y, mean, variance, size)
     sd = np.sqrt(variance)
@@ -53,7 +79,36 @@ def slow_predictive_quantile(
     *,
     rtol: float = 1e-15,
 ) -> np.ndarray:
-    """The smallest y with P(Y <= y) >= p, one per row, by bisection until the bracket is `rtol` of y wide."""
+    """The smallest y with P(Y <= y) >= p for f ~ N(mean, variance), one per row, by bisection.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The distribution of Y given f.
+    p : float
+        Probability, between 0 and 1.
+    mean : array [n]
+        Means of f.
+    variance : array [n]
+        Variances of f.
+    size : float or array [n]
+        Exposure or trials of each row.
+    rtol : float
+        Stop when the bracket is this share of y wide.
+
+    Returns
+    -------
+    array [n]
+        In the units of y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Poisson
+    >>> from knotwise.testing import slow_predictive_quantile
+    >>> slow_predictive_quantile(Poisson(), 0.5, np.log([4.0]), np.array([0.01])).tolist()
+    [4.0]
+    """
     mean, variance, size = np.broadcast_arrays(mean, variance, size)
     reach = REACH * np.sqrt(variance)
     lowest, highest = likelihood.support(size)

@@ -14,6 +14,21 @@ def check_selector(selector: Any, n_columns: int = 2, seed: int = 0) -> None:
 
     It is run on small Gaussian and Poisson data with repeated rows, on one and two threads, with a squared exponential
     kernel.
+
+    Parameters
+    ----------
+    selector : Selector
+        The selector to test.
+    n_columns : int
+        Columns of these data.
+    seed : int
+        For these data and for the fits.
+
+    Examples
+    --------
+    >>> from knotwise.knots import KMeans
+    >>> from knotwise.testing import check_selector
+    >>> check_selector(KMeans(n_knots=5))
     """
     from knotwise.estimators.regressor import GPRegressor
     from knotwise.kernels import SquaredExponential

@@ -32,7 +32,7 @@ from knotwise.knots.automatic.structure import look_again
 from knotwise.knots.copies import describe_copies
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
-from knotwise.knots.selection import FittedAt, Selection, Stage
+from knotwise.knots.selection import FittedAt, Selection, Selector, Stage
 from knotwise.knots.start import starting_theta
 from knotwise.knots.status import Status
 from knotwise.knots.trace import KnotTrace
@@ -49,7 +49,7 @@ SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all
 
 
 @dataclass
-class Auto:
+class Auto(Selector):
     """Choose the number and the places of the knots, and the parameters with them.
 
     The estimator's `optimizer` and `n_restarts` serve wherever parameters are fitted to data: with many knots on rows,
@@ -80,10 +80,11 @@ class Auto:
     --------
     >>> import numpy as np
     >>> from knotwise import GPRegressor
+    >>> from knotwise.kernels import SquaredExponential
     >>> from knotwise.knots import Auto
-    >>> X = np.linspace(0, 1, 80)[:, None]
-    >>> y = np.sin(9 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=80)
-    >>> GPRegressor(knots=Auto(max_knots=20), random_state=0).fit(X, y).status_
+    >>> X = np.linspace(0, 1, 40)[:, None]
+    >>> y = np.sin(9 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> GPRegressor(SquaredExponential(), knots=Auto(max_knots=20), random_state=0).fit(X, y).status_
     'converged'
     """
 

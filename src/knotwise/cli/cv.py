@@ -1,0 +1,111 @@
+"""`knotwise cv`: rows of a table predicted from the others, one by one or in blocks, and scores of that."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from knotwise.cli.columns import is_missing, require_columns
+from knotwise.cli.command import UsageError
+from knotwise.cli.fit import check_arguments, choose_columns, prepare
+from knotwise.cli.messages import note, print_json, warnings_as_notes
+from knotwise.cli.numerals import is_whole
+from knotwise.cli.output import check_output, write_table
+from knotwise.cli.reading import open_table
+from knotwise.cli.rows import Rows, Wanted, errors_with_places, read_rows
+from knotwise.cli.tables import Table, kind_of_file
+from knotwise.crossvalidation.validate import cross_validate
+from knotwise.errors import InvalidInputError
+
+__all__ = ["run"]
+
+#: what the table of predictions has for each row
+COLUMNS = ("block", "y", "mean", "sd", "lower", "upper", "error", "standardized_error", "log_density", "pit")
+
+
+def run(arguments: Namespace) -> None:
+    check_arguments(arguments)
+    if arguments.output is not None:
+        kind_of_file(arguments.output)
+        check_output(arguments.output, inputs=[arguments.data])
+        if arguments.json and arguments.output == "-":
+            raise UsageError("--json and -o - both ask for standard output: name a file, or leave one of them out.")
+    with warnings_as_notes() as told:
+        with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+            by_column = _is_column(arguments.blocks, table)
+            wanted = _with_blocks(choose_columns(table, arguments), arguments, by_column)
+            rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
+        if rows.n_dropped:
+            note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
+        gp, y = prepare(table, rows, arguments)
+        if hasattr(gp, "link"):
+            raise UsageError("cv is for numbers, and the target is a label: score a classifier on rows not fitted to.")
+        # a fit for each row would take long, and tell hardly more
+        hold = arguments.hold or arguments.blocks is None
+        blocks: Any = arguments.blocks
+        if blocks is not None:
+            blocks = _labels(table, rows, blocks) if by_column else int(blocks)
+        with errors_with_places(rows, table):
+            if hold:
+                gp.fit(rows.X, y, **rows.extras)
+            found = cross_validate(
+                gp,
+                rows.X,
+                y,
+                blocks=blocks,
+                refit=not hold,
+                level=arguments.interval,
+                random_state=arguments.seed,
+                **rows.extras,
+            )
+    if arguments.output is not None:
+        write_table(arguments.output, [{name: getattr(found, name).tolist() for name in COLUMNS}])
+    if arguments.json:
+        print_json(_facts(found, arguments, rows.n_dropped, told))
+    elif arguments.output != "-":
+        print(found)
+
+
+def _is_column(blocks: str | None, table: Table) -> bool:
+    """Whether --blocks names a column of labels; a whole number is one of blocks."""
+    if blocks is None or (is_whole(blocks) and blocks not in table.columns):
+        return False
+    require_columns([blocks], "--blocks", table.columns)
+    return True
+
+
+def _with_blocks(wanted: Wanted, arguments: Namespace, by_column: bool) -> Wanted:
+    """Read the labels of the blocks too; their column is an input only where --inputs names it."""
+    if not by_column:
+        return wanted
+    inputs = [name for name in wanted.inputs if arguments.inputs is not None or name != arguments.blocks]
+    if not inputs:
+        raise InvalidInputError(f"There is no column left to predict {arguments.target!r} from. Add at least one.")
+    return replace(wanted, inputs=inputs, keep=[arguments.blocks])
+
+
+def _labels(table: Table, rows: Rows, name: str) -> np.ndarray:
+    labels = rows.kept[name]
+    gaps = np.flatnonzero(is_missing(labels))
+    if len(gaps):
+        raise InvalidInputError(
+            f"The column {name!r} of {table.name} has no block in {table.unit} {rows.places[gaps[0]]}. Fill it in."
+        )
+    return np.array(labels)
+
+
+def _facts(found: Any, arguments: Namespace, n_dropped: int, told: list[str]) -> dict[str, Any]:
+    return {
+        "target": arguments.target,
+        "rows": len(found.y),
+        "dropped": n_dropped,
+        "blocks": found.n_blocks,
+        "setting": found.setting,
+        "level": found.level,
+        "scores": found.scores,
+        "warnings": told,
+        "output": arguments.output,
+    }

@@ -1,0 +1,119 @@
+"""Workbooks (.xlsx): the first sheet, with column names in its first row; the values of formulas, not the formulas."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
+from datetime import date, time
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from knotwise.cli.columns import TextColumn, check_names
+from knotwise.cli.messages import note
+from knotwise.cli.tables import CHUNK_ROWS, Piece
+from knotwise.errors import InvalidInputError, KnotwiseError
+
+__all__ = ["ExcelTable", "MissingOpenpyxlError", "open_excel"]
+
+
+class MissingOpenpyxlError(KnotwiseError, ImportError):
+    """A workbook was given where openpyxl is not installed."""
+
+
+def _openpyxl() -> Any:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise MissingOpenpyxlError(
+            "Workbooks (.xlsx) need openpyxl, which is not installed here. To have it: pip install 'knotwise[excel]'; "
+            "or save the sheet as CSV."
+        ) from error
+    return openpyxl
+
+
+@contextlib.contextmanager
+def open_excel(path: str, decimal: str) -> Iterator[ExcelTable]:
+    """Open the first sheet of a workbook."""
+    load = _openpyxl().load_workbook
+    with _readable(path):
+        book = load(path, read_only=True, data_only=True)
+    try:
+        if not book.worksheets:
+            raise InvalidInputError(f"{path} has no sheet with cells. Save the table as CSV.")
+        if len(book.worksheets) > 1:
+            note(f"reading {book.worksheets[0].title!r}, the first of {len(book.worksheets)} sheets of {path}")
+        yield ExcelTable(book.worksheets[0], path, decimal)
+    finally:
+        book.close()
+
+
+class ExcelTable:
+    """A sheet whose first row has the names of the columns."""
+
+    unit = "row"
+
+    def __init__(self, sheet: Any, name: str, decimal: str) -> None:
+        self.name, self.decimal = name, decimal
+        self._rows = enumerate(sheet.iter_rows(values_only=True), start=1)
+        with _readable(name):
+            _, head = next(self._next_rows(1), (0, ()))
+        if not head:
+            raise InvalidInputError(f"The first sheet of {name} is empty: it has no row with column names.")
+        self.columns = [as_text(cell, decimal).strip() for cell in head]
+        check_names(self.columns, name)
+
+    def pieces(self, names: Sequence[str]) -> Iterator[Piece]:
+        where = [self.columns.index(name) for name in names]
+        while True:
+            with _readable(self.name):
+                rows = list(self._next_rows(CHUNK_ROWS))
+            if not rows:
+                return
+            wide = next((place for place, row in rows if len(row) > len(self.columns)), None)
+            if wide is not None:
+                raise InvalidInputError(
+                    f"Row {wide} of {self.name} has cells beyond the {len(self.columns)} columns that have names. Name "
+                    "these columns in the first row, or empty the cells."
+                )
+            values = {
+                name: TextColumn([self._cell(row, i) for _, row in rows], self.decimal)
+                for name, i in zip(names, where, strict=True)
+            }
+            yield Piece(values, np.array([place for place, _ in rows]))
+
+    def _cell(self, row: Sequence[Any], column: int) -> str:
+        return as_text(row[column] if column < len(row) else None, self.decimal)
+
+    def _next_rows(self, most: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Rows that are not empty, without their empty cells at the end, and their numbers in the sheet."""
+        return islice(((place, trimmed) for place, row in self._rows if (trimmed := _trimmed(row))), most)
+
+
+def _trimmed(row: Sequence[Any]) -> tuple[Any, ...]:
+    length = max((i + 1 for i, cell in enumerate(row) if cell not in (None, "")), default=0)
+    return tuple(row[:length])
+
+
+def as_text(cell: Any, decimal: str) -> str:
+    """A cell as a text file would have it, so that both kinds of table are read by one rule."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell).replace(".", decimal)
+    return cell.isoformat() if isinstance(cell, date | time) else str(cell)
+
+
+@contextlib.contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Turn what a damaged workbook raises into our error; what openpyxl says of styles and the like is left out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except Exception as error:  # it can be anything: KeyError, BadZipFile, ValueError, ...
+            raise InvalidInputError(
+                f"{name} is not a workbook that can be read ({error}). Save the sheet as CSV."
+            ) from None

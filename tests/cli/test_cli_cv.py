@@ -1,0 +1,74 @@
+"""`knotwise cv`: the scores and predictions of `cross_validate`, by the columns of a table."""
+
+import json
+
+import numpy as np
+import pytest
+from cli_tables import inputs, make_columns, numbers, read_csv, write_csv
+from numpy.testing import assert_allclose
+
+from knotwise import GPRegressor, cross_validate
+from knotwise.kernels import SquaredExponential
+
+SETTINGS = {"knots": 4, "n_jobs": 1, "random_state": 0, "progress": False}
+WORDS = ["--inputs", "a,b", "--knots", "4", "--threads", "1", "--kernel", "se"]
+
+
+@pytest.fixture
+def table(here):
+    columns = make_columns(30) | {"where": [f"w{i // 10}" for i in range(30)]}
+    write_csv(here / "t.csv", columns)
+    return columns
+
+
+def model(**settings):
+    return GPRegressor(SquaredExponential(), **SETTINGS | settings)
+
+
+@pytest.mark.parametrize("blocks", ["where", "3"])
+def test_blocks_of_a_column_or_of_a_number_are_those_of_the_python_api(table, here, run, blocks):
+    code, out, err = run("cv", "t.csv", "--target", "y", "--blocks", blocks, *WORDS, "--json", "-o", "p.csv")
+    labels = np.array(table["where"]) if blocks == "where" else 3
+    expected = cross_validate(model(), inputs(table), table["y"], blocks=labels)
+    found = json.loads(out)
+    assert code == 0 and not err and found["blocks"] == 3 and found["rows"] == 30
+    assert found["setting"] == "parameters and knots anew for each block"
+    assert_allclose(list(found["scores"].values()), list(expected.scores.values()), rtol=1e-12)
+    shown = read_csv(here / "p.csv")
+    assert list(shown)[:2] == ["block", "y"] and list(shown["block"]) == [str(b) for b in expected.block]
+    assert_allclose(numbers(shown, "mean", "lower"), np.column_stack([expected.mean, expected.lower]), rtol=1e-12)
+
+
+def test_without_blocks_rows_are_left_out_one_by_one_with_parameters_held(table, run):
+    code, out, err = run(
+        "cv", "t.csv", "--target", "count", *WORDS, "--likelihood", "poisson", "--exposure", "area", "--interval", "0.8"
+    )
+    gp = model(likelihood="poisson").fit(inputs(table), table["count"], exposure=table["area"])
+    known = {"exposure": table["area"], "level": 0.8, "refit": False}
+    expected = cross_validate(gp, inputs(table), table["count"], **known)
+    assert code == 0 and not err and out == f"{expected!r}\n" and "parameters and knots held" in out
+
+
+def test_the_column_of_the_blocks_is_no_input(table, here, run):
+    write_csv(here / "u.csv", {"a": table["a"], "site": np.arange(30) // 10, "y": table["y"]})
+    words = ["cv", "u.csv", "--target", "y", "--blocks", "site", "--hold", "--knots", "3", "--kernel", "se", "--json"]
+    code, out, _ = run(*words)
+    gp = model(knots=3).fit(table["a"][:, None], table["y"])
+    expected = cross_validate(gp, table["a"][:, None], table["y"], blocks=np.arange(30) // 10, refit=False)
+    assert code == 0
+    assert_allclose(json.loads(out)["scores"]["rmse"], expected.scores["rmse"], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (["--target", "y", "--blocks", "wher"], 2, "Did you mean 'where'"),
+        (["--target", "y", "--blocks", "1"], 1, "at least 2"),
+        (["--target", "colour"], 2, "cv is for numbers"),
+        (["--target", "y", "-o", "t.csv"], 1, "lost"),
+        (["--target", "y", "-o", "-", "--json"], 2, "--json"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(table, run, words, code, named):
+    found, _, err = run("cv", "t.csv", *WORDS, *words)
+    assert found == code and named in err and err.count("\n") == 1
