@@ -212,6 +212,9 @@ def test_pages_that_cannot_be_say_why_and_leave_nothing(gp, tmp_path):
         gp.report(tmp_path / "fit.html", X[TRAIN], Y)
     with pytest.raises(InvalidInputError, match=r"gp.report\(path, X, y, exposure=\.\.\.\)"):
         held("poisson").fit(X, COUNTS, exposure=2.0).report(tmp_path / "fit.html", X, COUNTS)
+    labels = GPClassifier(SquaredExponential(4.0, 0.5), knots=4, optimizer=None).fit(X, np.where(Y > 1, "a", "b"))
+    with pytest.raises(InvalidInputError, match="but is 'c' in row 3"):
+        labels.report(tmp_path / "fit.html", X, np.where(np.arange(120) == 3, "c", "a"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -219,7 +222,7 @@ def test_pages_that_cannot_be_say_why_and_leave_nothing(gp, tmp_path):
 
 
 def of_three_classes():
-    labels = np.array(["a", "b", "c"])[np.digitize(X["rain"], [2, 4])]
+    labels = np.array(["+", "-", IMAGE])[np.digitize(X["rain"], [2, 4])]
     gp = GPClassifier(SquaredExponential(4.0, 0.5), knots=6, optimizer=None, random_state=0).fit(X, labels)
     return gp, (X, labels), {}
 
@@ -262,6 +265,8 @@ KINDS = {
 def test_every_kind_of_model_has_its_page(kind, tmp_path):
     gp, data, options = of_a_file(tmp_path) if kind == "file" else KINDS[kind]()
     text, page = read(gp.report(tmp_path / "fit.html", *data, **options))
+    anchors = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(anchors) == len({*anchors})
     assert len(page.all("img")) >= (1 if kind == "one row" else 2) and len(text) < 3e6
     assert {"knots", "parameters", "checks", "how-to-predict"} <= {*sections(page)}
     assert ("calibration" in sections(page)) == (kind != "file")

@@ -85,7 +85,7 @@ def code_block(code: str) -> Html:
 
 def table_element(table: Table, level: int) -> Html:
     """Make a table with its title above and its note below; a wide one scrolls in its box, not the page."""
-    name = anchor(table.title)
+    name = table.name or anchor(table.title)
     head = tag("tr", *(_cell("th", column, column, scope="col") for column in table.columns))
     inside = tag("table", tag("thead", head), *_bodies(table), aria_labelledby=name)
     box = tag("div", inside, class_="scroll", role="region", aria_labelledby=name, tabindex="0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["models_of", "of_class"]
+__all__ = ["models_of", "numbered", "of_class"]
 
 
 def models_of(gp: Any) -> list[tuple[Any, Any]]:
@@ -18,3 +18,8 @@ def models_of(gp: Any) -> list[tuple[Any, Any]]:
 def of_class(gp: Any, label: Any) -> str:
     """Which model something is about, in words; nothing where there is one."""
     return f" (class {label!r})" if len(getattr(gp, "classes_", ())) > 2 else ""
+
+
+def numbered(name: str, gp: Any, model: Any) -> str:
+    """A name for a place in the page that is of one model; labels may have no letter in common with a link."""
+    return f"{name}-{next(i for i, (_, each) in enumerate(models_of(gp)) if each is model)}"

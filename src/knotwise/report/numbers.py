@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
-from knotwise.report.models import of_class
+from knotwise.report.models import numbered, of_class
 from knotwise.report.scores import Share
 from knotwise.report.tables import Table
 from knotwise.report.words import number, sentence
@@ -35,6 +35,7 @@ def parameter_table(gp: Any, label: Any, model: Any) -> Table:
         tuple(columns[i] for i in kept),
         tuple(tuple(line[i] for i in kept) for line in lines),
         sentence(estimates.remark),
+        numbered("parameters-of", gp, model),
     )
 
 
@@ -46,7 +47,8 @@ def coefficient_table(gp: Any, label: Any, model: Any) -> Table | None:
     numbers = np.column_stack([found.estimate, found.interval(0.95), found.standard_error])
     lines = tuple((str(name), *map(number, row)) for name, row in zip(found.names, numbers.tolist(), strict=True))
     columns = ("parameter", "estimate", "lower 95 %", "upper 95 %", "std. error")
-    return Table(f"Coefficients of the mean{of_class(gp, label)}", columns, lines)
+    name = numbered("coefficients-of", gp, model)
+    return Table(f"Coefficients of the mean{of_class(gp, label)}", columns, lines, name=name)
 
 
 def score_table(scores: dict[str, float]) -> Table:
@@ -90,4 +92,5 @@ def trace_table(gp: Any, label: Any, model: Any) -> Table:
         cells = (str(i), str(step.action), str(step.n_knots), f"{step.evidence:.3f}", share, f"{step.seconds:.2f}")
         lines.append((*cells, step.note))
     columns = ("step", "action", "knots", "log evidence", "share left", "time, s", "note")
-    return Table(f"Steps of the selection{of_class(gp, label)}", columns, tuple(lines))
+    name = numbered("steps-of", gp, model)
+    return Table(f"Steps of the selection{of_class(gp, label)}", columns, tuple(lines), name=name)

@@ -12,12 +12,13 @@ from knotwise.plotting.coordinates import coordinate_pair
 from knotwise.plotting.dependence import Effect, effects_of
 from knotwise.plotting.effects import draw_effect, effect_name, name_classes
 from knotwise.plotting.extent import aspect_of, extent_of, figure_size
+from knotwise.plotting.observed import MOST_MARKS
 from knotwise.plotting.style import counted
 from knotwise.plotting.view import Named, View
 from knotwise.report.data import Data
 from knotwise.report.drawing import Picture, new_figure, picture_of
 
-__all__ = ["calibration", "curve", "effect_panels", "effects", "maps", "observed", "pit", "traces"]
+__all__ = ["calibration", "curve", "effect_panels", "effects", "maps", "observed", "pit", "trace"]
 
 WIDTH = 4.9  # inches: at 390 pixels three quarters of their size
 LEVEL = 0.95
@@ -113,7 +114,10 @@ def observed(view: View, data: Data) -> Picture:
     figure = new_figure((4.4, 4.2))
     y = Named(np.asarray(data.y), data.target)
     plot_observed(view.gp, data.X, y, ax=figure.subplots(), **data.sizes)
-    words = "Each row at its prediction, with its 95 % interval; a right model has 5 % of the rows outside."
+    shown = "Each row at its prediction, with its 95 % interval"
+    if len(data) > MOST_MARKS:
+        shown = "How many rows have which prediction, with their typical 95 % interval"
+    words = f"{shown}; a right model has 5 % of the rows outside."
     return picture_of(figure, "picture-observed", "Observed and predicted", words)
 
 
@@ -128,7 +132,7 @@ def pit(view: View, data: Data) -> Picture:
     return picture_of(figure, "picture-pit", "Residuals", words)
 
 
-def traces(label: Any, model: Any, number: int, of: str) -> Picture | None:
+def trace(model: Any, number: int, of: str) -> Picture | None:
     """How the knots were chosen; None where they were not added step by step."""
     kept = [s for s in model.trace_ if not (s.facts.compares_with_null or s.facts.compares_kernels)]
     if not kept or not model.n_knots_ or len({s.n_knots for s in kept}) < 2:

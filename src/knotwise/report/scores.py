@@ -53,14 +53,14 @@ def judge_numbers(gp: Any, X: Any, y: np.ndarray, sizes: dict[str, Any]) -> tupl
 
 
 def judge_labels(gp: Any, X: Any, y: np.ndarray) -> tuple[dict[str, float], list[Share]]:
-    """Scores and shares of a classifier's predictions, for labels that it knows."""
+    """Scores and shares of a classifier's predictions."""
+    log_probability = gp.log_predictive_density(X, y)  # refuses labels that it does not know
     codes = np.searchsorted(gp.classes_, y)
     proba = gp.predict_proba(X)
-    own = proba[np.arange(len(codes)), codes]
     scores = {
         "accuracy": float(np.mean(proba.argmax(1) == codes)),
         "share_of_most_frequent_class": float(np.bincount(codes).max() / len(codes)),
-        "mean_log_probability": float(np.mean(np.log(own))),
+        "mean_log_probability": float(np.mean(log_probability)),
     }
     shares = [
         _share(f"class {label!r}", float(np.mean(proba[:, code])), float(np.mean(codes == code)), len(codes))

@@ -102,7 +102,7 @@ def knots_section(view: View) -> Html:
     for i, (label, model) in enumerate(models_of(view.gp)):
         of = of_class(view.gp, label)
         words = sentence(f"{describe_knots_of(model)}{of}: {model.stop_reason_}")
-        picture = pictures.traces(label, model, i, of)
+        picture = pictures.trace(model, i, of)
         pieces += [paragraph(words), picture_element(picture) if picture is not None else Html()]
         if len(model.trace_):
             pieces.append(fold(f"All steps{of}", table_element(trace_table(view.gp, label, model), 3)))

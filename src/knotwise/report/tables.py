@@ -24,12 +24,13 @@ WORDS = (
 
 @dataclass(frozen=True)
 class Table:
-    """A title, the names of the columns, rows of plain text, and a note below."""
+    """A title, the names of the columns, rows of plain text, a note below, and a name for links (that of the title)."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    name: str = ""
 
     def to_markdown(self) -> str:
         """The table in Markdown, with its title above and its note below; numbers are to the right."""
