@@ -5,6 +5,9 @@ PYTHON ?=
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.knotwise-installed
 
+# rows of the large example
+ROWS ?= 1000000
+
 # the tests share the cores, up to eight processes
 PYTEST = $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
 
@@ -12,10 +15,10 @@ PYTEST = $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
 OR_NONE = || [ $$? -eq 5 ]
 
 # claims that take many fits, each a script in benchmarks/bars
-BARS = response pruning no_signal truth banana classes hickory surfaces rare one_at_a_time priors certificates standard_errors automatic neighbours near_sites fit_time meuse
+BARS = response pruning no_signal truth banana classes hickory surfaces rare one_at_a_time priors certificates standard_errors automatic neighbours near_sites faults fit_time meuse
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow doctest lint check demo benchmark bars format clean
+.PHONY: help setup test test-slow doctest lint check demo large benchmark bars format clean
 
 help: ## show this list
 	@echo "knotwise: make targets"
@@ -69,6 +72,9 @@ check: lint test doctest test-slow ## everything: lint, types, layers, tests, do
 
 demo: setup ## reproduce the paper in its quick form: tables, figures, report.html
 	@$(BIN)/knotwise demo
+
+large: setup ## fit and predict ROWS simulated rows in Parquet files on a local cluster of two workers (ROWS=1000000)
+	@$(BIN)/python benchmarks/large.py --rows $(ROWS)
 
 benchmark: setup ## time the engine
 	@$(BIN)/python benchmarks/ladder.py

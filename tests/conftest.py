@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
+from dask_inputs import DaskInputs, is_chosen
 from knotwise import kernels as k
 from knotwise import means
 from knotwise.evidence import Jitter, Model, Rows
@@ -94,6 +95,29 @@ def kernel(request):
 def kernels():
     """Every kernel by its name."""
     return KERNELS
+
+
+# -- arrays and Dask collections ------------------------------------------------------------------
+
+
+def pytest_generate_tests(metafunc):
+    """Run the chosen tests twice: as they are, and with Dask collections in the place of arrays."""
+    if is_chosen(metafunc.module.__name__, metafunc.function.__name__):
+        metafunc.fixturenames.insert(0, "inputs")
+        metafunc.parametrize("inputs", ["arrays", "dask"], indirect=True)
+
+
+@pytest.fixture
+def inputs(request, monkeypatch):
+    """What the estimators are given in a test that runs with both."""
+    if request.param == "arrays":
+        yield
+        return
+    pytest.importorskip("dask.dataframe")
+    dask_inputs = DaskInputs()
+    dask_inputs.install(monkeypatch)
+    yield
+    assert dask_inputs.n_fits, "nothing was fitted to Dask collections"
 
 
 # -- docs/reliability.md --------------------------------------------------------------------------

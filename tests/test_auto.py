@@ -168,11 +168,14 @@ def test_very_many_rows_end_with_the_parameters_of_all_rows(monkeypatch):
 
     at_once = fit()
     monkeypatch.setattr("knotwise.knots.automatic.settle.MANY_ROWS", 1000)
+    monkeypatch.setattr("knotwise.knots.automatic.place.MANY_ROWS", 1000)
     monkeypatch.setattr("knotwise.knots.automatic.settle.SOME_ROWS", 600)
     in_steps = fit()
-    one, other = ([step.evidence for step in gp.trace_ if step.action == "refine"] for gp in (at_once, in_steps))
-    assert len(one) == len(other) == 1
-    assert_allclose(other, one, atol=0.1)  # nats
+    (one,), (other,) = ([step for step in gp.trace_ if step.action == "refine"] for gp in (at_once, in_steps))
+    assert_allclose(other.evidence, one.evidence, atol=0.1)  # nats
+    n_one, n_other = (int(step.note.split()[-2]) for step in (one, other))
+    assert n_other < n_one  # the curvature is known
+    assert "are enough for all" in [step for step in in_steps.trace_ if step.action == "move"][-1].note
 
 
 @pytest.mark.slow

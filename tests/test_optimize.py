@@ -10,6 +10,7 @@ from sklearn.base import clone
 from knotwise.errors import InvalidInputError, NotPositiveDefiniteError, UnknownOptionError
 from knotwise.optimize import LBFGS, Adadelta
 from knotwise.optimize.base import projected_norm
+from knotwise.optimize.newton import KnownCurvature
 from knotwise.optimize.options import advice_for_early_stop, optimizer_from
 
 OPTIMIZERS = [LBFGS(), Adadelta(max_iterations=20_000, value_tolerance=1e-12, eta=10.0)]
@@ -398,3 +399,55 @@ def test_optimizers_are_known_by_name():
     assert optimizer_from(mine) is mine and optimizer_from(None) is None
     with pytest.raises(UnknownOptionError, match="Did you mean 'lbfgs'"):
         optimizer_from("l-bfgs")
+
+
+# -- a curvature that is known ------------------------------------------------------------------------
+
+
+def test_with_the_right_curvature_a_quadratic_takes_one_step():
+    found = KnownCurvature(np.diag([3.0, 400.0])).maximize(
+        bowl([2.0, -1.0], [3.0, 400.0]), np.array([50.0, 40.0]), np.repeat(WIDE, 2, 0)
+    )
+    assert found.converged and found.evaluations == 2
+    assert_allclose(found.parameters, [2.0, -1.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [0.02, 0.3, 5.0, 40.0])
+def test_a_wrong_curvature_is_corrected_on_the_way(factor):
+    optimizer = KnownCurvature(factor * np.diag([3.0, 400.0]), max_iterations=100, tolerance=1e-12)
+    found = optimizer.maximize(bowl([2.0, -1.0], [3.0, 400.0]), np.array([50.0, 40.0]), np.repeat(WIDE, 2, 0))
+    assert found.converged
+    assert_allclose(found.parameters, [2.0, -1.0], atol=1e-6)
+
+
+def test_a_known_curvature_follows_a_bent_valley():
+    found = KnownCurvature(np.diag([800.0, 200.0]), 200, 1e-12).maximize(
+        rosenbrock, np.array([-1.2, 1.0]), np.repeat(WIDE, 2, 0)
+    )
+    assert found.converged
+    assert_allclose(found.parameters, [1.0, 1.0], atol=1e-5)
+
+
+def test_what_pushes_against_its_bound_stays_there_and_the_rest_goes_on():
+    """A correlated quadratic whose maximum lies outside: the other coordinate ends at its maximum on the bound."""
+    A, centre = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([4.0, 1.0])
+
+    def objective(x):
+        return -0.5 * (x - centre) @ A @ (x - centre), -A @ (x - centre)
+
+    found = KnownCurvature(A, tolerance=1e-12).maximize(objective, np.zeros(2), np.array([[-1.0, 2.0], [-9.0, 9.0]]))
+    assert found.converged
+    assert_allclose(found.parameters, [2.0, 1.0 + 2.0 / 3.0], atol=1e-9)  # 3 (x1 - 1) = 1 * (4 - 2)
+
+
+def test_a_known_curvature_says_when_it_leads_nowhere():
+    rising = bowl([2.0], [3.0])
+
+    def downhill(x):  # a gradient with the wrong sign
+        value, gradient = rising(x)
+        return value, -gradient
+
+    found = KnownCurvature(np.eye(1)).maximize(downhill, np.array([5.0]), WIDE)
+    assert not found.converged and "no better point" in found.reason
+    limited = KnownCurvature(100 * np.eye(1), max_iterations=1).maximize(rising, np.array([50.0]), WIDE)
+    assert not limited.converged and "limit of 1 iterations" in limited.reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "NotPositiveDefiniteError",
     "TooLargeError",
     "UnknownOptionError",
+    "WorkersLostError",
     "nearest",
     "unknown_option",
     "warn",
@@ -28,7 +29,7 @@ PASSED_THROUGH = {"knotwise", "sklearn", "joblib"}
 
 
 class KnotwiseError(Exception):
-    """Parent of every error that knotwise raises; keyword arguments become attributes.
+    """Parent of every error that knotwise raises, but for `WorkersLostError`; keyword arguments become attributes.
 
     Parameters
     ----------
@@ -177,6 +178,30 @@ class NoTrainingDataError(KnotwiseError, RuntimeError):
     >>> issubclass(NoTrainingDataError, RuntimeError)
     True
     """
+
+
+class WorkersLostError(RuntimeError):
+    """Dask's workers cannot do a task, most likely for want of memory.
+
+    It is no `KnotwiseError`, which a search takes for a point that has no value.
+
+    Parameters
+    ----------
+    message : str
+        What could not be done, and what to do.
+    partitions : sequence of int
+        Numbers of the partitions in the task.
+
+    Examples
+    --------
+    >>> from knotwise.errors import WorkersLostError
+    >>> WorkersLostError("the workers have died", partitions=[3, 4]).partitions
+    (3, 4)
+    """
+
+    def __init__(self, message: str, partitions: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.partitions = tuple(partitions)
 
 
 class FitWarning(UserWarning):

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, _ArgumentGroup
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from knotwise.cli.command import count
 from knotwise.cli.numerals import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
 
@@ -15,6 +16,7 @@ __all__ = [
     "add_json_argument",
     "add_model_argument",
     "add_size_arguments",
+    "add_worker_arguments",
     "column_names",
     "number",
     "one_of",
@@ -144,6 +146,15 @@ def add_size_arguments(parser: ArgumentParser | _ArgumentGroup) -> None:
     """Columns with the exposure of counts or the number of trials."""
     parser.add_argument("--exposure", metavar="COLUMN", help="exposure of counts: area, time, population")
     parser.add_argument("--trials", metavar="COLUMN", help="number of trials of binomial counts")
+
+
+def add_worker_arguments(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """Who reads Parquet files: processes of this machine, or those of a cluster."""
+    parser.add_argument("--workers", type=count, metavar="N", help="read Parquet files with so many processes (Dask)")
+    parser.add_argument("--memory", metavar="SIZE", help="of each of these processes, such as 2GB")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="read Parquet files with the workers of a Dask scheduler"
+    )
 
 
 def add_json_argument(parser: ArgumentParser) -> None:

@@ -12,9 +12,9 @@ from knotwise import kernels
 from knotwise.cli.columns import require_columns
 from knotwise.cli.command import UsageError, explain_interruption
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
-from knotwise.cli.fit_parts import are_parts, files_of, open_first, read_parts, workers
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
+from knotwise.cli.parts import are_parts, check_parts, files_of, open_first, read_parts, workers
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, errors_with_places, read_rows
 from knotwise.cli.tables import Table
@@ -56,8 +56,10 @@ def run_on_parts(arguments: Namespace) -> None:
     """Fit a table in several files, which nobody reads as a whole."""
     files = files_of(arguments.data)
     check_output(arguments.output, inputs=files)
-    with warnings_as_notes() as told, open_first(files) as table, workers(arguments):
+    with open_first(files) as table:
         wanted = choose_columns(table, arguments)
+    check_parts(files, wanted.columns)
+    with warnings_as_notes() as told, workers(arguments):
         rows = read_parts(files, wanted, drop_missing=arguments.drop_missing)
         y, settings = rows[arguments.target], settings_from(arguments)
         text = y.dtype.kind not in "biuf"

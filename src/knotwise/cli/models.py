@@ -102,9 +102,7 @@ def _add_run_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--checkpoint", metavar="FOLDER", help="keep finished steps there; the same command then goes on"
     )
-    group.add_argument("--workers", type=count, metavar="N", help="read Parquet files with so many processes (Dask)")
-    group.add_argument("--memory", metavar="SIZE", help="of each of these processes, such as 2GB")
-    group.add_argument("--scheduler", metavar="ADDRESS", help="read Parquet files with the workers of a Dask scheduler")
+    words.add_worker_arguments(group)
     group.add_argument("--no-progress", action="store_true", help="show no line in the terminal while it runs")
     group.add_argument("--diagnose", action="store_true", help="say whether the fit can be trusted (needs its data)")
 
@@ -113,8 +111,9 @@ def add_predict_arguments(parser: ArgumentParser) -> None:
     words.add_model_argument(parser)
     words.add_data_arguments(parser)
     parser.add_argument(
-        "-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet (default: CSV to standard output)"
-    )
+        "-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet (default: CSV to standard output); "
+        "a folder, new or empty, for a pattern, which makes a .parquet for each of its files"
+    )  # fmt: skip
     parser.add_argument("--interval", type=words.share, metavar="P", help="level of lower and upper (default 0.95)")
     parser.add_argument(
         "--level", type=words.share, nargs="+", default=[], metavar="P", help="several levels: lower_80, upper_80, ..."
@@ -148,6 +147,7 @@ def add_predict_arguments(parser: ArgumentParser) -> None:
         help="in CSV, write text as it is; else what a spreadsheet would run as a formula has a ' in front",
     )
     _add_inputs_argument(parser)
+    words.add_worker_arguments(parser)
     words.add_json_argument(parser)
 
 
@@ -275,7 +275,8 @@ COMMANDS = {
   knotwise predict boston.knotwise new.csv --interval 0.8 --std --keep id -o predictions.parquet
   knotwise predict boston.knotwise new.csv --level 0.8 0.95 --exceed 30 --samples 100 -o predictions.csv
   knotwise predict hickory.knotwise grid.csv --kind mean --exceed 1000
-  cat new.csv | knotwise predict boston.knotwise - | head""",
+  cat new.csv | knotwise predict boston.knotwise - | head
+  knotwise predict rows.knotwise 'rows/*.parquet' --workers 2 --memory 2GB -o predicted""",
     ),
     "cv": Command(
         "predict the rows of a table from the others, and score that",

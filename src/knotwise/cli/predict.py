@@ -12,25 +12,28 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import choose_columns, load_model, require_size_option, size_name, unit_name
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output, write_table
+from knotwise.cli.parts import are_parts
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, errors_with_places, iterate_rows, read_rows
 from knotwise.cli.tables import Table, kind_of_file
 
-__all__ = ["predict_rows", "run"]
+__all__ = ["Counted", "check_arguments", "predict_rows", "predict_table", "run", "say_what_was_left_out"]
 
 LEVEL = 0.95
 
 
 def run(arguments: Namespace) -> None:
+    if are_parts(arguments):
+        from knotwise.cli.predict_parts import predict_parts
+
+        predict_parts(arguments)
+        return
     kind_of_file(arguments.output)
     check_output(arguments.output, inputs=[arguments.model, arguments.data])
     gp = load_model(arguments)
-    _check_arguments(gp, arguments)
     with warnings_as_notes() as told:
-        if arguments.kind in (None, "observation"):
-            require_size_option(gp, arguments, "; or ask for the rate with --kind mean")
-        _say_for_which_unit(gp, arguments)
-        pieces = _Counted(predictions(gp, arguments))
+        check_arguments(gp, arguments)
+        pieces = Counted(predictions(gp, arguments))
         if not arguments.json:
             write_table(arguments.output, pieces, raw_text=arguments.raw_text)
         elif arguments.output != "-":
@@ -39,27 +42,30 @@ def run(arguments: Namespace) -> None:
         else:
             records = [dict(zip(p, row, strict=True)) for p in pieces for row in zip(*p.values(), strict=True)]
             print_json(_facts(pieces, told, {"predictions": records}))
-    if pieces.n_dropped:
-        note(f"left out {pieces.n_dropped} rows, which have missing values")
+    say_what_was_left_out(pieces.n_dropped)
 
 
 def predictions(gp: Any, arguments: Namespace) -> Iterator[tuple[dict[str, Any], int]]:
     """Predicted columns of the table, piece by piece, and how many rows were left out."""
     with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
-        wanted = choose_columns(gp, table, arguments)
-        # samples of rows depend on each other, so that all rows are drawn at once
-        read = iterate_rows if arguments.samples is None else _at_once
-        for rows in read(table, wanted, drop_missing=arguments.drop_missing):
-            with errors_with_places(rows, table):
-                found = predict_rows(gp, rows, arguments) if len(rows) else {}
-            double = next((name for name in found if name in rows.kept), None)
-            if double is not None:
-                raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
-            yield rows.kept | found, rows.n_dropped
+        yield from predict_table(gp, table, choose_columns(gp, table, arguments), arguments)
 
 
-def _at_once(table: Table, wanted: Wanted, *, drop_missing: bool) -> Iterator[Rows]:
-    yield read_rows(table, wanted, drop_missing=drop_missing)
+def predict_table(
+    gp: Any, table: Table, wanted: Wanted, arguments: Namespace, *, may_be_empty: bool = False
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """The same of a table that is open."""
+    if arguments.samples is None:
+        pieces = iterate_rows(table, wanted, drop_missing=arguments.drop_missing, may_be_empty=may_be_empty)
+    else:  # samples of rows depend on each other, so that all rows are drawn at once
+        pieces = iter([read_rows(table, wanted, drop_missing=arguments.drop_missing)])
+    for rows in pieces:
+        with errors_with_places(rows, table):
+            found = predict_rows(gp, rows, arguments) if len(rows) else {}
+        double = next((name for name in found if name in rows.kept), None)
+        if double is not None:
+            raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
+        yield rows.kept | found, rows.n_dropped
 
 
 def predict_rows(gp: Any, rows: Rows, arguments: Namespace) -> dict[str, list[Any]]:
@@ -120,8 +126,22 @@ def _predict_labels(gp: Any, X: np.ndarray, arguments: Namespace) -> dict[str, l
     return {name: values.tolist() for name, values in columns.items()}
 
 
-def _check_arguments(gp: Any, arguments: Namespace) -> None:
-    """Refuse what the model cannot tell, and what contradicts itself."""
+def say_what_was_left_out(n_dropped: int) -> None:
+    if n_dropped:
+        note(f"left out {n_dropped} rows, which have missing values")
+
+
+def check_arguments(gp: Any, arguments: Namespace) -> None:
+    """Refuse what the model cannot tell, and say for which unit it tells the rest."""
+    _refuse_other_kinds(gp, arguments)
+    if arguments.kind in (None, "observation"):
+        require_size_option(gp, arguments, "; or ask for the rate with --kind mean")
+    _say_for_which_unit(gp, arguments)
+
+
+def _refuse_other_kinds(gp: Any, arguments: Namespace) -> None:
+    if arguments.samples is not None and are_parts(arguments):
+        raise UsageError("--samples are joint draws of the rows of one table, and DATA is several files: name one.")
     if arguments.level and arguments.interval is not None:
         raise UsageError("--interval P is the short form of one level: leave it out, or --level.")
     for option, values in (("--level", arguments.level), ("--exceed", arguments.exceed)):
@@ -150,7 +170,7 @@ def _say_for_which_unit(gp: Any, arguments: Namespace) -> None:
         note(f"predictions are for one {unit_name(size)}; name the column of another number with --{size}")
 
 
-class _Counted:
+class Counted:
     """Pieces that are counted as they pass."""
 
     def __init__(self, pieces: Iterator[tuple[dict[str, Any], int]]) -> None:
@@ -165,5 +185,5 @@ class _Counted:
                 yield piece
 
 
-def _facts(pieces: _Counted, told: list[str], result: dict[str, Any]) -> dict[str, Any]:
+def _facts(pieces: Counted, told: list[str], result: dict[str, Any]) -> dict[str, Any]:
     return {"rows": pieces.n_rows, "dropped": pieces.n_dropped, "warnings": told} | result

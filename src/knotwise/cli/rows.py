@@ -63,8 +63,11 @@ def read_rows(table: Table, wanted: Wanted, *, drop_missing: bool) -> Rows:
     )
 
 
-def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool) -> Iterator[Rows]:
-    """Read the table piece by piece; missing values are dropped with their rows, or refused with all their places."""
+def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool, may_be_empty: bool = False) -> Iterator[Rows]:
+    """Read the table piece by piece; missing values are dropped with their rows, or refused with all their places.
+
+    A table of which no row is left is refused, unless it `may_be_empty`.
+    """
     gaps: dict[str, list[int]] = {}
     n_read = n_left = 0
     for piece in table.pieces(wanted.columns):
@@ -78,6 +81,8 @@ def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool) -> Iterato
             yield rows if complete.all() else _choose(rows, complete)
     if gaps:
         raise _missing_error(table, gaps, n_read - n_left)
+    if may_be_empty:
+        return
     if not n_read:
         raise InvalidInputError(f"{table.name} has column names, but no rows. Add rows with data.")
     if not n_left:

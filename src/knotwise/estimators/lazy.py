@@ -45,8 +45,8 @@ def predict_lazily(
     predict = PredictPartition(method, options, columns, n_results, dtype)
     parts, found = _tasks(estimator, predict, X, per_row or {})
     if n_results == 1:
-        return _collection(found, parts, columns, dtype)
-    return tuple(_collection([each[k] for each in found], parts, columns, dtype) for k in range(n_results))
+        return _collection(found, parts, predict)
+    return tuple(_collection([each[k] for each in found], parts, predict) for k in range(n_results))
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,18 @@ class PredictPartition:
 
     def __call__(self, model: Any, X: Any, **per_row: Any) -> Any:
         if not len(X):
-            found: Any = np.empty(0 if self.columns is None else (0, len(self.columns)), self.dtype)
-            found = (found,) * self.n_results
-        else:
-            found = getattr(model, self.method)(X, **per_row, **self.options)
-            if self.n_results == 1:
-                found = (found,)
-            elif isinstance(found, Latent):
-                found = (found.mean, found.variance)
-        alike = tuple(self._like(X, each) for each in found)
-        return alike if self.n_results > 1 else alike[0]
+            nothing = self.of_no_rows(X)
+            return nothing if self.n_results == 1 else (nothing,) * self.n_results
+        found: Any = getattr(model, self.method)(X, **per_row, **self.options)
+        if self.n_results == 1:
+            return self._like(X, found)
+        if isinstance(found, Latent):
+            found = (found.mean, found.variance)
+        return tuple(self._like(X, each) for each in found)
+
+    def of_no_rows(self, X: Any) -> Any:
+        """What is returned for a partition X without rows."""
+        return self._like(X, np.empty(0 if self.columns is None else (0, len(self.columns)), self.dtype))
 
     def _like(self, X: Any, found: np.ndarray) -> Any:
         """An array, or what has the index of a data frame."""
@@ -178,17 +180,15 @@ def without_training_data(estimator: Any) -> Any:
     return model
 
 
-def _collection(found: list[Any], parts: Partitions, columns: Sequence[Any] | None, dtype: Any) -> Any:
+def _collection(found: list[Any], parts: Partitions, predict: PredictPartition) -> Any:
     """Lazy partitions as one collection."""
     if is_frame(parts.X):
         import dask.dataframe as dd
-        import pandas as pd
 
-        none = np.empty(0, dtype)
-        empty: Any = pd.Series(none) if columns is None else pd.DataFrame(dict.fromkeys(columns, none))
-        return dd.from_delayed(found, meta=empty, verify_meta=False)
+        return dd.from_delayed(found, meta=predict.of_no_rows(parts.X._meta), verify_meta=False)
     import dask.array as da
 
     sizes = parts.sizes or (np.nan,) * len(parts)
-    more = () if columns is None else (len(columns),)
-    return da.concatenate([da.from_delayed(each, (n, *more), dtype) for each, n in zip(found, sizes, strict=True)])
+    more = () if predict.columns is None else (len(predict.columns),)
+    of_sizes = zip(found, sizes, strict=True)
+    return da.concatenate([da.from_delayed(each, (n, *more), predict.dtype) for each, n in of_sizes])

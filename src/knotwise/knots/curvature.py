@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from knotwise.errors import KnotwiseError
+from knotwise.evidence import Point
 from knotwise.evidence.inference import inference_of
 from knotwise.evidence.inference.search import SiteInference
 from knotwise.knots.optimizing import Objective
@@ -19,7 +20,7 @@ from knotwise.knots.selection import FittedAt, Selection
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 
-__all__ = ["n_products", "parameter_errors"]
+__all__ = ["information_of_more_rows", "n_products", "parameter_errors"]
 
 STEP = 3e-4  # of differences of gradients, whose own error is then about 1e-7, relative
 SITE_TOLERANCE = 1e-16  # of searches for sites, whose gradients are right to its root
@@ -71,6 +72,21 @@ def parameter_errors(problem: Problem, selection: Selection) -> ParameterErrors:
     entries = np.flatnonzero(free)[kept]
     covariance[np.ix_(entries, entries)] = inverse * np.outer(unit[kept], unit[kept])
     return ParameterErrors(covariance, tuple(notes), _remark(names[kept], gradient[kept], inverse))
+
+
+def information_of_more_rows(some: Problem, point: Point, n_rows: float) -> np.ndarray:
+    """The negative Hessian of the objective of so many rows in the free parameters, as far as some rows tell it.
+
+    What the data say grows with the rows, and the log prior does not. Directions of which the data say nothing get a
+    little, so that the matrix is positive definite.
+    """
+    free = some.free
+    objective = Objective(_sharpened(some), point, np.zeros(len(point.Z), bool))
+    _, information = _derivatives(objective, np.ones(int(free.sum())))
+    up, down = (some.table.log_prior(point.theta + sign * STEP)[1] for sign in (1.0, -1.0))
+    prior = np.diag((down - up)[free] / (2 * STEP))  # parameters are independent under it
+    values, U = eigh(n_rows / some.summary.count * (information - prior) + prior)
+    return (U * np.maximum(values, max(LEAST_INFORMATION, ROUNDING * float(np.abs(values).max())))) @ U.T
 
 
 def n_products(problem: Problem, selection: Selection) -> float:

@@ -13,12 +13,14 @@ from knotwise.evidence import Rows
 from knotwise.evidence.inference import inference_of
 from knotwise.evidence.scores import KnotScores
 from knotwise.knots.automatic.rule import FIRST_SHARE, Rule
+from knotwise.knots.curvature import information_of_more_rows
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Stage
 from knotwise.knots.start import with_its_nugget
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
+from knotwise.optimize.newton import KnownCurvature
 
 __all__ = [
     "EXACT_ROWS",
@@ -169,19 +171,35 @@ def _settle_exactly(
 
 
 def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: KnotTrace) -> Settled:
-    """A few steps on all rows, from parameters that a subset has found; of very many rows, a larger subset first."""
+    """A few steps on all rows, from parameters that a subset has found."""
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
-    theta = settled.theta
+    on_all_rows = for_stage(fic, ON_ALL_ROWS)
     if fic.summary.n_rows > MANY_ROWS:
-        some = fic.on_rows(fic.take(fic.sample(SOME_ROWS, rng)))
-        theta = for_stage(some, ON_ALL_ROWS).optimize(theta, settled.Z, rng).theta
-    stage = for_stage(fic, ON_ALL_ROWS).optimize(theta, settled.Z, rng)
-    note = f"parameters on all {fic.summary.count} rows"
+        stage = _through_some_rows(on_all_rows, settled, rng)
+    else:
+        stage = on_all_rows.optimize(settled.theta, settled.Z, rng)
+    note = f"parameters on all {fic.summary.count} rows, {stage.result.evaluations} evaluations"
     note = f"{note}; {stage.note}" if stage.note else note
     trace.add(
         "refine", len(settled.Z), fic.log_evidence(stage), theta=stage.theta, note=note, inference=fic.inference.word
     )
     return replace(settled, stage=stage)
+
+
+def _through_some_rows(problem: Problem, settled: Settled, rng: np.random.Generator) -> Stage:
+    """Parameters of very many rows: some tell them nearly, and the curvature, so that a few steps on all are enough."""
+    some = problem.on_rows(problem.take(problem.sample(SOME_ROWS, rng)))
+    stage = some.optimize(settled.theta, settled.Z, rng)
+    if problem.optimizer is ON_ALL_ROWS:
+        try:
+            information = information_of_more_rows(some, stage.point, problem.summary.count)
+            steps = replace(problem, optimizer=KnownCurvature(information))
+            stage = steps.optimize(stage.theta, settled.Z, rng)
+            if stage.result.converged:
+                return stage
+        except KnotwiseError:
+            pass
+    return problem.optimize(stage.theta, settled.Z, rng)
 
 
 def for_stage(problem: Problem, own: LBFGS) -> Problem:

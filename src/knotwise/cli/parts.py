@@ -1,10 +1,10 @@
-"""`knotwise fit` of a table in several Parquet files: the rows are read by Dask, here or by workers."""
+"""A table in several Parquet files, whose rows are read by Dask, in this process or by workers."""
 
 from __future__ import annotations
 
 import glob
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from knotwise.cli.rows import Wanted
 from knotwise.cli.tables import Table
 from knotwise.errors import InvalidInputError, KnotwiseError
 
-__all__ = ["MissingDaskError", "are_parts", "files_of", "open_first", "read_parts", "workers"]
+__all__ = ["MissingDaskError", "are_parts", "check_parts", "files_of", "open_first", "read_parts", "workers"]
+
+SECONDS_TO_ANSWER = 5  # in which a scheduler must answer, and have a worker
 
 
 class MissingDaskError(KnotwiseError, ImportError):
@@ -24,7 +26,8 @@ class MissingDaskError(KnotwiseError, ImportError):
 
 def are_parts(arguments: Namespace) -> bool:
     """Whether the data are more than one file, or workers are to read them."""
-    several = glob.has_magic(arguments.data) or Path(arguments.data).is_dir()
+    path = Path(arguments.data)
+    several = path.is_dir() or (glob.has_magic(arguments.data) and not path.exists())  # a name may have brackets
     asked = arguments.scheduler is not None or arguments.workers is not None
     if arguments.memory is not None and arguments.workers is None:
         raise UsageError("--memory is that of each worker that --workers starts: give both.")
@@ -52,23 +55,31 @@ def open_first(files: list[str]) -> Iterator[Table]:
         yield table
 
 
+def check_parts(files: list[str], columns: Sequence[str]) -> None:
+    """Refuse files of which one has not all columns that are needed; the first file was asked for them before."""
+    for file in files[1:]:
+        with open_parquet(file) as table:
+            missing = next((name for name in columns if name not in table.columns), None)
+            if missing is not None:
+                raise InvalidInputError(
+                    f"{file} has no column {missing!r}, which {files[0]} has; its columns are "
+                    f"{', '.join(table.columns)}. Rename it, or leave this file out."
+                )
+
+
 @contextmanager
 def workers(arguments: Namespace) -> Iterator[None]:
-    """The workers that are asked for, while the fit runs; without them Dask's threads read the rows."""
+    """The workers that are asked for, while they are needed; without them Dask's threads read the rows."""
     _dask()
-    if arguments.scheduler is None and arguments.workers is None:
+    if arguments.scheduler is not None:
+        with _client_of(arguments.scheduler):
+            yield
+        return
+    if arguments.workers is None:
         yield
         return
     from distributed import Client, LocalCluster
 
-    if arguments.scheduler is not None:
-        try:
-            client = Client(arguments.scheduler)
-        except (OSError, ValueError) as error:
-            raise InvalidInputError(f"There is no scheduler at {arguments.scheduler}: {error}") from None
-        with client:
-            yield
-        return
     memory = "auto" if arguments.memory is None else arguments.memory
     try:
         cluster = LocalCluster(
@@ -78,6 +89,28 @@ def workers(arguments: Namespace) -> Iterator[None]:
         raise UsageError(f"--memory {arguments.memory} is not an amount such as 2GB: {error}") from None
     with cluster, Client(cluster):
         yield
+
+
+def _client_of(address: str) -> Any:
+    """A client of the scheduler at an address, which must answer soon and have workers."""
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=SECONDS_TO_ANSWER)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(
+            f"No Dask scheduler answers at {address!r} within {SECONDS_TO_ANSWER} seconds. Is it running, and is this "
+            f"the address that it printed, such as tcp://10.0.0.1:8786? ({error})"
+        ) from None
+    try:
+        client.wait_for_workers(1, timeout=SECONDS_TO_ANSWER)
+    except TimeoutError:
+        client.close()
+        raise InvalidInputError(
+            f"The Dask scheduler at {address!r} has no workers. Start some, on machines that see the files: "
+            f"dask worker {address}"
+        ) from None
+    return client
 
 
 def read_parts(files: list[str], wanted: Wanted, *, drop_missing: bool) -> Any:
