@@ -181,9 +181,22 @@ class NoTrainingDataError(KnotwiseError, RuntimeError):
 
 
 class WorkersLostError(RuntimeError):
-    """Dask's workers cannot do a task, most likely for want of memory; `partitions` are the numbers of those in it.
+    """Dask's workers cannot do a task, most likely for want of memory.
 
     It is no `KnotwiseError`, which a search takes for a point that has no value.
+
+    Parameters
+    ----------
+    message : str
+        What could not be done, and what to do.
+    partitions : sequence of int
+        Numbers of the partitions in the task.
+
+    Examples
+    --------
+    >>> from knotwise.errors import WorkersLostError
+    >>> WorkersLostError("the workers have died", partitions=[3, 4]).partitions
+    (3, 4)
     """
 
     def __init__(self, message: str, partitions: Sequence[int] = ()) -> None:

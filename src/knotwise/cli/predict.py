@@ -55,20 +55,17 @@ def predict_table(
     gp: Any, table: Table, wanted: Wanted, arguments: Namespace, *, may_be_empty: bool = False
 ) -> Iterator[tuple[dict[str, Any], int]]:
     """The same of a table that is open."""
-    # samples of rows depend on each other, so that all rows are drawn at once
-    read = iterate_rows if arguments.samples is None else _at_once
-    for rows in read(table, wanted, drop_missing=arguments.drop_missing, may_be_empty=may_be_empty):
+    if arguments.samples is None:
+        pieces = iterate_rows(table, wanted, drop_missing=arguments.drop_missing, may_be_empty=may_be_empty)
+    else:  # samples of rows depend on each other, so that all rows are drawn at once
+        pieces = iter([read_rows(table, wanted, drop_missing=arguments.drop_missing)])
+    for rows in pieces:
         with errors_with_places(rows, table):
             found = predict_rows(gp, rows, arguments) if len(rows) else {}
         double = next((name for name in found if name in rows.kept), None)
         if double is not None:
             raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
         yield rows.kept | found, rows.n_dropped
-
-
-def _at_once(table: Table, wanted: Wanted, *, drop_missing: bool, may_be_empty: bool) -> Iterator[Rows]:
-    """All rows of a table that is not one of many parts, for which samples are refused."""
-    yield read_rows(table, wanted, drop_missing=drop_missing)
 
 
 def predict_rows(gp: Any, rows: Rows, arguments: Namespace) -> dict[str, list[Any]]:
@@ -136,14 +133,16 @@ def say_what_was_left_out(n_dropped: int) -> None:
 
 def check_arguments(gp: Any, arguments: Namespace) -> None:
     """Refuse what the model cannot tell and what contradicts itself, and say for which unit it tells the rest."""
-    _refuse_double(arguments)
+    _refuse_contradictions(arguments)
     _refuse_other_kinds(gp, arguments)
     if arguments.kind in (None, "observation"):
         require_size_option(gp, arguments, "; or ask for the rate with --kind mean")
     _say_for_which_unit(gp, arguments)
 
 
-def _refuse_double(arguments: Namespace) -> None:
+def _refuse_contradictions(arguments: Namespace) -> None:
+    if arguments.samples is not None and are_parts(arguments):
+        raise UsageError("--samples are joint draws of the rows of one table, and DATA is several files: name one.")
     if arguments.level and arguments.interval is not None:
         raise UsageError("--interval P is the short form of one level: leave it out, or --level.")
     for option, values in (("--level", arguments.level), ("--exceed", arguments.exceed)):

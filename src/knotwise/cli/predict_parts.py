@@ -27,8 +27,6 @@ __all__ = ["predict_parts"]
 
 def predict_parts(arguments: Namespace) -> None:
     """Predict the files one by one where they are read; some thousand rows of each are in memory at a time."""
-    if arguments.samples is not None:
-        raise UsageError("--samples are joint over all rows, and these are in many files: draw them of one file.")
     folder = _output_folder(arguments.output)
     files = files_of(arguments.data)
     gp = load_model(arguments)
