@@ -158,6 +158,14 @@ def test_frames_have_names_and_columns_of_any_chunks(data):
         gp.predict(parts[["north", "east"]])
 
 
+def test_lazy_predictions_of_frames_have_the_names_that_they_say(data):
+    X, y = data["X"], data["gaussian"]
+    parts = dd.from_pandas(pd.DataFrame({"east": X[:, 0], "north": X[:, 1]}), npartitions=3)
+    gp = regressor(knots=X[::90], kernel=KERNEL, optimizer=None).fit(parts, lazy(y).to_dask_dataframe())
+    for found in (gp.predict(parts).to_frame(), gp.predict_interval(parts)):  # by which Parquet is written
+        assert found.columns.tolist() == found.compute().columns.tolist()
+
+
 def test_weights_are_repeated_rows(data, rng):
     X, y = data["X"], data["gaussian"]
     weights = rng.integers(0, 3, N).astype(float)
