@@ -51,16 +51,8 @@ def run(arguments: Namespace) -> None:
         with errors_with_places(rows, table):
             if hold:
                 gp.fit(rows.X, y, **rows.extras)
-            found = cross_validate(
-                gp,
-                rows.X,
-                y,
-                blocks=blocks,
-                refit=not hold,
-                level=arguments.interval,
-                random_state=arguments.seed,
-                **rows.extras,
-            )
+            options: dict[str, Any] = {"blocks": blocks, "refit": not hold, "level": arguments.interval}
+            found = cross_validate(gp, rows.X, y, **options, random_state=arguments.seed, **rows.extras)
     if arguments.output is not None:
         write_table(arguments.output, [{name: getattr(found, name).tolist() for name in COLUMNS}])
     if arguments.json:

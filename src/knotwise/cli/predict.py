@@ -6,20 +6,15 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from knotwise.cli.command import UsageError
-from knotwise.cli.loading import choose_columns, load_model, require_size_option, size_name, unit_name
-from knotwise.cli.messages import note, print_json, warnings_as_notes
+from knotwise.cli.loading import choose_columns, load_model
+from knotwise.cli.messages import print_json, warnings_as_notes
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.parts import are_parts
+from knotwise.cli.predicting import Counted, check_arguments, predict_table, say_what_was_left_out
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, errors_with_places, iterate_rows, read_rows
-from knotwise.cli.tables import Table, kind_of_file
+from knotwise.cli.tables import kind_of_file
 
-__all__ = ["Counted", "check_arguments", "predict_rows", "predict_table", "run", "say_what_was_left_out"]
-
-LEVEL = 0.95
+__all__ = ["run"]
 
 
 def run(arguments: Namespace) -> None:
@@ -49,144 +44,6 @@ def predictions(gp: Any, arguments: Namespace) -> Iterator[tuple[dict[str, Any],
     """Predicted columns of the table, piece by piece, and how many rows were left out."""
     with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
         yield from predict_table(gp, table, choose_columns(gp, table, arguments), arguments)
-
-
-def predict_table(
-    gp: Any, table: Table, wanted: Wanted, arguments: Namespace, *, may_be_empty: bool = False
-) -> Iterator[tuple[dict[str, Any], int]]:
-    """The same of a table that is open."""
-    if arguments.samples is None:
-        pieces = iterate_rows(table, wanted, drop_missing=arguments.drop_missing, may_be_empty=may_be_empty)
-    else:  # samples of rows depend on each other, so that all rows are drawn at once
-        pieces = iter([read_rows(table, wanted, drop_missing=arguments.drop_missing)])
-    for rows in pieces:
-        with errors_with_places(rows, table):
-            found = predict_rows(gp, rows, arguments) if len(rows) else {}
-        double = next((name for name in found if name in rows.kept), None)
-        if double is not None:
-            raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
-        yield rows.kept | found, rows.n_dropped
-
-
-def predict_rows(gp: Any, rows: Rows, arguments: Namespace) -> dict[str, list[Any]]:
-    """Predicted columns of some rows."""
-    if hasattr(gp, "classes_"):
-        return _predict_labels(gp, rows.X, arguments)
-    kind, sizes = arguments.kind or "observation", rows.extras
-    gaussian = gp.likelihood_.conjugate
-    std = None
-    if kind == "latent":
-        latent = gp.predict_latent(rows.X)
-        centre, std = latent.mean, np.sqrt(latent.variance)
-    elif kind == "observation":
-        centre, std = (
-            gp.predict(rows.X, return_std=True, **sizes) if arguments.std else (gp.predict(rows.X, **sizes), None)
-        )
-    else:  # the mean of a skewed response can leave the interval of its own parameter; the median cannot
-        centre = gp.predict(rows.X) if gaussian else gp.predict_median(rows.X, **sizes)
-        std = np.sqrt(gp.predict_latent(rows.X).variance) if arguments.std else None
-    columns = {"prediction": centre} | ({"std": std} if arguments.std else {})
-    for suffix, level in _levels(arguments, default=LEVEL):
-        columns["lower" + suffix], columns["upper" + suffix] = gp.predict_interval(rows.X, level, kind, **sizes).T
-    for threshold in arguments.exceed:
-        columns[f"exceeds_{threshold:g}"] = gp.predict_exceedance(rows.X, threshold, **sizes)
-    if arguments.samples is not None:
-        columns |= {f"sample_{i}": drawn for i, drawn in enumerate(_draw(gp, rows, kind, arguments), start=1)}
-    return {name: np.asarray(values).tolist() for name, values in columns.items()}
-
-
-def _levels(arguments: Namespace, default: float | None) -> list[tuple[str, float]]:
-    """Levels of the intervals, and what the names of their columns end in."""
-    if arguments.level:
-        return [(f"_{100 * level:g}", level) for level in arguments.level]
-    level = arguments.interval or default
-    return [] if level is None else [("", level)]
-
-
-def _draw(gp: Any, rows: Rows, kind: str, arguments: Namespace) -> np.ndarray:
-    """Joint samples of new observations, of their means or of the latent function, [samples, rows]."""
-    if kind == "observation":
-        return gp.sample_observations(rows.X, arguments.samples, random_state=arguments.seed, **rows.extras)
-    f = gp.sample_latent(rows.X, arguments.samples, random_state=arguments.seed)
-    return f if kind == "latent" else gp.likelihood_.conditional_mean(f, next(iter(rows.extras.values()), 1.0))
-
-
-def _predict_labels(gp: Any, X: np.ndarray, arguments: Namespace) -> dict[str, list[Any]]:
-    proba = gp.predict_proba(X)
-    classes = gp.classes_.tolist()
-    columns = {"prediction": gp.classes_[np.argmax(proba, axis=1)]}
-    columns |= {f"probability_{label}": p for label, p in zip(classes, proba.T, strict=True)}
-    for suffix, level in _levels(arguments, default=None):
-        low, high = gp.predict_interval(X, level).T
-        columns |= {f"lower_{classes[1]}{suffix}": low, f"upper_{classes[1]}{suffix}": high}
-    for threshold in arguments.exceed:
-        above = gp.predict_exceedance(X, threshold, random_state=arguments.seed)
-        own = classes if above.ndim == 2 else classes[1:]
-        columns |= {f"exceeds_{label}_{threshold:g}": p for label, p in zip(own, np.atleast_2d(above.T), strict=True)}
-    return {name: values.tolist() for name, values in columns.items()}
-
-
-def say_what_was_left_out(n_dropped: int) -> None:
-    if n_dropped:
-        note(f"left out {n_dropped} rows, which have missing values")
-
-
-def check_arguments(gp: Any, arguments: Namespace) -> None:
-    """Refuse what the model cannot tell and what contradicts itself, and say for which unit it tells the rest."""
-    _refuse_contradictions(arguments)
-    _refuse_other_kinds(gp, arguments)
-    if arguments.kind in (None, "observation"):
-        require_size_option(gp, arguments, "; or ask for the rate with --kind mean")
-    _say_for_which_unit(gp, arguments)
-
-
-def _refuse_contradictions(arguments: Namespace) -> None:
-    if arguments.samples is not None and are_parts(arguments):
-        raise UsageError("--samples are joint draws of the rows of one table, and DATA is several files: name one.")
-    if arguments.level and arguments.interval is not None:
-        raise UsageError("--interval P is the short form of one level: leave it out, or --level.")
-    for option, values in (("--level", arguments.level), ("--exceed", arguments.exceed)):
-        double = next((value for value in values if values.count(value) > 1), None)
-        if double is not None:
-            raise UsageError(f"{option} has {double:g} twice: name each once.")
-
-
-def _refuse_other_kinds(gp: Any, arguments: Namespace) -> None:
-    if hasattr(gp, "classes_"):
-        if arguments.kind or arguments.std:
-            raise UsageError("--kind and --std are for numbers, and the model is a classifier: leave them out.")
-        if arguments.samples is not None:
-            raise UsageError("--samples are of numbers, and the model is a classifier: use `sample_latent` in Python.")
-        if _levels(arguments, default=None) and len(gp.classes_) > 2:
-            raise UsageError("--interval and --level are for two classes, and the model has more: leave them out.")
-        outside = next((value for value in arguments.exceed if not 0 < value < 1), None)
-        if outside is not None:
-            raise UsageError(f"--exceed is {outside:g}, but of a class it is a probability between 0 and 1.")
-        return
-    if arguments.std and arguments.kind == "mean" and not gp.likelihood_.conjugate:
-        raise UsageError("--std of the mean is for Gaussian data: leave it out, or ask for --kind latent.")
-
-
-def _say_for_which_unit(gp: Any, arguments: Namespace) -> None:
-    """Say what is easily forgotten: that counts are for one unit."""
-    size = size_name(gp)
-    if size is not None and getattr(arguments, size) is None and arguments.kind != "latent":
-        note(f"predictions are for one {unit_name(size)}; name the column of another number with --{size}")
-
-
-class Counted:
-    """Pieces that are counted as they pass."""
-
-    def __init__(self, pieces: Iterator[tuple[dict[str, Any], int]]) -> None:
-        self._pieces, self.n_rows, self.n_dropped = pieces, 0, 0
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for piece, n_dropped in self._pieces:
-            self.n_dropped += n_dropped
-            n = len(next(iter(piece.values()), ()))
-            self.n_rows += n
-            if n:
-                yield piece
 
 
 def _facts(pieces: Counted, told: list[str], result: dict[str, Any]) -> dict[str, Any]:

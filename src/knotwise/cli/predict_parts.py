@@ -17,7 +17,7 @@ from knotwise.cli.loading import choose_columns, load_model
 from knotwise.cli.messages import print_json, warnings_as_notes
 from knotwise.cli.parquet import open_parquet, write_no_rows, write_parquet
 from knotwise.cli.parts import check_parts, files_of, open_first, workers
-from knotwise.cli.predict import Counted, check_arguments, predict_table, say_what_was_left_out
+from knotwise.cli.predicting import Counted, check_arguments, predict_table, say_what_was_left_out
 from knotwise.cli.rows import Wanted
 from knotwise.cli.tables import PARQUET, TEXT
 from knotwise.errors import InvalidInputError

@@ -13,12 +13,13 @@ from knotwise.crossvalidation.given import Given
 from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
 from knotwise.crossvalidation.result import CrossValidation
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
+from knotwise.estimators.geometry import as_columns
 from knotwise.estimators.options import kernel_from, likelihood_from
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.sizes import require_size
 from knotwise.estimators.transform import probability_transform
-from knotwise.estimators.validation import check_inputs, generator_from
+from knotwise.estimators.validation import fit_inputs, generator_from
 from knotwise.kernels.ranges import columns_seen
 
 __all__ = ["cross_validate"]
@@ -183,10 +184,12 @@ def _places(gp: GPRegressor, given: Given) -> np.ndarray:
     from sklearn.base import clone
 
     reader = clone(gp)
-    rows = check_inputs(reader, given.X, reset=True)
-    n_columns = rows.shape[1]
-    kernel = kernel_from(gp.kernel, getattr(reader, "feature_names_in_", None), n_columns)
-    scaling = Scaling.of(rows, given.targets, gp.standardize, targets=False)
+    rows = fit_inputs(reader, as_columns(given.X))
+    n_columns, encoding = rows.shape[1], reader.encoding_
+    columns = None if encoding is None else encoding.columns
+    names = getattr(reader, "feature_names_in_", None) if columns is None else columns
+    kernel = kernel_from(gp.kernel, names, n_columns)
+    scaling = Scaling.of(rows, given.targets, gp.standardize, targets=False, columns=columns)
     return scaling.inputs(rows)[:, columns_seen(kernel, n_columns)]
 
 

@@ -165,7 +165,7 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         """The table of a notebook: the findings that a printed diagnosis shows."""
-        rows = [(finding.level, finding.name, finding.text, finding.advice) for finding in self._printed()]
+        rows = [(finding.level, finding.name, finding.text, finding.advice) for finding in self.told()]
         return html_table(("", "finding", "what was found", "what to do"), rows, caption=self.model)
 
 
