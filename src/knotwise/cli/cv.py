@@ -52,7 +52,8 @@ def run(arguments: Namespace) -> None:
             if hold:
                 gp.fit(rows.X, y, **rows.extras)
             options: dict[str, Any] = {"blocks": blocks, "refit": not hold, "level": arguments.interval}
-            found = cross_validate(gp, rows.X, y, **options, random_state=arguments.seed, **rows.extras)
+            options |= {"random_state": arguments.seed, **rows.extras}
+            found = cross_validate(gp, rows.X, y, **options)
     if arguments.output is not None:
         write_table(arguments.output, [{name: getattr(found, name).tolist() for name in COLUMNS}])
     if arguments.json:
