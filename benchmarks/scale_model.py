@@ -44,7 +44,7 @@ class Machine:
     standard deviation of the logarithm of the time of a task.
     """
 
-    flops: float
+    flops: float = 1e10
     bandwidth: float = 1.2e9
     latency: float = 0.02
     per_task: float = 5e-4
@@ -155,7 +155,8 @@ def calibrated(machine: Machine) -> Machine:
     machine = replace(machine, latency=latency, per_task=last["per_task"], spread=last["task_spread"])
     work = Work(row["rows"], row["knots"], row["groups"], row["partitions"], row["columns"])
     seconds = row["workers"] - predict(work, replace(machine, flops=np.inf))
-    return replace(machine, flops=sum(work.pass_flops) / (work.groups * seconds))
+    flops = sum(work.pass_flops) / work.groups + DRIVER_FLOPS * work.knots**3
+    return replace(machine, flops=flops / seconds)
 
 
 def table_of_measurements(machine: Machine) -> list[str]:
@@ -231,30 +232,37 @@ def with_block(page: str, name: str, lines: list[str]) -> str:
     return "\n".join([f"{before}{start}", "", *lines, "", f"{end}{after}"])
 
 
-def main() -> None:
+def tables(machine: Machine, knots: int = 100, repeats: int = 20) -> dict[str, list[str]]:
+    """The lines of the page by the names of their marks, from what is stored."""
     from subset import latest
     from subset import table as table_of_subsets
 
+    simulated = table_of_simulations(machine, knots, repeats)
+    return {
+        "measurements": table_of_measurements(machine) if measured() else NOTHING,
+        "simulation": [*describe(machine, knots), *simulated, "", *lines_of_use(machine, knots)],
+        "subset": table_of_subsets(latest(stored("subset"))) if stored("subset") else NOTHING,
+    }
+
+
+def with_tables(page: str) -> str:
+    """The page with the tables of what is stored."""
+    for name, lines in tables(calibrated(Machine())).items():
+        page = with_block(page, name, lines)
+    return page
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description="The cost of an evaluation: model, measurements, simulation.")
     parser.add_argument("--knots", type=int, default=100)
     parser.add_argument("--gigaflops", type=float, default=10.0, help="of a core, where nothing is stored")
     parser.add_argument("--bandwidth", type=float, default=1.2e9, help="bytes per second of the driver's link")
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/scale.md")
+    parser.add_argument("--write", action="store_true", help="put the tables, with the defaults, into docs/scale.md")
     given = parser.parse_args()
-    machine = calibrated(Machine(1e9 * given.gigaflops, given.bandwidth))
-    simulated = table_of_simulations(machine, given.knots, given.repeats)
-    blocks = {
-        "measurements": table_of_measurements(machine) if measured() else NOTHING,
-        "simulation": [*describe(machine, given.knots), *simulated, "", *lines_of_use(machine, given.knots)],
-        "subset": table_of_subsets(latest(stored("subset"))) if stored("subset") else NOTHING,
-    }
-    page = PAGE.read_text()
-    for name, lines in blocks.items():
+    for lines in tables(calibrated(Machine(1e9 * given.gigaflops, given.bandwidth)), given.knots).values():
         print("\n".join(lines) + "\n")
-        page = with_block(page, name, lines)
     if given.write:
-        PAGE.write_text(page)
+        PAGE.write_text(with_tables(PAGE.read_text()))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,9 @@ class KnownCurvature(OptimizerSettings):
         here = trials(x)
         if here is None:
             return trials.result(bounds, True, "nothing to optimise")
-        A, steps, turns = np.array(self.information, float), [], []
+        A = np.array(self.information, float)
+        steps: list[np.ndarray] = []
+        turns: list[np.ndarray] = []
 
         def result(converged: bool, reason: str) -> OptimizeResult:
             return replace(trials.result(bounds, converged, reason), steps=np.array(steps), turns=np.array(turns))

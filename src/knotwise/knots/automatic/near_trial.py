@@ -26,7 +26,7 @@ from knotwise.knots.automatic.observed import (
     with_neighbours,
 )
 from knotwise.knots.automatic.settle import for_stage
-from knotwise.knots.held_out import held_out_density, mean_gain
+from knotwise.knots.held_out import held_out_density, mean_gain, missing_noise
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Stage
@@ -220,8 +220,8 @@ class NearTrial:
         whole = len(start.chosen) == len(self.others)
         if seen.sites is None:
             state = NeighbourState.of(some.evaluate(stage.point, gradient=False).state, self.others)
-            value = some.log_evidence(stage)
-            return NearFit(problem, stage, n_neighbors, self._density(state), state, some, whole=whole, value=value)
+            fit = NearFit(problem, stage, n_neighbors, self._density(state), state, some, whole=whole)
+            return replace(self._with_more_noise(fit), value=some.log_evidence(stage))
         again = seen
         if problem.optimizer is not None:
             moved = learn_likelihood(problem, self.others, seen.sites, stage.theta)
@@ -230,6 +230,25 @@ class NearTrial:
         assert again.state is not None
         fit = NearFit(problem, stage, n_neighbors, self._density(again.state), again.state, some, whole=whole)
         return replace(fit, sites=again.sites, value=again.value)
+
+    def _with_more_noise(self, fit: NearFit) -> NearFit:
+        """The same with as much noise as the rows that judge parameters ask for, where they are clearly likelier then.
+
+        Some rows that nearly repeat others with other targets say how large the noise is. The few rows that tell the
+        parameters may miss them.
+        """
+        table = fit.problem.table
+        noise = table.with_role("noise") & table.of_part("likelihood") & fit.problem.free
+        judges = self.held_out[np.arange(0, len(self.held_out), 2)]
+        if noise.sum() != 1 or len(judges) < JUDGES:
+            return fit
+        extra = missing_noise(NeighbourPosterior(fit.state), judges)
+        theta = np.where(noise, np.log(np.exp(fit.theta) + extra), fit.theta)
+        theta = np.clip(theta, *table.theta_bounds.T)
+        point = fit.neighbourhoods.point(theta, fit.stage.Z)
+        state = NeighbourState.of(fit.neighbourhoods.evaluate(point, gradient=False).state, self.others)
+        more = replace(fit, stage=replace(fit.stage, point=point), state=state, density=self._density(state))
+        return more if more.mean_density > fit.mean_density + BETTER else fit
 
     def _take_turns(self, start: Attempt, seen: Observed) -> NearFit:
         """Fit parameters to sites that are held, find these anew, and so on; the best turn wins, or the start."""

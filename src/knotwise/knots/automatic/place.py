@@ -20,6 +20,7 @@ __all__ = ["ENDS", "Moved", "are_needed_at_most", "place"]
 
 ROUNDS = 8  # of moving knots and adding some
 WIDEST_ROWS = 5000  # rows among which further knots are looked for
+MOVING_ROWS = 100_000  # that move knots, where there are very many
 MOVING_SAVES = 1.7  # times the share at which as many knots on rows do what moved ones do
 
 #: why no more knots were added, where the share is not small, in words
@@ -54,12 +55,16 @@ def place(
 ) -> Moved:
     """Few knots, moved; or the many, where few contradict the data so much that nothing can be computed.
 
-    `first` are knots that fewer rows have moved. Of very many rows they stay where they are, if they are enough there.
+    `first` are knots that fewer rows have moved. Of very many rows, some move them further, and they stay there if they
+    are enough for all.
     """
     theta = settled.theta
     try:
         if first is not None and problem.summary.n_rows > MANY_ROWS:
-            enough = _enough_already(problem, theta, first, rule, trace)
+            numbers = problem.sample(MOVING_ROWS, np.random.default_rng(0))
+            some = problem.on_rows(problem.take(numbers))
+            first = _move(some, theta, first, rule, trace, iterations).Z
+            enough = _enough_for_all(problem, theta, first, rule, trace)
             if enough is not None:
                 return enough
         Z = _first_knots(problem, pool, theta, rule, trace) if first is None else first
@@ -86,7 +91,7 @@ def _first_knots(problem: Problem, pool: Rows, theta: np.ndarray, rule: Rule, tr
     return Z
 
 
-def _enough_already(problem: Problem, theta: np.ndarray, Z: np.ndarray, rule: Rule, trace: KnotTrace) -> Moved | None:
+def _enough_for_all(problem: Problem, theta: np.ndarray, Z: np.ndarray, rule: Rule, trace: KnotTrace) -> Moved | None:
     """The knots as they are, if they leave little; else None."""
     scores = problem.scores(problem.point(theta, Z))
     if not rule.are_enough(scores):
@@ -98,7 +103,7 @@ def _enough_already(problem: Problem, theta: np.ndarray, Z: np.ndarray, rule: Ru
         scores.value,
         share=share,
         residual_information=scores.residual_information,
-        note="knots that fewer rows have moved are enough for all",
+        note="knots that some rows have moved are enough for all",
         inference=problem.inference.word,
     )
     return Moved(Z, share, "enough")
