@@ -205,7 +205,8 @@ class OnColumns(Kernel):
         if columns:
             inner = columns.take(indices) if encoded else [columns[i] for i in indices]
         bound = OnColumns(self.kernel.bind(inner, len(indices)), indices)
-        return bound.with_values(groups=columns.groups if encoded else self.groups)
+        groups = columns.groups if encoded else self.groups
+        return bound if groups is None else bound.with_values(groups=groups)
 
     def value_and_pullback(self, X, Z):
         columns = self.indices()
