@@ -83,7 +83,7 @@ class Case:
         self.here = InMemory(Rows(X, y, None, np.ones((n_rows, 1))), executor)
         make = delayed(make_part, pure=False)
         parts = [make(i, int(a), int(b - a)) for i, (a, b) in enumerate(pairwise(starts))]
-        lazy = LazyRows(parts, [], starts, self.here.summary)
+        lazy = LazyRows(parts, [], range(n_partitions), starts, self.here.summary)
         self.there = DaskBlocks(lazy, executor, Cluster(client))
 
     def evaluate(self, blocks: Any) -> Any:

@@ -352,6 +352,25 @@ def test_a_tenth_of_the_intervals_without_signal_covers_and_is_narrow(likelihood
     assert found["coverage"] >= 0.7 and found["relative_width"] <= 1.5, found
 
 
+# -- faults -----------------------------------------------------------------------------------------
+
+
+def test_stored_fits_whose_worker_or_driver_was_killed_end_with_the_same_result():
+    """Not every seed of these is stored: they take long."""
+    script, rows = bar("faults"), list(stored("faults", "seed").values())
+    assert rows and all((row["killed"], row["data"]) == script.CASES[row["seed"]] for row in rows)
+    claims = script.judge(rows)
+    assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_tenth_of_the_killed_fits_ends_with_the_same_result():
+    pytest.importorskip("distributed")
+    claims = bar("faults").judge(list(bar("faults").measure([3, 5, 21])))
+    assert all(claims.values()), claims
+
+
 # -- time -----------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -17,13 +19,18 @@ from knotwise import GPClassifier, GPRegressor, load
 from knotwise.distributed.blocks import DaskBlocks, LazyRows, RacePass
 from knotwise.distributed.collections import is_dask
 from knotwise.distributed.held import Held, Part
+from knotwise.distributed.places import Cluster, Here
 from knotwise.distributed.tree import TreeSum
-from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError
+from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError, WorkersLostError
 from knotwise.estimators import partitions
-from knotwise.evidence import InMemory, Rows
+from knotwise.evidence import InMemory, Jitter, Model, Rows, sparse_evidence
 from knotwise.evidence.blocks import RowSummary
+from knotwise.evidence.inference import Laplace, PowerEP, Variational
 from knotwise.kernels import SquaredExponential
+from knotwise.knots import OneAtATime
 from knotwise.knots.passes import NearnessPass
+from knotwise.likelihoods import Gaussian, Poisson
+from knotwise.means import Constant
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.weighted import Moments, mean_and_variance
 
@@ -91,11 +98,15 @@ def test_equal_blocks_give_the_answer_of_rows_in_memory(likelihood, knots, data)
     assert_same_fit(here, there, X[:50])
 
 
-def test_laplace_is_that_of_rows_in_memory(data):
-    X, y = data["X"], data["poisson"]
-    options = {"knots": 8, "block_size": CHUNK, "inference": "laplace", "kernel": KERNEL}
-    here = regressor("poisson", **options).fit(X, y)
-    there = regressor("poisson", **options).fit(lazy(X), lazy(y))
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("inference", ["laplace", "variational", "ep"])
+def test_every_inference_is_that_of_rows_in_memory(inference, likelihood, data):
+    X, y = data["X"][::4], data[likelihood][::4]
+    options = {"knots": X[::25], "block_size": 50, "inference": inference, "kernel": SquaredExponential()}
+    options["approximation"] = "fic" if inference == "ep" else "vfe"
+    here = regressor(likelihood, **options).fit(X, y)
+    there = regressor(likelihood, **options).fit(lazy(X, 50), lazy(y, 50))
+    assert_on_dask(there)
     assert_same_fit(here, there, X[:50])
 
 
@@ -145,6 +156,14 @@ def test_frames_have_names_and_columns_of_any_chunks(data):
     assert arrays.log_evidence_ == gp.log_evidence_
     with pytest.raises(ValueError, match="feature names"):
         gp.predict(parts[["north", "east"]])
+
+
+def test_lazy_predictions_of_frames_have_the_names_that_they_say(data):
+    X, y = data["X"], data["gaussian"]
+    parts = dd.from_pandas(pd.DataFrame({"east": X[:, 0], "north": X[:, 1]}), npartitions=3)
+    gp = regressor(knots=X[::90], kernel=KERNEL, optimizer=None).fit(parts, lazy(y).to_dask_dataframe())
+    for found in (gp.predict(parts).to_frame(), gp.predict_interval(parts)):  # by which Parquet is written
+        assert found.columns.tolist() == found.compute().columns.tolist()
 
 
 def test_weights_are_repeated_rows(data, rng):
@@ -204,6 +223,18 @@ def test_few_rows_are_fitted_at_the_driver_with_the_same_bits(data, monkeypatch)
     assert there._fit.training.run.blocks.at_hand
     assert here.log_evidence_ == there.log_evidence_
     assert_array_equal(here._fit.row_numbers, there._fit.row_numbers)
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep"])
+def test_a_classifier_with_any_inference_is_that_of_rows_in_memory(inference, data):
+    X, y = data["X"][::4], np.where(data["bernoulli"][::4] > 0, "yes", "no")
+    options = {"knots": X[::25], "block_size": 50, "inference": inference, "kernel": SquaredExponential()}
+    options |= {"approximation": "fic", "n_jobs": 1, "random_state": 0}
+    here = GPClassifier(**options).fit(X, y)
+    there = GPClassifier(**options).fit(lazy(X, 50), lazy(y, 50))
+    assert_on_dask(there.models_[0])
+    assert_allclose(there.log_evidence_, here.log_evidence_, rtol=1e-8)
+    assert_allclose(there.predict_proba(X[::9]), here.predict_proba(X[::9]), rtol=1e-8)
 
 
 def test_classes_are_those_of_all_partitions(data):
@@ -361,6 +392,32 @@ def test_a_fit_goes_on_from_its_checkpoint(data, tmp_path):
     assert again.log_evidence_ == expected.log_evidence_
 
 
+@pytest.mark.parametrize("kind", ["poisson", "classes"])
+def test_an_interrupted_fit_of_counts_or_classes_ends_with_the_same_bits(kind, data, tmp_path):
+    X, y = (lazy(data[name][::4], 50) for name in ("X", "poisson" if kind == "poisson" else "bernoulli"))
+    options = {"knots": OneAtATime(max_knots=7), "kernel": KERNEL, "inference": "variational"}
+
+    def fit(**more):
+        if kind == "poisson":
+            return regressor("poisson", **options, **more).fit(X, y)
+        return GPClassifier(**options, **more, n_jobs=1, random_state=0).fit(X, y)
+
+    expected, seen = fit(checkpoint=tmp_path / "whole"), []
+
+    def stop(event):
+        seen.append(event)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(checkpoint=tmp_path / "broken", callback=stop)
+    assert any(tmp_path.rglob("*.step"))
+    again = fit(checkpoint=tmp_path / "broken")
+    assert again.log_evidence_ == expected.log_evidence_
+    assert_array_equal(again.parameters_.values, expected.parameters_.values)
+    assert_array_equal(again.knots_, expected.knots_)
+
+
 # -- blocks -------------------------------------------------------------------------------------------
 
 
@@ -377,11 +434,11 @@ def held_rows(rng, sizes, weights=False):
     return rows, np.concatenate([[0], np.cumsum(sizes)])
 
 
-def dask_blocks(rows, starts, executor=None):
+def dask_blocks(rows, starts, executor=None, place=None):
     from dask import delayed
 
     parts = [delayed(Part)(i, int(a), rows[a:b]) for i, (a, b) in enumerate(pairwise(starts))]
-    return DaskBlocks(LazyRows(parts, [], starts, RowSummary.of(rows)), executor or Serial())
+    return DaskBlocks(LazyRows(parts, [], range(len(parts)), starts, RowSummary.of(rows)), executor or Serial(), place)
 
 
 def test_rows_are_taken_sampled_and_ranked_as_in_memory(rng):
@@ -453,6 +510,72 @@ def test_what_lies_beside_the_rows_goes_nowhere_and_is_dropped_with_them(rng):
     assert sys.getsizeof(held) >= rows.X.nbytes
 
 
+SEARCHES = {
+    "laplace-vfe": (Laplace(), 0.0),
+    "laplace-fic": (Laplace(), 1.0),
+    "variational-vfe": (Variational(), 0.0),
+    "variational-fic": (Variational(), 1.0),
+    "ep-fic": (PowerEP(), 1.0),
+}
+
+
+class Losing(Here):
+    """A place at which one group loses what lies beside its rows, before the pass with a given number."""
+
+    at = -1
+    asked = 0
+
+    def ask(self, held, name, arguments):
+        if Losing.asked == Losing.at:
+            held[-1]._beside.clear()
+        Losing.asked += 1
+        return super().ask(held, name, arguments)
+
+
+def some_evaluations(inference, power):
+    """Evidence of counts at three points, one after the other, and how many passes it took."""
+    rows, starts = held_rows(np.random.default_rng(3), (40, 25, 30))
+    rows = replace(rows, y=np.random.default_rng(4).poisson(2.0, len(rows)).astype(float))
+    Losing.asked = 0
+    blocks = dask_blocks(rows, starts, place=Losing(Serial()))
+    mean = Constant(0.3).bind(rows.X, 1.0, 0.3)
+    found = []
+    for lengthscale in (0.7, 0.8, 0.9):
+        model = Model(SquaredExponential(1.0, lengthscale), Poisson(), mean, power, inference=inference)
+        evidence = sparse_evidence(model, blocks, rows.X[::15], jitter=Jitter(1e-8, rows.X[:2]))
+        found.append(np.concatenate([[evidence.value], evidence.gradient, evidence.knot_gradient.ravel()]))
+    return np.array(found), Losing.asked
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_what_a_group_loses_before_any_pass_changes_no_bit(search, monkeypatch):
+    monkeypatch.setattr(Losing, "at", -1)
+    expected, n_passes = some_evaluations(*SEARCHES[search])
+    assert n_passes > 10
+    for at in range(0, n_passes, 1 + n_passes // 8):
+        monkeypatch.setattr(Losing, "at", at)
+        found, n_asked = some_evaluations(*SEARCHES[search])
+        assert_array_equal(found, expected)
+        assert n_asked == n_passes + (at > 0)
+
+
+def test_more_passes_than_are_kept_end_at_the_same_fixed_point(monkeypatch):
+    monkeypatch.setattr(Losing, "at", -1)
+    expected, n_passes = some_evaluations(*SEARCHES["variational-fic"])
+    monkeypatch.setattr("knotwise.distributed.blocks.MOST_KEPT", 0)
+    for at in (n_passes // 2, n_passes - 1):
+        monkeypatch.setattr(Losing, "at", at)
+        assert_allclose(some_evaluations(*SEARCHES["variational-fic"])[0], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_gaussian_data_leave_nothing_to_be_kept(rng):
+    rows, starts = held_rows(rng, (40, 25))
+    blocks = dask_blocks(rows, starts)
+    model = Model(SquaredExponential(1.0, 0.7), Gaussian(0.2), Constant(0.3).bind(rows.X, 1.0, 0.3), 0.0)
+    sparse_evidence(model, blocks, rows.X[::15], jitter=Jitter(1e-8, rows.X[:2]))
+    assert not blocks._past
+
+
 def test_dask_is_not_imported_without_need():
     code = "import sys, knotwise; knotwise.GPRegressor(knots=3).fit([[1.0], [2.0], [3.0]], [1.0, 2.0, 1.0]); "
     code += "assert not {'dask', 'distributed'} & set(sys.modules)"
@@ -471,9 +594,9 @@ def cluster():
 
     with ExitStack() as stack:
 
-        def start(n_workers):
+        def start(n_workers, **more):
             options = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-            made = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **options))
+            made = stack.enter_context(distributed.LocalCluster(n_workers=n_workers, **options, **more))
             return stack.enter_context(distributed.Client(made))
 
         yield start
@@ -527,6 +650,93 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(likeliho
         assert_array_equal(found.parameters_.values, expected.parameters_.values)
     else:
         assert_same_fit(expected, found, np.asarray(X[:50]))
+
+
+def assert_same_bits(one, other):
+    assert one.log_evidence_ == other.log_evidence_
+    assert_array_equal(one.parameters_.values, other.parameters_.values)
+    assert_array_equal(one.knots_, other.knots_)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("what", ["joins late", "stands still"])
+def test_a_worker_that_joins_late_or_stands_still_changes_no_bit(what, cluster, rng):
+    X, y = large(rng, 6_000)
+    X, y = lazy(X, 900), lazy(rng.poisson(np.exp(y)).astype(float), 900)
+    options = {"likelihood": "poisson", "kernel": SquaredExponential()}
+    expected = regressor(**options).fit(X, y)
+    client, done = cluster(1 if what == "joins late" else 2), []
+
+    def disturb(event):
+        if not done and event.n_knots > 9:
+            done.append(what)
+            if what == "joins late":
+                client.cluster.scale(2)
+                client.wait_for_workers(2)
+            else:
+                pid = next(iter(client.run(os.getpid).values()))
+                os.kill(pid, signal.SIGSTOP)
+                Timer(3.0, os.kill, (pid, signal.SIGCONT)).start()
+
+    found = regressor(**options, callback=disturb).fit(X, y)
+    assert done
+    assert_same_bits(found, expected)
+
+
+def too_large(values):
+    """A partition that takes all the memory there is, in steps that a nanny can follow."""
+    taken = []
+    for _ in range(300):
+        taken.append(np.ones(2**20))  # 8 MiB
+        time.sleep(0.02)
+    return values
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_workers_without_memory_are_an_error_that_names_the_partition(cluster, rng):
+    dask = pytest.importorskip("dask")
+    X, y = large(rng, 3_000)
+    fits = da.from_array(X, chunks=(1000, 2))
+    X = da.concatenate([fits[:1000], fits[1000:2000].map_blocks(too_large, dtype=float), fits[2000:]])
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+        cluster(1, memory_limit="500MB")
+        with pytest.raises(WorkersLostError, match=r"died several times .* partition 1\. .*rechunk") as caught:
+            regressor(knots=8, kernel=KERNEL).fit(X, lazy(y, 1000))
+    assert caught.value.partitions == (1,)
+
+
+def test_a_task_without_memory_and_workers_that_pause_are_errors_in_words(monkeypatch):
+    """The client is a stand-in; the real ones are slow to run out of memory."""
+
+    class Client:
+        def scheduler_info(self, n_workers):
+            return {"workers": {"a": {"status": "paused"}, "b": {"status": "paused"}}}
+
+        def gather(self, futures):
+            raise MemoryError("Unable to allocate 7.3 TiB")
+
+    class Future:
+        def __init__(self, status):
+            self.status = status
+
+    waits = []
+
+    def wait(futures, timeout):
+        waits.append(timeout)
+        raise TimeoutError
+
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "wait", wait)
+    with pytest.raises(WorkersLostError, match=r"All of Dask's workers have paused.*Make the partitions smaller"):
+        Cluster(Client())._gather([Future("pending")], [(0,)])
+    assert len(waits) == 2  # the first time they may go on again
+    monkeypatch.setattr(distributed, "wait", lambda futures, timeout: None)
+    futures = [Future("finished"), Future("error")]
+    with pytest.raises(WorkersLostError, match=r"ran out of memory .*the partitions 4, 5.*7.3 TiB") as caught:
+        Cluster(Client())._gather(futures, [(0, 1), (4, 5)])
+    assert caught.value.partitions == (4, 5)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "NotPositiveDefiniteError",
     "TooLargeError",
     "UnknownOptionError",
+    "WorkersLostError",
     "nearest",
     "unknown_option",
     "warn",
@@ -28,7 +29,7 @@ PASSED_THROUGH = {"knotwise", "sklearn", "joblib"}
 
 
 class KnotwiseError(Exception):
-    """Parent of every error that knotwise raises; keyword arguments become attributes."""
+    """Parent of every error that knotwise raises, but for `WorkersLostError`; keyword arguments become attributes."""
 
     def __init__(self, message: str, **data: Any) -> None:
         super().__init__(message)
@@ -58,6 +59,17 @@ class ModelFileError(KnotwiseError, ValueError):
 
 class NoTrainingDataError(KnotwiseError, RuntimeError):
     """A question about the training data to a model from a file, which has none."""
+
+
+class WorkersLostError(RuntimeError):
+    """Dask's workers cannot do a task, most likely for want of memory; `partitions` are the numbers of those in it.
+
+    It is no `KnotwiseError`, which a search takes for a point that has no value.
+    """
+
+    def __init__(self, message: str, partitions: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.partitions = tuple(partitions)
 
 
 class FitWarning(UserWarning):

@@ -121,8 +121,9 @@ class Journal:
         kept = self._read(key, types, take)
         if kept is None:
             result = compute()
-            after = None if rng is None else rng.bit_generator.state
-            self._write(key, {"result": result, "last": beside.last(), "rng": after})
+            after, last = None if rng is None else rng.bit_generator.state, beside.last()
+            self._write(key, {"result": result, "last": last, "rng": after})
+            beside.restore(last)  # the next step begins with what is kept, and no more, interrupted or not
             return result
         beside.restore(kept["last"])
         return kept["result"]

@@ -116,7 +116,8 @@ def write_no_rows(path: Path, like: Path) -> None:
 def _parquet(pieces: Iterable[dict[str, Any]]) -> Iterator[bytes]:
     """The bytes of a file, one group of rows after the other."""
     arrow = _pyarrow()
-    sink, writer = Sink(), None
+    sink = Sink()
+    writer: Any = None
     for tables in _groups(arrow.Table.from_pydict(piece) for piece in pieces):
         group = arrow.concat_tables(tables)
         if writer is None:

@@ -13,7 +13,7 @@ import numpy as np
 from knotwise.distributed.held import Held, Job, joined
 from knotwise.distributed.places import Place, place_for
 from knotwise.distributed.tree import TreeSum
-from knotwise.errors import TooLargeError
+from knotwise.errors import KnotwiseError, TooLargeError
 from knotwise.evidence.blocks import KEEP_BYTES, Beside, Block, InMemory, Pass, RowSummary
 from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Executor
@@ -21,6 +21,7 @@ from knotwise.numerics.blocks import Executor
 __all__ = ["DaskBlocks", "LazyRows"]
 
 MOST_TAKEN = 1_000_000  # rows that the driver takes at one time
+MOST_KEPT = 128 * 2**20  # bytes of passes that the driver keeps for workers that are lost
 
 _keys = count()
 
@@ -30,11 +31,12 @@ class LazyRows:
     """The rows of a fit as Dask knows how to make them: a lazy `Part` for each partition that has rows.
 
     `starts` are the numbers of the first rows of the parts, and N behind them. `digests`, lazy too, are what the parts
-    are known by.
+    are known by, `numbers` those of the user's partitions of which they are made.
     """
 
     parts: Sequence[Any]
     digests: Sequence[Any]
+    numbers: Sequence[int]
     starts: np.ndarray
     summary: RowSummary
     block_size: int | None = None
@@ -55,12 +57,17 @@ class DaskBlocks:
     Tasks make them, so that those of a lost worker come back by themselves; they stay at the workers of the active
     client, or without one in the memory of this process. A pass is one task for each thread of the workers. Sums are
     added in the order of a tree over the partitions: the same partitions give the same bits for any number of workers.
+
+    What passes have left beside the rows of a lost worker comes back too: the driver keeps the passes that left
+    something, and whoever has the rows now makes these again. Where they are more than 128 MiB they are forgotten, and
+    a search for sites begins anew, to end at the same fixed point.
     """
 
     def __init__(self, lazy: LazyRows, executor: Executor, place: Place | None = None) -> None:
         self.lazy, self.executor = lazy, executor
         self.place = place_for(executor) if place is None else place
         self.key, self.ended = next(_keys), 0
+        self._forget()
 
     @property
     def summary(self) -> RowSummary:
@@ -78,16 +85,16 @@ class DaskBlocks:
 
     def sum(self, work: Pass) -> Any:
         total = TreeSum(len(self.lazy.parts))
-        for nodes in self._ask("sum", self._job(work)):
+        for nodes in self._ask("sum", work):
             for (level, number), value in nodes.items():
                 total.add(value, number, level)
         return total.total
 
     def gather(self, work: Pass) -> np.ndarray:
-        return np.concatenate(self._ask("gather", self._job(work)))
+        return np.concatenate(self._ask("gather", work))
 
     def top(self, work: Pass, k: int) -> np.ndarray:
-        found = self._ask("top", self._job(work), k)
+        found = self._ask("top", work, k)
         scores, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return numbers[np.lexsort((numbers, -scores))][:k]
 
@@ -133,7 +140,7 @@ class DaskBlocks:
 
     @cached_property
     def _digests(self) -> tuple[str, ...]:
-        return tuple(self.place.compute(self.lazy.digests))
+        return tuple(self.place.compute(self.lazy.digests, self.lazy.numbers))
 
     # -- what lies beside them ------------------------------------------------------------------------
 
@@ -145,7 +152,7 @@ class DaskBlocks:
 
     def restore(self, last: np.ndarray | None) -> None:
         """Forget what lies beside the blocks; an array would only save time, and is not sent there."""
-        self.key = next(_keys)
+        self._forget()
 
     # -- tasks ----------------------------------------------------------------------------------------
 
@@ -157,15 +164,43 @@ class DaskBlocks:
     def _held(self) -> list[Any]:
         from dask import delayed
 
-        hold = delayed(Held, pure=False)
-        return self.place.hold([hold(list(self.lazy.parts[a:b])) for a, b in pairwise(self._firsts)])
+        hold, groups = delayed(Held, pure=False), list(pairwise(self._firsts))
+        return self.place.hold(
+            [hold(list(self.lazy.parts[a:b])) for a, b in groups], [self.lazy.numbers[a:b] for a, b in groups]
+        )
 
-    def _job(self, work: Pass) -> Job:
+    def _ask(self, name: str, work: Pass, *arguments: Any) -> list[Any]:
+        """What each group returns for a pass; one that has lost what earlier passes left makes these again first."""
         assert work.halo is None  # neighbours are refused before a fit begins
-        return Job(work, self.key, self.ended, len(self.lazy.parts), self.lazy.block_size)
+        job = Job(work, self.key, self._number, self.ended, len(self.lazy.parts), self.lazy.block_size)
+        self._number += 1
+        try:
+            answers = self._ask_groups(range(len(self._held)), name, (job, None, *arguments))
+            lost = [i for i, answer in enumerate(answers) if answer is None]
+            again = self._ask_groups(lost, name, (job, tuple(self._past), *arguments)) if lost else []
+        except KnotwiseError:  # some groups have made the pass
+            self._keep(job)
+            raise
+        for i, answer in zip(lost, again, strict=True):
+            answers[i] = answer
+        if any(answer.left for answer in answers):
+            self._keep(job)
+        return [answer.value for answer in answers]
 
-    def _ask(self, name: str, *arguments: Any) -> list[Any]:
-        return self.place.ask(self._held, name, [arguments] * len(self._held))
+    def _ask_groups(self, groups: Sequence[int], name: str, arguments: tuple[Any, ...]) -> list[Any]:
+        return self.place.ask([self._held[i] for i in groups], name, [arguments] * len(groups))
+
+    def _keep(self, job: Job) -> None:
+        self._kept += 24 * job.work.width**2  # about the bytes of the factors in it
+        if self._kept <= MOST_KEPT:
+            self._past.append(job)
+        else:
+            self._past.clear()
+
+    def _forget(self) -> None:
+        """Begin with nothing beside the rows."""
+        self._number, self._kept = 0, 0
+        self._past: list[Job] = []
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from knotwise.distributed.tree import TreeSum
-from knotwise.evidence.blocks import InMemory, Pass
+from knotwise.errors import KnotwiseError
+from knotwise.evidence.blocks import CACHED, InMemory, Pass
 from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Serial
 
-__all__ = ["Held", "Job", "Part", "joined"]
+__all__ = ["Answer", "Held", "Job", "Part", "joined"]
 
 MOST_KEYS = 6  # fits under way at one time, of which something lies beside the blocks
 
@@ -29,24 +31,52 @@ class Part:
 
 @dataclass(frozen=True)
 class Job:
-    """A pass, and whose it is: the `key` of the driver's blocks, and how many evaluations these have `ended`."""
+    """A pass, and whose it is: the `key` of the driver's blocks, and how many evaluations these have `ended`.
+
+    `number` counts the passes of the key from 0, the one before which nothing lies beside the rows.
+    """
 
     work: Pass
     key: int
+    number: int
     ended: int
     n_parts: int
     block_size: int | None
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a pass has returned, and whether it has left anything that later passes depend on."""
+
+    value: Any
+    left: bool
+
+
+@dataclass
+class Beside:
+    """The partitions cut into blocks, with what the passes of one key have left there, up to the last `number`."""
+
+    blocks: list[InMemory]
+    number: int
+    ended: int
+
+    def end(self) -> None:
+        """Drop what an evaluation has left but for what the next one starts from."""
+        for each in self.blocks:
+            each.end_evaluation()
+
+
 class Held:
     """Neighbouring partitions in the memory of one process.
 
-    What lies beside their blocks lives as long as this object, and goes neither to another process nor to disk.
+    What lies beside their blocks lives as long as this object, and goes neither to another process nor to disk. Where
+    it is lost, `sum`, `gather` and `top` return None; asked again with the `past`, the passes that left something,
+    they make these again first, so that the answer has the same bits.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = tuple(parts)
-        self._beside: dict[int, tuple[int, list[InMemory]]] = {}
+        self._beside: dict[int, Beside] = {}
 
     def __getstate__(self) -> tuple[Part, ...]:
         return self.parts
@@ -59,22 +89,30 @@ class Held:
         arrays = (getattr(part.rows, entry.name) for part in self.parts for entry in fields(Rows))
         return sum(array.nbytes for array in arrays if array is not None)
 
-    def sum(self, job: Job) -> dict[tuple[int, int], Any]:
+    def sum(self, job: Job, past: Sequence[Job] | None = None) -> Answer | None:
         """Sums of the pass at the nodes of the tree that these partitions complete."""
-        total = TreeSum(job.n_parts)
-        for part, blocks in zip(self.parts, self._blocks(job), strict=True):
-            total.add(blocks.sum(job.work), part.number)
-        return total.nodes
 
-    def gather(self, job: Job) -> np.ndarray:
+        def add(blocks: list[InMemory]) -> dict[tuple[int, int], Any]:
+            total = TreeSum(job.n_parts)
+            for part, each in zip(self.parts, blocks, strict=True):
+                total.add(each.sum(job.work), part.number)
+            return total.nodes
+
+        return self._answer(job, past, add)
+
+    def gather(self, job: Job, past: Sequence[Job] | None = None) -> Answer | None:
         """What the pass returns for each row."""
-        return np.concatenate([blocks.gather(job.work) for blocks in self._blocks(job)])
+        return self._answer(job, past, lambda blocks: np.concatenate([each.gather(job.work) for each in blocks]))
 
-    def top(self, job: Job, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def top(self, job: Job, past: Sequence[Job] | None, k: int) -> Answer | None:
         """Scores and numbers of the k best rows, the best first, of equal ones the first."""
-        scores = self.gather(job)
-        best = np.argsort(-scores, kind="stable")[:k]
-        return scores[best], best + self.parts[0].start
+
+        def best(blocks: list[InMemory]) -> tuple[np.ndarray, np.ndarray]:
+            scores = np.concatenate([each.gather(job.work) for each in blocks])
+            first = np.argsort(-scores, kind="stable")[:k]
+            return scores[first], first + self.parts[0].start
+
+        return self._answer(job, past, best)
 
     def take(self, numbers: np.ndarray) -> Rows:
         """Rows by their numbers, which rise."""
@@ -83,19 +121,37 @@ class Held:
         parts = zip(self.parts, bounds[:-1], bounds[1:], strict=True)
         return joined([part.rows[numbers[a:b] - part.start] for part, a, b in parts])
 
-    def _blocks(self, job: Job) -> list[InMemory]:
-        """The partitions cut into blocks. What other evaluations need no more is dropped."""
-        ended, mine = self._beside.pop(job.key, (job.ended, None))
-        for _, others in self._beside.values():  # evaluations of one driver follow each other
-            _end(others)
-        if mine is None:
-            mine = [InMemory(part.rows, Serial(), job.block_size, first=part.start) for part in self.parts]
-        elif ended < job.ended:
-            _end(mine)
+    def _answer(self, job: Job, past: Sequence[Job] | None, run: Callable[[list[InMemory]], Any]) -> Answer | None:
+        """Run a pass where all earlier ones of its key have been run, each once."""
+        beside = self._beside.get(job.key)
+        if job.number and (beside is None or beside.number != job.number - 1):
+            if past is None:
+                return None
+            self._beside.pop(job.key, None)
+            for earlier in past:
+                with suppress(KnotwiseError):  # as the driver saw it then
+                    for each in self._begin(earlier):
+                        each.run(earlier.work)
+        blocks = self._begin(job)
+        before = _left(blocks)
+        value = run(blocks)
+        return Answer(value, not _is_same(before, _left(blocks)))
+
+    def _begin(self, job: Job) -> list[InMemory]:
+        """The blocks of a key, as the earlier passes have left them; what ended evaluations have left is dropped."""
+        beside = self._beside.pop(job.key, None)
+        for others in self._beside.values():  # evaluations of one driver follow each other
+            others.end()
+        if beside is None or not job.number:
+            blocks = [InMemory(part.rows, Serial(), job.block_size, first=part.start) for part in self.parts]
+            beside = Beside(blocks, job.number, job.ended)
+        elif beside.ended < job.ended:
+            beside.end()
+        beside.number, beside.ended = job.number, job.ended
         while len(self._beside) >= MOST_KEYS:
             del self._beside[next(iter(self._beside))]  # the one that was used longest ago
-        self._beside[job.key] = (job.ended, mine)
-        return mine
+        self._beside[job.key] = beside
+        return beside.blocks
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -107,6 +163,14 @@ def joined(parts: Sequence[Rows]) -> Rows:
     return Rows(**whole)
 
 
-def _end(blocks: list[InMemory]) -> None:
-    for each in blocks:
-        each.end_evaluation()
+def _left(blocks: list[InMemory]) -> list[dict[str, Any]]:
+    """What lies beside each block, but for what any pass can compute again."""
+    lies = (beside for each in blocks for beside in each.beside)
+    return [{name: value for name, value in beside.items() if name not in CACHED} for beside in lies]
+
+
+def _is_same(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+    """Whether the same objects lie beside the same blocks; blocks without any may be cut anew."""
+    if len(one) != len(other):
+        return not any(one) and not any(other)
+    return all(a.keys() == b.keys() and all(a[name] is b[name] for name in a) for a, b in zip(one, other, strict=True))

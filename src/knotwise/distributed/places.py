@@ -10,10 +10,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from knotwise.errors import KnotwiseError
+from knotwise.errors import KnotwiseError, WorkersLostError, warn
 from knotwise.numerics.blocks import Executor, executor_for
 
 __all__ = ["Place", "place_for"]
+
+LARGE = "distributed.admin.large-graph-warning-threshold"
+MOST_NAMED = 10  # partitions that an error lists
+WHAT_TO_DO = (
+    "Make the partitions smaller (`X.rechunk(...)`, `frame.repartition(...)`), give each worker more memory or fewer "
+    "threads, or ask for fewer knots."
+)
+PATIENCE = 60.0  # seconds without an end of the tasks, after which it is asked whether any worker is at work
 
 
 class Place(Protocol):
@@ -24,12 +32,12 @@ class Place(Protocol):
         """Among how many tasks the work of a pass is shared out; None for one per partition."""
         ...
 
-    def compute(self, lazy: Sequence[Any]) -> list[Any]:
-        """Lazy values as they are."""
+    def compute(self, lazy: Sequence[Any], partitions: Sequence[int] | None = None) -> list[Any]:
+        """Lazy values as they are; each is made of the partition with this number, or None: with its own."""
         ...
 
-    def hold(self, lazy: Sequence[Any]) -> list[Any]:
-        """Lazy values as something that can be asked; they stay where they are computed."""
+    def hold(self, lazy: Sequence[Any], partitions: Sequence[Sequence[int]]) -> list[Any]:
+        """Lazy values as something that can be asked; they stay where they are computed, of these partitions each."""
         ...
 
     def ask(self, held: Sequence[Any], name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -55,12 +63,12 @@ class Here:
     executor: Executor
     n_groups: None = None
 
-    def compute(self, lazy: Sequence[Any]) -> list[Any]:
+    def compute(self, lazy: Sequence[Any], partitions: Sequence[int] | None = None) -> list[Any]:
         import dask
 
         return list(dask.compute(*lazy, scheduler="threads"))
 
-    def hold(self, lazy: Sequence[Any]) -> list[Any]:
+    def hold(self, lazy: Sequence[Any], partitions: Sequence[Sequence[int]]) -> list[Any]:
         return self.compute(lazy)
 
     def ask(self, held: Sequence[Any], name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -81,21 +89,25 @@ class Cluster:
         """The threads of all workers: few tasks that are large cost the scheduler least."""
         return sum(self._threads().values())
 
-    def compute(self, lazy: Sequence[Any]) -> list[Any]:
-        return self._gather(self.client.compute(list(lazy)))
+    def compute(self, lazy: Sequence[Any], partitions: Sequence[int] | None = None) -> list[Any]:
+        numbers = range(len(lazy)) if partitions is None else partitions
+        return self._gather(self.client.compute(list(lazy)), [(number,) for number in numbers])
 
-    def hold(self, lazy: Sequence[Any]) -> list[Any]:
-        """Each value with the worker that has it. Another one takes over where that is lost.
+    def hold(self, lazy: Sequence[Any], partitions: Sequence[Sequence[int]]) -> list[Any]:
+        """Each value with the worker that has it, and its partitions. Another worker takes over where that is lost.
 
         No worker gets more values than it has threads, so that none waits, and none of its tasks is stolen: what lies
         beside the rows does not move with them.
         """
         slots = self._slots()
         homes = [slots[i % len(slots)] for i in range(len(lazy))]
-        pairs = zip(lazy, homes, strict=True)
-        return [(self.client.compute(each, workers=[home], allow_other_workers=True), home) for each, home in pairs]
+        return [
+            (self.client.compute(each, workers=[home], allow_other_workers=True), home, numbers)
+            for each, home, numbers in zip(lazy, homes, partitions, strict=True)
+        ]
 
     def ask(self, held: Sequence[Any], name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        import dask
         from distributed.protocol.pickle import dumps
 
         requests: dict[int, bytes] = {}
@@ -103,13 +115,12 @@ class Cluster:
             if id(own) not in requests:
                 requests[id(own)] = dumps((name, own, np.geterr()))
         there = {"pure": False, "allow_other_workers": True}
-        jobs = zip(held, arguments, strict=True)
-        answers = self._gather(
-            [
+        with dask.config.set({LARGE: "1GB"}):  # Dask would advise to load data otherwise, and these are no data
+            answers = [
                 self.client.submit(_answer, future, requests[id(own)], workers=[home], **there)
-                for (future, home), own in jobs
+                for (future, home, _), own in zip(held, arguments, strict=True)
             ]
-        )
+        answers = self._gather(answers, [numbers for _, _, numbers in held])
         for answer in answers:
             if isinstance(answer, KnotwiseError):
                 raise answer
@@ -125,17 +136,58 @@ class Cluster:
             self.client.wait_for_workers(1)
         return self.client.nthreads()
 
-    def _gather(self, futures: list[Any]) -> list[Any]:
+    def _gather(self, futures: list[Any], partitions: Sequence[Sequence[int]]) -> list[Any]:
+        """The results of tasks on these partitions each."""
         from distributed import KilledWorker
 
         try:
+            self._wait(futures)
             return self.client.gather(futures)
-        except KilledWorker as error:
-            raise RuntimeError(
-                "Dask's workers died several times at the same task, most likely for want of memory. Give each worker "
-                "more memory or fewer threads, make the partitions smaller (`repartition`, `rechunk`), or lower the "
-                f"number of knots. Dask says: {error}"
+        except (KilledWorker, MemoryError) as error:
+            failed = [i for i, future in enumerate(futures) if future.status == "error"]
+            numbers = sorted({number for i in failed for number in partitions[i]})
+            what = "died several times" if isinstance(error, KilledWorker) else "ran out of memory"
+            raise WorkersLostError(
+                f"Dask's workers {what} at the same task, on {_named(numbers)}. Most likely a partition and the few "
+                f"copies of it that a task needs do not fit in the memory of a worker. {WHAT_TO_DO} Dask says: {error}",
+                numbers,
             ) from error
+
+    def _wait(self, futures: list[Any]) -> None:
+        """Wait for the end of tasks, as long as there are workers that can work on them, or may come."""
+        from distributed import wait
+
+        paused = False
+        while True:
+            try:
+                wait(futures, timeout=PATIENCE)
+                return
+            except TimeoutError:
+                statuses = self._statuses()
+            if not statuses:
+                warn("Dask has no worker at present. The fit waits for one; start one, or interrupt it.")
+            elif paused and statuses == {"paused"}:
+                raise WorkersLostError(
+                    "All of Dask's workers have paused, because their memory is nearly full, and none can go on. "
+                    f"{WHAT_TO_DO}"
+                )
+            paused = statuses == {"paused"}
+
+    def _statuses(self) -> set[str]:
+        """What the workers are doing."""
+        try:
+            known = self.client.scheduler_info(n_workers=-1)
+        except TypeError:  # older versions of Dask always name all of them
+            known = self.client.scheduler_info()
+        return {worker["status"] for worker in known["workers"].values()}
+
+
+def _named(numbers: Sequence[int]) -> str:
+    """Numbers of partitions in words."""
+    if len(numbers) == 1:
+        return f"partition {numbers[0]}"
+    shown = ", ".join(map(str, numbers[:MOST_NAMED])) + (", ..." if len(numbers) > MOST_NAMED else "")
+    return f"the partitions {shown}"
 
 
 def _answer(held: Any, request: bytes) -> Any:

@@ -181,9 +181,8 @@ class ScaledPartitions:
             delayed(ReadAndCall(self.data.reading, function), pure=False) for function in (scale, DigestOf(scale))
         )
         pieces = [(i, *self.data.pieces[i], number, int(starts[number])) for number, i in enumerate(kept)]
-        lazy = LazyRows(
-            [make(*piece) for piece in pieces], [sign(*piece) for piece in pieces], starts, self._summary(), block_size
-        )
+        parts, digests = ([task(*piece) for piece in pieces] for task in (make, sign))
+        lazy = LazyRows(parts, digests, kept, starts, self._summary(), block_size)
         return DaskBlocks(lazy, executor)
 
     def _summary(self) -> RowSummary:

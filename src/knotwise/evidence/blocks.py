@@ -19,6 +19,7 @@ from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_bl
 from knotwise.numerics.weighted import mean_and_variance
 
 __all__ = [
+    "CACHED",
     "KEEP_BYTES",
     "LAST",
     "Beside",
@@ -42,6 +43,10 @@ Beside = dict[str, Any]
 #: the name beside a block of what the next search for the posterior starts from: a = (prior precision) (f - m), [n], or
 #: a and the sites W and b, [n, 3]
 LAST = "last"
+
+#: names beside a block of what any pass can compute again, to the same bits; whatever else a pass changes it lays there
+#: anew, so that the change can be told
+CACHED = ("projection", "residual")
 
 
 S = TypeVar("S", bound="Sums")
@@ -244,6 +249,16 @@ class InMemory:
         for part in parts:
             total += part
         return total
+
+    def run(self, work: Pass) -> None:
+        """Run a pass for what it leaves beside the blocks."""
+        for _ in self._map(work):
+            pass
+
+    @property
+    def beside(self) -> list[Beside]:
+        """What lies beside each block."""
+        return [beside for _, beside in self._blocks]
 
     def gather(self, work: Pass) -> np.ndarray:
         return np.concatenate(list(self._map(work)))

@@ -178,6 +178,7 @@ class StepPass(SitesPass):
             sites = self.found_anew(block, seen, beside, self.gamma)
         else:
             sites.step(self.shares, self.size, log_concave=self.projector.model.likelihood.log_concave)
+            beside["moving"] = (self.serial, sites)
         return self.sum_sites(block, seen, sites.x, n_lost)
 
 
