@@ -255,7 +255,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         (['left', 'right'], 3)
         """
         with unchanged_on_failure(self) as new:
-            new.crs_ = crs_of(X)
+            new.crs_ = crs_of(X, self.coords)
             if any(map(is_dask, (X, y, sample_weight))):
                 new._fit_partitions(X, y, sample_weight)
             else:

@@ -23,18 +23,19 @@ def has_geometry(given: Any) -> bool:
     )
 
 
-def crs_of(X: Any) -> str | None:
+def crs_of(X: Any, coords: Any = None) -> str | None:
     """The coordinate reference system of a frame of points, in words such as "EPSG:27700"; None where it has none.
 
-    A fit to degrees is warned of: a degree of longitude is shorter than one of latitude, but for the equator.
+    Degrees that are not told to be places on the globe, by `coords`, are warned of: a degree of longitude is shorter
+    than one of latitude, but for the equator.
     """
     crs = _geometry(X).crs if has_geometry(X) else None
     if crs is None:
         return None
-    if crs.is_geographic:
+    if crs.is_geographic and coords is None:
         warn(
             f"The points are in degrees ({crs.to_string()}), so that distances mean different things in different "
-            "directions. Project them first: `X = X.to_crs(X.estimate_utm_crs())`."
+            "directions. Use coords='lonlat', or project them first: `X = X.to_crs(X.estimate_utm_crs())`."
         )
     return crs.to_string()
 

@@ -296,7 +296,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         [3.0]
         """
         with unchanged_on_failure(self) as new:
-            new.crs_ = crs_of(X)
+            new.crs_ = crs_of(X, self.coords)
             likelihood = likelihood_from(self.likelihood)
             exposure = exposure_of(exposure, offset)
             if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):

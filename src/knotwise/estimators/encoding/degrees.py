@@ -33,8 +33,8 @@ def place_columns(coords: Any, features: tuple[str, ...] | None, n_columns: int,
     found = _degrees_by_name(features)
     if len(found) == 2:
         return found
-    if n_columns == 2 and features is None:
-        return [0, 1]
+    if (n_columns == 2 and features is None) or (features is not None and features[:2] == ("x", "y")):
+        return [0, 1]  # x and y of a frame of points come first
     raise InvalidInputError(
         "`coords='lonlat'` needs to know which columns are longitude and latitude: name them lon and lat, or write "
         "coords=('lonlat', [longitude, latitude]) with their names or numbers."
