@@ -46,6 +46,7 @@ def run(arguments: Namespace) -> None:
         # a fit for each row would take long, and tell hardly more
         hold = arguments.hold or arguments.blocks is None
         blocks: Any = arguments.blocks
+        per_row: dict[str, Any] = dict(rows.extras)
         if blocks is not None:
             blocks = _labels(table, rows, blocks) if by_column else int(blocks)
         with errors_with_places(rows, table):
@@ -59,7 +60,7 @@ def run(arguments: Namespace) -> None:
                 refit=not hold,
                 level=arguments.interval,
                 random_state=arguments.seed,
-                **rows.extras,
+                **per_row,
             )
     if arguments.output is not None:
         write_table(arguments.output, [{name: getattr(found, name).tolist() for name in COLUMNS}])
