@@ -102,8 +102,16 @@ def test_a_crs_without_a_number_is_remembered_in_full(tmp_path):
 
 def test_degrees_are_warned_of():
     degrees = gpd.GeoDataFrame(geometry=gpd.points_from_xy(*(PLACES / 100).T), crs=4326)
-    with pytest.warns(FitWarning, match=r"in degrees \(EPSG:4326\).*to_crs\(X.estimate_utm_crs\(\)\)"):
+    with pytest.warns(FitWarning, match=r"in degrees \(EPSG:4326\).*coords='lonlat'.*to_crs\(X.estimate_utm_crs\(\)\)"):
         regressor().fit(degrees, Y)
+
+
+def test_degrees_of_a_frame_are_places_on_the_globe_where_that_is_asked_for():
+    degrees = gpd.GeoDataFrame(geometry=gpd.points_from_xy(*(PLACES / 100).T), crs=4326)
+    table = pd.DataFrame(PLACES / 100, columns=["lon", "lat"])
+    of_frame, of_table = (regressor().set_params(coords="lonlat").fit(X, Y) for X in (degrees, table))
+    assert of_frame.crs_ == "EPSG:4326"
+    assert_array_equal(of_frame.predict(degrees), of_table.predict(table))
 
 
 def other_shape(shape, row=3):

@@ -46,14 +46,22 @@ def run(arguments: Namespace) -> None:
         # a fit for each row would take long, and tell hardly more
         hold = arguments.hold or arguments.blocks is None
         blocks: Any = arguments.blocks
+        per_row: dict[str, Any] = dict(rows.extras)
         if blocks is not None:
             blocks = _labels(table, rows, blocks) if by_column else int(blocks)
         with errors_with_places(rows, table):
             if hold:
                 gp.fit(rows.X, y, **rows.extras)
-            options: dict[str, Any] = {"blocks": blocks, "refit": not hold, "level": arguments.interval}
-            options |= {"random_state": arguments.seed, **rows.extras}
-            found = cross_validate(gp, rows.X, y, **options)
+            found = cross_validate(
+                gp,
+                rows.X,
+                y,
+                blocks=blocks,
+                refit=not hold,
+                level=arguments.interval,
+                random_state=arguments.seed,
+                **per_row,
+            )
     if arguments.output is not None:
         write_table(arguments.output, [{name: getattr(found, name).tolist() for name in COLUMNS}])
     if arguments.json:

@@ -522,8 +522,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
                 return model.predict_exceedance(rows, threshold)
             return 1.0 - model.predict_exceedance(rows, 1.0 - threshold)
         z = generator_from(random_state).standard_normal((check_count(n_samples, "n_samples", least=1), len(labels)))
-        latents = self.predict_latent(X)
-        assert isinstance(latents, list)  # one for each of several models
+        latents = [model.predict_latent(rows) for model, rows in self._rows_for_models(X)]
         found = exceedance_of_shares(latents, self.models_[0].likelihood_, threshold, z)
         return found if label is None else found[:, labels.index(label)]
 
