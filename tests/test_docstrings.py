@@ -32,6 +32,7 @@ PACKAGES = (
     "knotwise.optimize",
     "knotwise.plotting",
     "knotwise.priors",
+    "knotwise.spatial",
     "knotwise.testing",
 )
 #: objects that users get from the methods of estimators, and hold in their hands

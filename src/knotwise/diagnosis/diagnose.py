@@ -151,7 +151,22 @@ class Diagnosis:
         return "\n".join(lines)
 
     def told(self) -> list[Finding]:
-        """The findings that a reader needs: nothing of knots where there are none, and once what needs the data."""
+        """The findings that a reader needs: nothing of knots where there are none, and once what needs the data.
+
+        Returns
+        -------
+        list of Finding
+            Those that a printed diagnosis shows, in its order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> [finding.name for finding in gp.diagnose().told()][:2]
+        ['convergence', 'bounds']
+        """
         if self.condition is None:  # the exact GP
             return [finding for finding in self.findings if finding.name not in ("knots", "places")]
         told = [finding for finding in self.findings if finding.text != findings.NO_PLACES]

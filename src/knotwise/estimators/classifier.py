@@ -102,6 +102,20 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         Further random starts of the optimiser.
     standardize : "columns", "common" or False
         Scale inputs by column or all by one factor (maps keep their distances), or leave inputs alone.
+    categorical : "auto" or list of columns
+        Columns, by name or number, whose values are levels even where they look like numbers. Columns of text and
+        pandas categories are so by themselves ("auto"). All pairs of levels are at the same distance, in which the
+        length-scale of the column is measured, so that levels are exchangeable; one that the fit has not seen is
+        predicted as a new draw, with a warning. See `docs/tables.md`.
+    missing : "error", "mean" or "indicator"
+        What is done where an input is missing: it is refused with column and rows; or takes the mean of its column in
+        the fit; or the mean and a further input that says so. A missing category is a level of its own in both.
+    coords : "lonlat" or ("lonlat", [longitude, latitude]), optional
+        Two columns of degrees are a place on the globe: distances are chords of the sphere, and their one length-scale
+        is in kilometres. The columns are found by their names (lon, longitude, lat, latitude), or named.
+    periods : dict, optional
+        By column, a period or a list of them: what repeats itself after so many units of the column, or for dates
+        after so many days or a "year", "week" or "day". It adds the place on a circle as an input.
     random_state : int, Generator, optional
         For the initial knots and restarts; the same number gives the same fit.
     n_jobs : int, optional

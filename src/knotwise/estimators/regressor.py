@@ -352,6 +352,8 @@ class GPRegressor(RegressorMixin, JointResponse):
         noise_variance : float or array [n], optional
             Known noise of each new row of Gaussian data; without it the fitted noise is taken (the mean of the known
             ones, if the fit had them).
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
 
         Returns
         -------
@@ -511,6 +513,8 @@ class GPRegressor(RegressorMixin, JointResponse):
             Number of trials of each new binomial row; needed for observations if the fit had it.
         noise_variance : float or array [n], optional
             Known noise of each new row of Gaussian data; without it the fitted noise is taken.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
 
         Returns
         -------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import _num_samples, check_array, check_X_y, validate_data
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
@@ -88,7 +88,7 @@ def check_data(estimator: Any, X: Any, y: Any, weights: Any = None) -> tuple[np.
 def fit_inputs(estimator: Any, X: Any, weights: Any = None) -> np.ndarray:
     """Inputs of a fit as a finite float64 array [n, E]; sets `encoding_`, `n_features_in_` and the names."""
     refuse_masked(X, "X")
-    counts = None if weights is None else check_weights(weights, X.shape[0] if hasattr(X, "shape") else len(X))
+    counts = None if weights is None else check_weights(weights, _num_samples(X))
     estimator.encoding_ = choose_encoding(estimator, X, counts)
     if estimator.encoding_ is None:
         refuse_masked_and_dates(X, "X")

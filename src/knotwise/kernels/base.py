@@ -368,18 +368,73 @@ class Kernel(Part):
         ]
 
     def per_column(self, name: str) -> np.ndarray:
-        """The value of a parameter: one number, or one for each column, [D]."""
+        """The value of a parameter: one number, or one for each column.
+
+        Parameters
+        ----------
+        name : str
+            Of the parameter.
+
+        Returns
+        -------
+        array [] or [D]
+            Columns of one group have the entry of the group.
+
+        Examples
+        --------
+        >>> from knotwise.kernels import Matern32
+        >>> Matern32(lengthscale=[1.0, 2.0]).per_column("lengthscale").tolist()
+        [1.0, 2.0]
+        """
         value = np.asarray(self.value(name), float)
         return value[list(self.groups)] if value.ndim and self.groups is not None else value
 
     def per_entry(self, name: str, columns_bar: np.ndarray) -> np.ndarray:
-        """Adjoints of what each column has of a parameter, [D], as those of the parameter's entries."""
+        """Adjoints of what each column has of a parameter, as those of the parameter's entries.
+
+        Parameters
+        ----------
+        name : str
+            Of the parameter.
+        columns_bar : array [D]
+            The adjoint of each column's value.
+
+        Returns
+        -------
+        array
+            One adjoint for each entry: of one number the sum.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.kernels import Matern32
+        >>> Matern32(lengthscale=2.0).per_entry("lengthscale", np.array([1.0, 0.5])).tolist()
+        [1.5]
+        """
         if not np.ndim(self.value(name)):
             return np.array([columns_bar.sum()])
         return columns_bar if self.groups is None else np.bincount(self.groups, columns_bar)
 
     def group_spread(self, spread: np.ndarray) -> np.ndarray:
-        """Standard deviations of columns, [D], as those of groups: the root of the total variance of each."""
+        """Standard deviations of columns as those of groups: the root of the total variance of each.
+
+        Parameters
+        ----------
+        spread : array [D]
+            Of each column.
+
+        Returns
+        -------
+        array
+            Of each group of columns; of each column where there are no groups.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.kernels import Matern32
+        >>> Matern32().group_spread(np.array([3.0, 4.0])).tolist()
+        [3.0, 4.0]
+        """
         return spread if self.groups is None else np.sqrt(np.bincount(self.groups, spread**2))
 
     # -- composition -----------------------------------------------------------------------

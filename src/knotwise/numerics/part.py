@@ -101,7 +101,24 @@ class Part:
         return flat + [inner for part in self.children().values() for inner in part.flat_parameters(columns)]
 
     def column_groups(self, columns: Sequence[int]) -> list[tuple[int, ...]]:
-        """The columns that each entry of a list is about: one of them, or a group that shares the entry."""
+        """The columns that each entry of a list is about: one of them, or a group that shares the entry.
+
+        Parameters
+        ----------
+        columns : list of int
+            The columns that the part sees.
+
+        Returns
+        -------
+        list of tuples of int
+            The columns of each entry.
+
+        Examples
+        --------
+        >>> from knotwise.kernels import Matern32
+        >>> Matern32(lengthscale=[1.0, 2.0]).column_groups([0, 3])
+        [(0,), (3,)]
+        """
         return [(column,) for column in columns]
 
     @property

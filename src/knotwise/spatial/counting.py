@@ -39,6 +39,16 @@ class Cells:
         Coordinate reference system of points and window.
     n_outside : int
         Points outside the window, which were not counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.spatial import count_points
+    >>> cells = count_points(np.random.default_rng(0).uniform(size=(50, 2)), (0, 0, 1, 1), cell=0.5)
+    >>> int(cells.count.sum()), cells.area.tolist()
+    (50, [0.25, 0.25, 0.25, 0.25])
+    >>> [str(name) for name in cells.to_frame().columns]
+    ['x', 'y', 'count', 'area', 'intensity', 'geometry']
     """
 
     X: Any = field(repr=False)
@@ -57,7 +67,8 @@ class Cells:
 
         Returns
         -------
-        GeoDataFrame [n, ...]
+        GeoDataFrame [n, 6 + covariates]
+            One row for each cell, with its polygon.
         """
         import geopandas
 

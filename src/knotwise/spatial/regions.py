@@ -52,7 +52,7 @@ def predict_total(
         The column of `regions` with their labels.
     statistic : "sum" or "mean"
         The number in each region, or the number per unit of area.
-    **options
+    **options : dict
         `kind`, `level`, `n_samples` and `random_state` of the model's `predict_total`. `kind="mean"`, the default, is
         the expected number given the intensity; `kind="observation"` a number that would be counted.
 

@@ -60,6 +60,17 @@ class CellChoice:
         The window in the chosen cells.
     gp : estimator
         Fitted to them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.spatial import choose_cell
+    >>> points = np.random.default_rng(0).uniform(size=(200, 2)) ** [2, 1]
+    >>> gp = GPRegressor(likelihood="poisson", knots=5, random_state=0)
+    >>> choice = choose_cell(points, (0, 0, 1, 1), gp, start=0.25)
+    >>> choice.cell, int(choice.cells.count.sum())
+    ((0.25, 0.25), 200)
     """
 
     cell: tuple[float, float]
@@ -106,11 +117,15 @@ def choose_cell(
 
     Parameters
     ----------
-    points, window, covariates
-        As for `count_points`.
+    points : array [n, 2], GeoDataFrame or GeoSeries of points
+        x and y, in the units of the map.
+    window : (west, south, east, north), polygon, GeoDataFrame or GeoSeries of polygons
+        Where points were looked for.
     gp : GPRegressor, optional
         With its settings, of counts; it is cloned. By default `GPRegressor(likelihood="poisson", random_state=0)`, with
         `standardize="common"` where there are no covariates, so that distances on the map keep their meaning.
+    covariates : dict or xarray.Dataset, optional
+        By name, functions of x and y, grids (x, y, values) or `xarray.DataArray`s, read at a point of each cell.
     start : float or (width, height), optional
         The first side; by default that of about 100 cells.
     tolerance : float

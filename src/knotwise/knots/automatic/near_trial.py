@@ -240,7 +240,7 @@ class NearTrial:
         table = fit.problem.table
         noise = table.with_role("noise") & table.of_part("likelihood") & fit.problem.free
         judges = self.held_out[np.arange(0, len(self.held_out), 2)]
-        if noise.sum() != 1 or len(judges) < JUDGES:
+        if fit.problem.optimizer is None or noise.sum() != 1 or len(judges) < JUDGES:
             return fit
         extra = missing_noise(NeighbourPosterior(fit.state), judges)
         theta = np.where(noise, np.log(np.exp(fit.theta) + extra), fit.theta)
