@@ -165,6 +165,7 @@ def test_predictions_in_batches_equal_those_in_one_go(approximation, data):
     for edges in ([1], [8500], [10, 6000, 6001, 12_345]):
         parts = [gp.predict(part, return_std=True) for part in np.split(X_new, edges)]
         assert_allclose(np.concatenate([p[0] for p in parts]), mean, rtol=1e-12, atol=1e-12)
-        assert_allclose(np.concatenate([p[1] for p in parts]), std, rtol=1e-12)
+        # near rows, a variance is a small difference of large ones
+        assert_allclose(np.concatenate([p[1] for p in parts]), std, rtol=1e-11)
     one_by_one = [gp.predict(row[None])[0] for row in X_new[:50]]
     assert_allclose(one_by_one, mean[:50], rtol=1e-12, atol=1e-12)
