@@ -40,14 +40,14 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
     chance, found = threshold(problem), problem.found
     theta = starting_theta(problem, rng)
 
-    def record(fitted: np.ndarray, gain: float, where: str, n_knots: int) -> str:
-        note = f"{gain:.1f} nats of evidence on {where}, where chance gives {chance:.1f}"
-        trace.add("signal", n_knots, gain, theta=fitted, note=note)
+    def record(fitted: np.ndarray, gain: float, where: str, n_rows: int, n_knots: int = 0) -> str:
+        note = f"{gain:.1f} nats of evidence on {where.format(n_rows)}, where chance gives {chance:.1f}"
+        trace.add("signal", n_knots, gain, theta=fitted, n_rows=n_rows, note=note)
         return note
 
     best, note = theta, "nothing could be fitted"
     if found is not None:  # random rows were looked at already
-        note = record(theta, found.gain, f"{found.n_rows} random rows", 0)
+        note = record(theta, found.gain, "{} random rows", found.n_rows)
         if found.gain > chance:
             return Signal(True, theta, note)
     looks: list[tuple[str, np.ndarray | None, np.ndarray, int]] = []
@@ -60,7 +60,7 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
             fitted, gain = _gain(problem, rows, start, n_knots, rng)
         except KnotwiseError:
             continue
-        note = record(fitted, gain, name.format(problem.summary.n_rows if rows is None else len(rows)), n_knots)
+        note = record(fitted, gain, name, problem.summary.n_rows if rows is None else len(rows), n_knots)
         if gain > chance:
             return Signal(True, fitted, note, weak=n_knots > 0)
         best = fitted
