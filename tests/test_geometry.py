@@ -37,13 +37,26 @@ def fitted():
     return regressor().fit(frame(), Y)
 
 
-def test_a_frame_of_points_is_its_coordinates_and_numeric_columns(fitted):
+def test_a_frame_of_points_is_its_coordinates_and_its_other_columns(fitted):
     plain = regressor().fit(TABLE, Y)
     assert [str(name) for name in fitted.feature_names_in_] == ["x", "y", "depth"]
     assert_array_equal(fitted.predict(frame()), plain.predict(TABLE))
     assert_array_equal(fitted.predict(TABLE), plain.predict(TABLE))
-    text = frame(depth=DEPTH, name=["a"] * 50, day=pd.Timestamp("2026-01-01"), other=gpd.points_from_xy(*PLACES.T))
-    assert_array_equal(regressor().fit(text, Y).predict(text), plain.predict(TABLE))
+    two = frame(depth=DEPTH, other=gpd.points_from_xy(*PLACES.T))  # a second geometry is no column
+    assert_array_equal(regressor().fit(two, Y).predict(two), plain.predict(TABLE))
+
+
+def test_levels_dates_and_gaps_of_a_frame_of_points_are_those_of_a_table():
+    days = pd.date_range("2026-01-01", periods=50)
+    others = {"soil": pd.Categorical(np.where(DEPTH > 0, "clay", "sand")), "day": days, "wet": DEPTH > 1}
+    gp = regressor().fit(frame(**others), Y)
+    plain = regressor().fit(TABLE[["x", "y"]].assign(**others), Y)
+    assert gp.encoding_.levels == {"soil": ("clay", "sand")}
+    assert_array_equal(gp.predict(frame(**others)), plain.predict(TABLE[["x", "y"]].assign(**others)))
+    codes = frame(zone=np.arange(50) % 3)
+    assert regressor().set_params(categorical=["zone"]).fit(codes, Y).encoding_.levels == {"zone": ("0", "1", "2")}
+    with pytest.raises(InvalidInputError, match="Column 'name'"):  # as text that names each row is in a table
+        regressor().fit(frame(name=[f"well {i}" for i in range(50)]), Y)
 
 
 def test_the_order_of_the_geometry_and_columns_that_repeat_it_do_not_matter(fitted):

@@ -152,10 +152,17 @@ def choose_cell(
     require_spatial()
     frame = window_of(window)
     gp = _default_model(covariates) if gp is None else gp
-    if not 0 < tolerance < 1:
+    if not (isinstance(tolerance, int | float) and 0 < tolerance < 1):
         raise InvalidInputError(f"`tolerance` is {tolerance!r}; it must be a share between 0 and 1, such as 0.1.")
     side = np.sqrt(frame.shape.area / FIRST_CELLS)
     cell = steps_of((side, side) if start is None else start, "start")
+    if not hasattr(gp, "likelihood"):
+        raise InvalidInputError(f"`gp` must be a GPRegressor of counts, but is a {type(gp).__name__}.")
+    if frame.shape.area > max_cells * cell[0] * cell[1]:
+        raise InvalidInputError(
+            f"`start` is {cell[0]:g} x {cell[1]:g}, of which the window has more than {max_cells:,} (`max_cells`). "
+            "Begin with larger cells, or allow more."
+        )
     tried = [_fit(gp, points, window, cell, covariates)]
     steps: list[Step] = []
     settled = False
