@@ -1,4 +1,4 @@
-"""Frames of points as inputs: coordinates and numeric columns, the coordinate reference system, and what is refused."""
+"""Frames of points as inputs: coordinates and other columns, the coordinate reference system, and what is refused."""
 
 import os
 import subprocess

@@ -103,8 +103,8 @@ def _refuse_other_shapes(points: Any, name: str) -> None:
         kind = kinds[other[0]]
         found = f"is a {kind}" if isinstance(kind, str) else "is missing"
         raise InvalidInputError(
-            f"The geometry of {name} must be points, but {found} in row {other[0]}{and_more(len(other))}. For areas take "
-            f"a point of each, `{name}.set_geometry({name}.representative_point())`; drop rows without one.",
+            f"The geometry of {name} must be points, but {found} in row {other[0]}{and_more(len(other))}. For areas "
+            f"take a point of each, `{name}.set_geometry({name}.representative_point())`; drop rows without one.",
             rows=other,
         )
     high = np.flatnonzero(np.asarray(points.has_z))

@@ -138,7 +138,7 @@ def _interpolated(grid: Any, x: np.ndarray, y: np.ndarray, *, nearest: bool) -> 
         )
     known = np.asarray(np.isfinite(at["x"]) & np.isfinite(at["y"]))
     values = np.full(len(x), np.nan, float if grid.dtype.kind in "iufb" else object)
-    if not nearest and all(grid.sizes[side] > 1 for side in ("x", "y")):
+    if known.any() and not nearest and all(grid.sizes[side] > 1 for side in ("x", "y")):
         where = {side: places[known] for side, places in at.items()}
         values[known] = np.asarray(grid.astype(float).interp(where), float)
     gaps = known & gaps_in(values)
