@@ -62,7 +62,8 @@ def test_levels_dates_and_gaps_of_a_frame_of_points_are_those_of_a_table():
 def test_the_order_of_the_geometry_and_columns_that_repeat_it_do_not_matter(fitted):
     turned = frame(depth=DEPTH)[["geometry", "depth"]].rename_geometry("place")
     repeated = frame(depth=DEPTH, x=PLACES[:, 0], y=PLACES[:, 1])
-    for other in (turned, repeated, repeated.set_index("depth", drop=False)):
+    under_other_names = frame(depth=DEPTH, Easting=PLACES[:, 0], northing=PLACES[:, 1])
+    for other in (turned, repeated, repeated.set_index("depth", drop=False), under_other_names):
         assert_array_equal(fitted.predict(other), fitted.predict(frame()))
     with pytest.raises(InvalidInputError, match="column 'x' differs from the x of the points"):
         regressor().fit(frame(x=DEPTH), Y)
@@ -125,6 +126,17 @@ def test_degrees_of_a_frame_are_places_on_the_globe_where_that_is_asked_for():
     of_frame, of_table = (regressor().set_params(coords="lonlat").fit(X, Y) for X in (degrees, table))
     assert of_frame.crs_ == "EPSG:4326"
     assert_array_equal(of_frame.predict(degrees), of_table.predict(table))
+
+
+def test_columns_that_repeat_longitude_and_latitude_are_no_further_inputs():
+    table = pd.DataFrame(PLACES / 100, columns=["lon", "lat"])
+    degrees = gpd.GeoDataFrame(table, geometry=gpd.points_from_xy(table.lon, table.lat), crs=4326)
+    gp = regressor().set_params(coords="lonlat").fit(degrees, Y)
+    assert [str(name) for name in gp.feature_names_in_] == ["x", "y"]
+    assert_array_equal(gp.predict(degrees), regressor().set_params(coords="lonlat").fit(table, Y).predict(table))
+    assert_array_equal(gp.predict(degrees.set_crs("OGC:CRS84", allow_override=True)), gp.predict(degrees))
+    with pytest.raises(InvalidInputError, match=r"in a projection \(EPSG:3035\)\. Leave it out, or write `X.to_crs"):
+        regressor().set_params(coords="lonlat").fit(degrees.to_crs(3035), Y)
 
 
 def other_shape(shape, row=3):

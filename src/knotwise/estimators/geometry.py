@@ -14,6 +14,9 @@ from knotwise.estimators.numbers import and_more
 
 __all__ = ["as_columns", "crs_of", "geometry_of", "has_geometry", "refuse_other_crs"]
 
+#: names of columns that are left out of a frame of points where they repeat its x or y
+REPEATED = {"x": ("x", "lon", "longitude", "lng", "long", "easting"), "y": ("y", "lat", "latitude", "northing")}
+
 
 def has_geometry(given: Any) -> bool:
     """Whether something is a GeoDataFrame or a GeoSeries."""
@@ -32,6 +35,11 @@ def crs_of(X: Any, coords: Any = None) -> str | None:
     crs = geometry_of(X).crs if has_geometry(X) else None
     if crs is None:
         return None
+    if coords == "lonlat" and not crs.is_geographic:
+        raise InvalidInputError(
+            f"coords='lonlat' takes longitude and latitude, but the points are in a projection ({crs.to_string()}). "
+            "Leave it out, or write `X.to_crs(4326)`; columns beside the points are named: coords=('lonlat', [...])."
+        )
     if crs.is_geographic and coords is None:
         warn(
             f"The points are in degrees ({crs.to_string()}), so that distances mean different things in different "
@@ -42,9 +50,11 @@ def crs_of(X: Any, coords: Any = None) -> str | None:
 
 def refuse_other_crs(known: str | None, given: Any, what: str, whose: str = "the model was fitted in") -> None:
     """Refuse a frame in another coordinate reference system than the known one, or in an unknown one."""
-    if known is None or not has_geometry(given) or geometry_of(given).crs == known:
+    if known is None or not has_geometry(given):
         return
     crs = geometry_of(given).crs
+    if crs is not None and crs.equals(known, ignore_axis_order=True):  # of frames x comes first, whatever it says
+        return
     found = "has no coordinate reference system" if crs is None else f"is in {crs.to_string()}"
     advice = f".set_crs({known!r})` if it is that" if crs is None else f".to_crs({known!r})`"
     raise InvalidInputError(f"{what} {found}, but {whose} {known}. Write `{what}{advice}.", crs=crs)
@@ -53,8 +63,8 @@ def refuse_other_crs(known: str | None, given: Any, what: str, whose: str = "the
 def as_columns(X: Any, crs: str | None = None, name: str = "X") -> Any:
     """The columns x and y of a frame of points, then its other columns; anything else is returned as it is.
 
-    Further geometries are left out, and so are columns `x` and `y` that repeat the coordinates. A frame in another
-    coordinate reference system than `crs` is refused.
+    Further geometries are left out, and so are columns that are called as coordinates and repeat them. A frame in
+    another coordinate reference system than `crs` is refused.
     """
     if not has_geometry(X):
         return X
@@ -66,12 +76,15 @@ def as_columns(X: Any, crs: str | None = None, name: str = "X") -> Any:
     places = {"y": np.asarray(points.y), "x": np.asarray(points.x)}
     others = []
     for i, column in enumerate(getattr(X, "columns", ())):
-        if column in places and not _repeats(X.iloc[:, i], places[column]):
+        side = next((side for side, names in REPEATED.items() if str(column).lower() in names), None)
+        if side is not None and _repeats(X.iloc[:, i], places[side]):
+            continue
+        if column in places:
             raise InvalidInputError(
                 f"The column {column!r} differs from the {column} of the points, which has the same name. Rename it "
                 "if it is a covariate, or drop it."
             )
-        if column not in places and X.dtypes.iloc[i].name != "geometry":
+        if X.dtypes.iloc[i].name != "geometry":
             others.append(i)
     table = pd.DataFrame(X.iloc[:, others] if others else None, index=X.index).copy()
     for side, values in places.items():

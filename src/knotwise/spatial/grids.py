@@ -72,7 +72,7 @@ def predict_grid(
     data : array [n, 2], GeoDataFrame or GeoSeries of points, optional
         From where distance is measured; by default the training rows, which a model from a file may not have.
     chunk : int
-        Cells that are predicted at once, which bounds the memory. The values do not depend on it.
+        Cells that are predicted at once, which bounds the memory. The values depend on it by rounding only.
 
     Returns
     -------
