@@ -132,6 +132,16 @@ def test_totals_on_a_grid_are_those_of_regions_in_the_same_cells(trees):
     assert_allclose(rates.estimate, totals.estimate / 0.5, rtol=1e-10)
 
 
+def test_the_total_of_an_island_with_a_lake_and_a_sliver_is_the_integral_of_the_intensity(trees):
+    lake, sliver = shapely.Point(0.4, 0.5).buffer(0.15), shapely.Polygon([(0.9, 0.05), (0.98, 0.02), (0.95, 0.3)])
+    region = (ISLAND - lake) | sliver
+    total = predict_total(trees, region, cell=0.02, covariates={"slope": slope}, random_state=0)
+    x, y = np.random.default_rng(0).uniform(size=(2, 20_000))
+    rows = pd.DataFrame({"x": x, "y": y, "slope": slope(x, y)})
+    thrown = trees.predict(rows) * shapely.contains_xy(region, x, y)
+    assert abs(total.estimate[0] - thrown.mean()) < 4 * thrown.std() / len(x) ** 0.5
+
+
 def test_labels_of_regions_are_the_index_a_column_or_all(heights):
     frame = gpd.GeoDataFrame({"name": ["b", "a"]}, geometry=[ISLAND, shapely.box(0, 0, 1, 1)], index=[7, 3])
     areas = [ISLAND.area, 1.0]
@@ -221,7 +231,7 @@ def test_cells_where_a_covariate_has_no_value_are_gaps_of_the_map(trees):
     full = predict_grid(trees, spacing=0.1, region=(0, 0, 1, 1), covariates={"slope": slope})
     assert_array_equal(np.isfinite(grid["mean"]).any("y"), grid["x"] < 0.7)
     assert_allclose(grid["mean"].sel(x=slice(0, 0.7)), full["mean"].sel(x=slice(0, 0.7)), rtol=1e-12)
-    with pytest.raises(InvalidInputError, match=r"'slope' has no value at \(10.05, 0.05\) and 99 more places"):
+    with pytest.raises(InvalidInputError, match=r"no value anywhere on the map, such as at \(10.05, 0.05\)\. Are they"):
         predict_grid(trees, spacing=0.1, region=(10, 0, 11, 1), covariates={"slope": raster})
     with pytest.raises(InvalidInputError, match=r"'slope' has no value"):
         predict_total(trees, (0, 0, 1, 1), cell=0.1, covariates={"slope": raster})

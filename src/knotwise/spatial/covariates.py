@@ -11,7 +11,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.numbers import and_more, as_numbers
 
-__all__ = ["DIMENSIONS", "covariates_at", "refuse_gaps"]
+__all__ = ["DIMENSIONS", "covariates_at", "gaps_in", "refuse_gaps"]
 
 #: what the dimensions of a grid, and the coordinates of a table, may be called
 DIMENSIONS = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("easting", "northing"))

@@ -11,7 +11,7 @@ from knotwise.estimators.encoding.kinds import LonLat
 from knotwise.estimators.geometry import refuse_other_crs
 from knotwise.estimators.sizes import exposure_of
 from knotwise.estimators.validation import check_count
-from knotwise.spatial.covariates import covariates_at, gaps_in, refuse_gaps
+from knotwise.spatial.covariates import covariates_at, gaps_in
 from knotwise.spatial.masks import inside, within
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of, training_places
 from knotwise.spatial.packages import require_spatial
@@ -126,18 +126,29 @@ def predict_grid(
             + (". Take a smaller `spacing`." if max_distance is None else f" and within {max_distance:g} of the data.")
         )
     values = {name: np.full(len(places), np.nan) for name in surface.names}
-    rows = np.flatnonzero(shown)
-    for first in range(0, len(rows), chunk):
-        some = rows[first : first + chunk]
-        known = covariates_at(covariates, *places[some].T, levels_of(gp))
-        whole = ~np.any([gaps_in(found) for found in known.values()], axis=0) if known else slice(None)
-        some, known = some[whole], {name: found[whole] for name, found in known.items()}
-        if len(some):
-            for name, found in surface.at(inputs_at(gp, *places[some].T, known)).items():
-                values[name][some] = found
-    if np.isnan(values["mean"]).all():
-        refuse_gaps(covariates_at(covariates, *places[rows].T, levels_of(gp)), *places[rows].T)
+    for name, found in _in_chunks(surface, gp, places[shown], covariates, chunk).items():
+        values[name][shown] = found
     return _dataset(values, x, y, crs or frame.crs, surface)
+
+
+def _in_chunks(surface: Surface, gp: Any, places: np.ndarray, covariates: Any, chunk: int) -> dict[str, np.ndarray]:
+    """The variables at places, [n] each, a chunk of them at a time; NaN where a covariate has no value."""
+    values = {name: np.full(len(places), np.nan) for name in surface.names}
+    for first in range(0, len(places), chunk):
+        x, y = places[first : first + chunk].T
+        known = covariates_at(covariates, x, y, levels_of(gp))
+        gaps = np.any([np.zeros(len(x), bool), *map(gaps_in, known.values())], axis=0)
+        whole = np.flatnonzero(~gaps)
+        if len(whole):
+            rows = inputs_at(gp, x[whole], y[whole], {name: found[whole] for name, found in known.items()})
+            for name, found in surface.at(rows).items():
+                values[name][first + whole] = found
+    if np.isnan(values["mean"]).all():
+        raise InvalidInputError(
+            f"`covariates` have no value anywhere on the map, such as at ({places[0, 0]:g}, {places[0, 1]:g}). Are "
+            "they in the same coordinates?"
+        )
+    return values
 
 
 def _frame_of(region: Any, sphere: LonLat | None) -> Window:

@@ -175,15 +175,11 @@ def choose_cell(
         settled = steps[-1].change <= tolerance
     if not settled:
         moved = f": the last halving changed it by {steps[-1].change:.0%}" if steps else ""
-        stays = len(steps) > 1 and steps[-1].change >= steps[-2].change
+        differ = len(steps) > 1 and steps[-1].change >= steps[-2].change
+        advice = " The changes do not shrink with the cells, so the fits themselves differ: try `knots='auto'`."
         warn(
             f"The intensity had not settled within {tolerance:.0%} at {len(tried[-1][0]):,} cells{moved}. Allow more "
-            f"(`max_cells`, now {max_cells:,}), or say what share matters (`tolerance`)."
-            + (
-                " The changes do not shrink with the cells, so the fits themselves differ: try `knots='auto'`."
-                if stays
-                else ""
-            )
+            f"(`max_cells`, now {max_cells:,}), or say what share matters (`tolerance`)." + (advice if differ else "")
         )
     steps.append(_finest(*tried[-1]))
     cells, fitted = tried[-2] if settled else tried[-1]
