@@ -320,9 +320,11 @@ def test_longitude_and_latitude_of_a_map_are_found_in_any_order():
     assert_allclose(flat(grid, "mean"), gp.predict(rows.assign(height=height)[list(table.columns)]), rtol=1e-12)
 
 
-def test_degrees_have_no_totals():
+def test_degrees_have_no_totals(heights):
     with pytest.raises(InvalidInputError, match="square degree is not an area"):
         predict_total(globe(-10.0)[0], (-10, 50, 10, 70), cell=1.0)
+    with pytest.raises(InvalidInputError, match=r"in degrees \(EPSG:4326\)"):  # the model does not know its map
+        predict_total(heights, gpd.GeoSeries([ISLAND], crs=4326), cell=0.2)
 
 
 def test_what_is_no_model_and_regions_without_a_label_are_refused(heights):

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.geometry import refuse_other_crs
 from knotwise.estimators.sizes import size_is_missing
 from knotwise.spatial.covariates import covariates_at, refuse_gaps
 from knotwise.spatial.cutting import cut
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of
 from knotwise.spatial.packages import require_spatial
-from knotwise.spatial.windows import refuse_degrees, regions_of, steps_of
+from knotwise.spatial.windows import common_crs, refuse_degrees, regions_of, steps_of
 
 if TYPE_CHECKING:
     from knotwise.estimators.totals import Totals
@@ -79,8 +78,8 @@ def predict_total(
     check_model(gp)
     import pandas as pd
 
-    refuse_degrees(gp.crs_, on_globe=sphere_of(gp) is not None)
-    refuse_other_crs(gp.crs_, regions, "regions")
+    crs = common_crs(gp.crs_, regions, "regions", "the model was fitted in")
+    refuse_degrees(crs, on_globe=sphere_of(gp) is not None)
     labels, windows = regions_of(regions, by)
     steps = steps_of(cell, "cell")
     pieces = [cut(window, steps) for window in windows]
