@@ -1,4 +1,4 @@
-"""Frames of points as inputs: coordinates and numeric columns, the coordinate reference system, and what is refused."""
+"""Frames of points as inputs: coordinates and other columns, the coordinate reference system, and what is refused."""
 
 import os
 import subprocess
@@ -37,19 +37,33 @@ def fitted():
     return regressor().fit(frame(), Y)
 
 
-def test_a_frame_of_points_is_its_coordinates_and_numeric_columns(fitted):
+def test_a_frame_of_points_is_its_coordinates_and_its_other_columns(fitted):
     plain = regressor().fit(TABLE, Y)
     assert [str(name) for name in fitted.feature_names_in_] == ["x", "y", "depth"]
     assert_array_equal(fitted.predict(frame()), plain.predict(TABLE))
     assert_array_equal(fitted.predict(TABLE), plain.predict(TABLE))
-    text = frame(depth=DEPTH, name=["a"] * 50, day=pd.Timestamp("2026-01-01"), other=gpd.points_from_xy(*PLACES.T))
-    assert_array_equal(regressor().fit(text, Y).predict(text), plain.predict(TABLE))
+    two = frame(depth=DEPTH, other=gpd.points_from_xy(*PLACES.T))  # a second geometry is no column
+    assert_array_equal(regressor().fit(two, Y).predict(two), plain.predict(TABLE))
+
+
+def test_levels_dates_and_gaps_of_a_frame_of_points_are_those_of_a_table():
+    days = pd.date_range("2026-01-01", periods=50)
+    others = {"soil": pd.Categorical(np.where(DEPTH > 0, "clay", "sand")), "day": days, "wet": DEPTH > 1}
+    gp = regressor().fit(frame(**others), Y)
+    plain = regressor().fit(TABLE[["x", "y"]].assign(**others), Y)
+    assert gp.encoding_.levels == {"soil": ("clay", "sand")}
+    assert_array_equal(gp.predict(frame(**others)), plain.predict(TABLE[["x", "y"]].assign(**others)))
+    codes = frame(zone=np.arange(50) % 3)
+    assert regressor().set_params(categorical=["zone"]).fit(codes, Y).encoding_.levels == {"zone": ("0", "1", "2")}
+    with pytest.raises(InvalidInputError, match="Column 'name'"):  # as text that names each row is in a table
+        regressor().fit(frame(name=[f"well {i}" for i in range(50)]), Y)
 
 
 def test_the_order_of_the_geometry_and_columns_that_repeat_it_do_not_matter(fitted):
     turned = frame(depth=DEPTH)[["geometry", "depth"]].rename_geometry("place")
     repeated = frame(depth=DEPTH, x=PLACES[:, 0], y=PLACES[:, 1])
-    for other in (turned, repeated, repeated.set_index("depth", drop=False)):
+    under_other_names = frame(depth=DEPTH, Easting=PLACES[:, 0], northing=PLACES[:, 1])
+    for other in (turned, repeated, repeated.set_index("depth", drop=False), under_other_names):
         assert_array_equal(fitted.predict(other), fitted.predict(frame()))
     with pytest.raises(InvalidInputError, match="column 'x' differs from the x of the points"):
         regressor().fit(frame(x=DEPTH), Y)
@@ -112,6 +126,17 @@ def test_degrees_of_a_frame_are_places_on_the_globe_where_that_is_asked_for():
     of_frame, of_table = (regressor().set_params(coords="lonlat").fit(X, Y) for X in (degrees, table))
     assert of_frame.crs_ == "EPSG:4326"
     assert_array_equal(of_frame.predict(degrees), of_table.predict(table))
+
+
+def test_columns_that_repeat_longitude_and_latitude_are_no_further_inputs():
+    table = pd.DataFrame(PLACES / 100, columns=["lon", "lat"])
+    degrees = gpd.GeoDataFrame(table, geometry=gpd.points_from_xy(table.lon, table.lat), crs=4326)
+    gp = regressor().set_params(coords="lonlat").fit(degrees, Y)
+    assert [str(name) for name in gp.feature_names_in_] == ["x", "y"]
+    assert_array_equal(gp.predict(degrees), regressor().set_params(coords="lonlat").fit(table, Y).predict(table))
+    assert_array_equal(gp.predict(degrees.set_crs("OGC:CRS84", allow_override=True)), gp.predict(degrees))
+    with pytest.raises(InvalidInputError, match=r"in a projection \(EPSG:3035\)\. Leave it out, or write `X.to_crs"):
+        regressor().set_params(coords="lonlat").fit(degrees.to_crs(3035), Y)
 
 
 def other_shape(shape, row=3):

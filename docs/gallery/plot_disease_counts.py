@@ -1,7 +1,8 @@
 """Disease counts with expected counts: sudden infant deaths in the counties of North Carolina, 1974 to 1978.
 
-Each county is a count at a point in it; the logarithm of the expected count, births times the rate of the state, is the
-offset, so that the intensity is the relative risk. The right map is where the risk is surely above that of the state.
+Each county is a count at a point in it, in longitude and latitude; the logarithm of the expected count, births times
+the rate of the state, is the offset, so that the intensity is the relative risk. The lower map is where the risk is
+surely above that of the state.
 """
 
 from pathlib import Path
@@ -12,11 +13,12 @@ import numpy as np
 
 from knotwise import GPRegressor
 
-counties = gpd.read_file(Path(__file__).parent / "data" / "sids.geojson").to_crs(32119)  # North Carolina, in metres
+counties = gpd.read_file(Path(__file__).parent / "data" / "sids.geojson")  # in degrees
 expected = counties.births * counties.deaths.sum() / counties.births.sum()
-places = counties.representative_point()
-gp = GPRegressor(likelihood="poisson", nugget="fit", standardize="common", random_state=0)
+places = counties.geometry.representative_point()
+gp = GPRegressor(likelihood="poisson", nugget="fit", coords="lonlat", random_state=0)
 gp.fit(places, counties.deaths, offset=np.log(expected))
+print(gp.parameters_.estimates())  # the length-scale in km
 
 counties["risk"] = gp.predict(places)
 counties["above"] = gp.predict_exceedance(places, threshold=1.0)

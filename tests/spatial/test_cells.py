@@ -2,6 +2,7 @@
 
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import pytest
 import shapely
 import xarray as xr
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from knotwise import GPRegressor
 from knotwise.errors import FitWarning, InvalidInputError, TooLargeError
 from knotwise.spatial import count_points
 from knotwise.spatial.cutting import cut
@@ -165,6 +167,29 @@ def test_the_outermost_half_cells_and_the_sides_of_gaps_have_the_nearest_value()
         count_points([[0.1, 0.1]], (0, 0, 3, 2), cell=1.0, covariates={"z": grid.fillna(0.0).isel(x=[0, 1])})
 
 
+def test_levels_come_from_functions_and_grids_as_they_are_and_a_fit_takes_them():
+    side = np.array([0.25, 0.75])
+    soils = xr.DataArray([["clay", "sand"], ["sand", "sand"]], coords={"y": side, "x": side}, dims=("y", "x"))
+    wet = soils == "clay"
+    sources = {"soil": soils, "side": lambda x, y: np.where(x < 0.5, "west", "east"), "wet": wet}
+    cells = count_points(points_in(shapely.box(0, 0, 1, 1)), (0, 0, 1, 1), cell=0.25, covariates=sources)
+    south_west = (cells.X["x"] < 0.5) & (cells.X["y"] < 0.5)
+    assert_array_equal(cells.X["soil"], np.where(south_west, "clay", "sand"))
+    assert_array_equal(cells.X["side"], np.where(cells.X["x"] < 0.5, "west", "east"))
+    assert_array_equal(cells.X["wet"], south_west)
+    gp = GPRegressor(likelihood="poisson", knots=4, optimizer=None, random_state=0)
+    gp.fit(cells.X, cells.count, exposure=cells.area)
+    assert gp.encoding_.levels == {"soil": ("clay", "sand"), "side": ("east", "west")}
+
+
+def test_a_table_has_its_points_in_the_columns_x_and_y():
+    points = points_in(COAST)
+    table = pd.DataFrame({"species": "oak", "y": points[:, 1], "x": points[:, 0]})
+    cells, same = (count_points(given, COAST, cell=0.1) for given in (points, table))
+    assert_array_equal(cells.count, same.count)
+    assert repr(same) == f"<{len(same)} cells of 0.1 x 0.1 with 400 points in an area of {COAST.area:g}, crs=None>"
+
+
 MISTAKES = {
     "a window of three numbers": ({"window": (0, 1, 2)}, "a rectangle \\(west, south, east, north\\)"),
     "a window inside out": ({"window": (1, 0, 0, 1)}, "west < east"),
@@ -184,6 +209,13 @@ MISTAKES = {
         {"covariates": {"z": lambda x, y: np.ones(3)}},
         "one value for each, but returned shape \\(3,\\)",
     ),
+    "a place twice": (
+        {"covariates": {"z": ([0.0, 0.5, 0.5], [0.0, 1.0], np.ones((2, 3)))}},
+        "a value of x that is missing, or stands there twice",
+    ),
+    "a name that is taken": ({"covariates": {"area": hill}}, "called 'area', as a column of the cells"),
+    "no geometry": ({"window": gpd.GeoDataFrame({"name": ["a"]})}, "no active geometry.*set_geometry"),
+    "areas for points": ({"points": gpd.GeoSeries([COAST])}, "geometry of points must be points, but is a Polygon"),
     "times": ({"covariates": {"z": xr.DataArray(np.ones((2, 3)), dims=("t", "x"))}}, "dimensions t, x; it must have"),
 }
 

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import shapely
+import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
@@ -131,6 +132,16 @@ def test_totals_on_a_grid_are_those_of_regions_in_the_same_cells(trees):
     assert_allclose(rates.estimate, totals.estimate / 0.5, rtol=1e-10)
 
 
+def test_the_total_of_an_island_with_a_lake_and_a_sliver_is_the_integral_of_the_intensity(trees):
+    lake, sliver = shapely.Point(0.4, 0.5).buffer(0.15), shapely.Polygon([(0.9, 0.05), (0.98, 0.02), (0.95, 0.3)])
+    region = (ISLAND - lake) | sliver
+    total = predict_total(trees, region, cell=0.02, covariates={"slope": slope}, random_state=0)
+    x, y = np.random.default_rng(0).uniform(size=(2, 20_000))
+    rows = pd.DataFrame({"x": x, "y": y, "slope": slope(x, y)})
+    thrown = trees.predict(rows) * shapely.contains_xy(region, x, y)
+    assert abs(total.estimate[0] - thrown.mean()) < 4 * thrown.std() / len(x) ** 0.5
+
+
 def test_labels_of_regions_are_the_index_a_column_or_all(heights):
     frame = gpd.GeoDataFrame({"name": ["b", "a"]}, geometry=[ISLAND, shapely.box(0, 0, 1, 1)], index=[7, 3])
     areas = [ISLAND.area, 1.0]
@@ -207,3 +218,124 @@ def test_what_has_no_meaning_is_refused(trees, heights):
         predict_grid(line, spacing=0.25, region=(0, 0, 1, 1))
     with pytest.raises(InvalidInputError, match="`kind` is 'latent'"):
         predict_grid(heights, spacing=0.2, kind="latent")
+
+
+# -- covariates of a map --------------------------------------------------------------------------
+
+
+def test_cells_where_a_covariate_has_no_value_are_gaps_of_the_map(trees):
+    side = np.arange(0.05, 1, 0.1)
+    raster = xr.DataArray(slope(*np.meshgrid(side, side)), coords={"y": side, "x": side}, dims=("y", "x"))
+    raster = raster.where(raster["x"] < 0.7).isel(y=slice(None, None, -1))  # the sea, and rows from north to south
+    grid = predict_grid(trees, spacing=0.1, region=(0, 0, 1, 1), covariates=xr.Dataset({"slope": raster, "crs": 0}))
+    full = predict_grid(trees, spacing=0.1, region=(0, 0, 1, 1), covariates={"slope": slope})
+    assert_array_equal(np.isfinite(grid["mean"]).any("y"), grid["x"] < 0.7)
+    assert_allclose(grid["mean"].sel(x=slice(0, 0.7)), full["mean"].sel(x=slice(0, 0.7)), rtol=1e-12)
+    with pytest.raises(InvalidInputError, match=r"no value anywhere on the map, such as at \(10.05, 0.05\)\. Are they"):
+        predict_grid(trees, spacing=0.1, region=(10, 0, 11, 1), covariates={"slope": raster})
+    with pytest.raises(InvalidInputError, match=r"'slope' has no value"):
+        predict_total(trees, (0, 0, 1, 1), cell=0.1, covariates={"slope": raster})
+
+
+def test_levels_and_dates_of_a_map_are_those_of_a_table():
+    table = pd.DataFrame(X, columns=["easting", "northing"])
+    table = table.assign(soil=np.where(F > 1, "clay", "sand"), day=pd.date_range("2026-01-01", periods=len(X)))
+    gp = GPRegressor(SMOOTH, knots=8, random_state=0, optimizer=None).fit(table, F)
+    side = np.array([0.25, 0.75])
+    map_of_soils = xr.DataArray([["clay", "sand"], ["sand", "sand"]], coords={"y": side, "x": side}, dims=("y", "x"))
+    when = pd.Timestamp("2026-02-01")
+    grid = predict_grid(gp, spacing=0.25, region=(0, 0, 1, 1), covariates={"soil": map_of_soils, "day": when})
+    rows = rows_of(grid).set_axis(["easting", "northing"], axis=1)
+    soil = np.where((rows["easting"] < 0.5) & (rows["northing"] < 0.5), "clay", "sand")
+    assert_array_equal(flat(grid, "mean"), gp.predict(rows.assign(soil=soil, day=when)))
+    one = predict_grid(gp, spacing=0.25, region=(0, 0, 1, 1), covariates={"soil": "clay", "day": when})
+    assert_array_equal(flat(one, "mean"), gp.predict(rows.assign(soil="clay", day=when)))
+    assert predict_grid(gp, spacing=0.5, covariates={"soil": "clay", "day": when})["x"][0] == X[:, 0].min() + 0.25
+    codes = GPRegressor(SMOOTH, knots=4, categorical=["zone"], random_state=0, optimizer=None)
+    codes.fit(pd.DataFrame(X, columns=["x", "y"]).assign(zone=1 + (F > 1)), F)
+    zones = xr.DataArray([[1, 2], [2, 2]], coords={"y": side, "x": side}, dims=("y", "x"))
+    grid = predict_grid(codes, spacing=0.25, region=(0, 0, 1, 1), covariates={"zone": zones})  # none between 1 and 2
+    assert_array_equal(flat(grid, "mean"), codes.predict(rows_of(grid).assign(zone=1 + (soil == "sand"))))
+
+
+def test_an_offset_is_the_logarithm_of_the_exposure_of_a_cell(trees):
+    options = {"spacing": 0.25, "region": (0, 0, 1, 1), "covariates": {"slope": slope}, "kind": "observation"}
+    xr.testing.assert_identical(
+        predict_grid(trees, offset=np.log(0.25), **options),
+        predict_grid(trees, exposure=np.exp(np.log(0.25)), **options),
+    )
+    with pytest.raises(InvalidInputError, match="both given"):
+        predict_grid(trees, offset=0.0, exposure=1.0, **options)
+    with pytest.raises(InvalidInputError, match="`exposure` has shape"):
+        predict_grid(trees, exposure=np.ones(16), **options)
+
+
+# -- the globe ------------------------------------------------------------------------------------
+
+
+def globe(west, order=("lon", "lat")):
+    """A model of 60 places, from this longitude on for 20 degrees; the function knows the longitude from there."""
+    places = np.random.default_rng(5).uniform((0, 50), (20, 70), size=(60, 2))
+    lon = (west + places[:, 0] + 180) % 360 - 180
+    table = pd.DataFrame({"lon": lon, "lat": places[:, 1], "height": places[:, 0]})[list(order)]
+    gp = GPRegressor(SMOOTH, coords="lonlat", approximation="full", optimizer=None)
+    return gp.fit(table, np.sin(places[:, 0] / 4) + places[:, 1] / 20), table
+
+
+@pytest.mark.parametrize("west", [-10.0, 170.0])
+def test_a_map_of_the_globe_goes_across_the_date_line_and_masks_by_kilometres(west):
+    gp, table = globe(west)
+    around = predict_grid(gp, spacing=1.0)
+    assert west <= around["x"].min() < west + 2 and around["x"].max() > west + 18 and around["y"].min() > 50
+    region = (west, 45, (west + 30 + 180) % 360 - 180, 75)
+    grid = predict_grid(gp, spacing=1.0, region=region, max_distance=150, chunk=100)
+    rows = rows_of(grid).set_axis(["lon", "lat"], axis=1)
+    lon, lat = np.radians(rows.to_numpy()).T[:, :, None]
+    lon_of_data, lat_of_data = np.radians(table.to_numpy()).T[:, None]
+    half = np.sin((lat - lat_of_data) / 2) ** 2
+    half = half + np.cos(lat) * np.cos(lat_of_data) * np.sin((lon - lon_of_data) / 2) ** 2
+    near = (2 * 6371.0088 * np.sqrt(half)).min(1) <= 150
+    assert_array_equal(np.isfinite(flat(grid, "mean")), near)
+    assert_allclose(flat(grid, "mean")[near], gp.predict(rows)[near], rtol=1e-12)
+
+
+def test_the_date_line_changes_no_map():
+    here, there = (predict_grid(globe(west)[0], spacing=2.0) for west in (-10.0, 170.0))
+    assert_allclose(here["x"], there["x"] - 180, rtol=1e-12)
+    for name in here.data_vars:
+        assert_allclose(here[name], there[name], rtol=1e-6, err_msg=name)
+
+
+def test_longitude_and_latitude_of_a_map_are_found_in_any_order():
+    gp, table = globe(-10.0, order=("height", "lat", "lon"))
+    grid = predict_grid(gp, spacing=5.0, region=(-10, 50, 10, 70), covariates={"height": 3.0})
+    rows = rows_of(grid).set_axis(["lon", "lat"], axis=1).assign(height=3.0)
+    assert_array_equal(flat(grid, "mean"), gp.predict(rows[list(table.columns)]))
+    turned = xr.DataArray(np.arange(0.0, 360), coords={"lon": np.arange(0.0, 360)}, dims="lon")
+    turned = turned.expand_dims(lat=[40.0, 60.0, 80.0])  # a grid of longitudes 0 to 360, and a map of -10 to 10
+    grid = predict_grid(gp, spacing=0.4, region=(-10, 59, 10, 60), covariates={"height": turned})
+    rows = rows_of(grid).set_axis(["lon", "lat"], axis=1)
+    height = np.where((rows["lon"] > -1) & (rows["lon"] < -0.5), 359, rows["lon"] % 360)
+    height = np.where((rows["lon"] >= -0.5) & (rows["lon"] < 0), 0, height)  # beside the seam the nearest
+    assert_allclose(flat(grid, "mean"), gp.predict(rows.assign(height=height)[list(table.columns)]), rtol=1e-12)
+
+
+def test_degrees_have_no_totals(heights):
+    with pytest.raises(InvalidInputError, match="square degree is not an area"):
+        predict_total(globe(-10.0)[0], (-10, 50, 10, 70), cell=1.0)
+    with pytest.raises(InvalidInputError, match=r"in degrees \(EPSG:4326\)"):  # the model does not know its map
+        predict_total(heights, gpd.GeoSeries([ISLAND], crs=4326), cell=0.2)
+
+
+def test_what_is_no_model_and_regions_without_a_label_are_refused(heights):
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import make_pipeline
+
+    for other in (LinearRegression(), make_pipeline(GPRegressor())):
+        with pytest.raises(InvalidInputError, match=r"GPRegressor or GPClassifier, not of a .*pipeline\[-1\]"):
+            predict_grid(other, spacing=0.2)
+    halves = [shapely.box(0, 0, 0.5, 1), shapely.box(0.5, 0, 1, 1)]
+    assert predict_total(heights, halves, cell=0.25).group.tolist() == [0, 1]
+    named = gpd.GeoDataFrame({"name": ["a", None]}, geometry=halves)
+    with pytest.raises(InvalidInputError, match="region in row 1 has no label"):
+        predict_total(heights, named, by="name", cell=0.25)

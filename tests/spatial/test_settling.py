@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from knotwise import GPRegressor, kernels
+from knotwise import GPClassifier, GPRegressor, kernels
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.spatial import choose_cell, count_points
 
@@ -67,3 +67,7 @@ def test_a_search_that_ends_before_it_settles_says_so():
     assert not choice.settled and "NOT settled" in str(choice) and len(choice.cells) == 32
     with pytest.raises(InvalidInputError, match="`tolerance` is 5"):
         choose_cell(points, WINDOW, model(), tolerance=5)
+    with pytest.raises(InvalidInputError, match=r"`start` is 0.01 x 0.01, of which the window has more than 8,000"):
+        choose_cell(points, WINDOW, model(), start=0.01)
+    with pytest.raises(InvalidInputError, match="a GPRegressor of counts, but is a GPClassifier"):
+        choose_cell(points, WINDOW, GPClassifier())

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, warn
-from knotwise.spatial.covariates import covariates_at
+from knotwise.spatial.covariates import covariates_at, refuse_gaps
 from knotwise.spatial.cutting import cut
 from knotwise.spatial.packages import require_spatial
 from knotwise.spatial.windows import common_crs, places_of, refuse_degrees, steps_of, window_of
 
 __all__ = ["Cells", "count_points"]
+
+#: columns of the tables of cells
+OWN_COLUMNS = {"x", "y", "count", "area", "intensity", "geometry"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,12 @@ class Cells:
     def __len__(self) -> int:
         return len(self.count)
 
+    def __repr__(self) -> str:
+        return (
+            f"<{len(self):,} cells of {self.cell[0]:g} x {self.cell[1]:g} with {self.count.sum():,.0f} points in an "
+            f"area of {self.area.sum():g}, crs={self.crs}>"
+        )
+
     def to_frame(self) -> Any:
         """The cells as a GeoDataFrame of polygons with x, y, covariates, count, area and intensity, count over area.
 
@@ -87,7 +96,7 @@ def count_points(points: Any, window: Any, *, cell: Any, covariates: Any = None)
 
     Parameters
     ----------
-    points : array [n, 2], GeoDataFrame or GeoSeries of points
+    points : array [n, 2], GeoDataFrame or GeoSeries of points, or a table with the columns x and y
         x and y, in the units of the map.
     window : (west, south, east, north), polygon, GeoDataFrame or GeoSeries of polygons
         Where points were looked for: that there is none somewhere in it is an observation.
@@ -95,8 +104,8 @@ def count_points(points: Any, window: Any, *, cell: Any, covariates: Any = None)
         Side of a cell, in the units of the map; `choose_cell` says how fine it should be.
     covariates : dict or xarray.Dataset, optional
         By name, a function of arrays x and y that returns one value for each place; a grid (x, y, values) with values
-        [len(y), len(x)]; or an `xarray.DataArray` with the dimensions x and y. Grids are interpolated linearly at the
-        point of each cell.
+        [len(y), len(x)]; or an `xarray.DataArray` with the dimensions x and y. Grids of numbers are interpolated
+        linearly at the point of each cell; of text, levels of a category, the nearest is taken.
 
     Returns
     -------
@@ -139,6 +148,10 @@ def count_points(points: Any, window: Any, *, cell: Any, covariates: Any = None)
     if n_outside:
         warn(f"{n_outside} of {len(places)} points are outside the window and were not counted.")
     count = np.bincount(pieces.piece_of(places[inside]), minlength=len(pieces.area)).astype(float)
-    columns = {"x": pieces.x, "y": pieces.y} | covariates_at(covariates, pieces.x, pieces.y)
+    known = refuse_gaps(covariates_at(covariates, pieces.x, pieces.y), pieces.x, pieces.y)
+    taken = sorted(OWN_COLUMNS & set(known))
+    if taken:
+        raise InvalidInputError(f"A covariate is called {taken[0]!r}, as a column of the cells is. Rename it.")
+    columns = {"x": pieces.x, "y": pieces.y} | known
     X = geopandas.GeoDataFrame(columns, geometry=geopandas.points_from_xy(pieces.x, pieces.y), crs=crs)
     return Cells(X, count, pieces.area, pieces.shapes, steps_of(cell, "cell"), crs, n_outside)

@@ -1,52 +1,76 @@
-"""Covariates at places: from functions of x and y, from grids, or from xarray."""
+"""Covariates at places: from functions of x and y, from grids, from xarray, or one value for all places."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from datetime import date
 from typing import Any
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError, nearest
+from knotwise.errors import InvalidInputError
 from knotwise.estimators.numbers import and_more, as_numbers
 
-__all__ = ["covariates_at", "inputs_at"]
+__all__ = ["DIMENSIONS", "covariates_at", "gaps_in", "refuse_gaps"]
 
-#: what the dimensions of a grid may be called
+#: what the dimensions of a grid, and the coordinates of a table, may be called
 DIMENSIONS = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("easting", "northing"))
 
 
-def covariates_at(covariates: Any, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    """The value of each covariate at each place, [n] by name."""
+def covariates_at(covariates: Any, x: np.ndarray, y: np.ndarray, levels: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """The value of each covariate at each place, [n] by name; NaN or None where a grid or a function has none.
+
+    Those named in `levels` are categories: of a grid the nearest value is taken, and none between two.
+    """
     if covariates is None:
         return {}
-    named = dict(covariates.data_vars) if hasattr(covariates, "data_vars") else covariates
-    if not isinstance(named, Mapping):
+    if hasattr(covariates, "data_vars"):  # where a variable without dimensions describes the map
+        covariates = {name: source for name, source in covariates.data_vars.items() if source.ndim}
+    if not isinstance(covariates, Mapping):
         raise InvalidInputError(
             f"`covariates` is a {type(covariates).__name__}; it must be a dict of functions, grids or "
             "xarray.DataArrays by name, or an xarray.Dataset."
         )
-    return {str(name): _values(str(name), source, x, y) for name, source in named.items()}
+    return {str(name): _values(str(name), source, x, y, str(name) in levels) for name, source in covariates.items()}
 
 
-def _values(name: str, source: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def refuse_gaps(known: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """The same covariates, if each has a value at every place."""
+    for name, values in known.items():
+        bad = np.flatnonzero(gaps_in(values))
+        if len(bad):
+            raise InvalidInputError(
+                f"The covariate {name!r} has no value at ({x[bad[0]]:g}, {y[bad[0]]:g}){_more_places(len(bad))}. Give "
+                "a grid that covers the window, or a smaller window.",
+                places=np.column_stack([x[bad], y[bad]]),
+            )
+    return known
+
+
+def gaps_in(values: np.ndarray) -> np.ndarray:
+    """Where there is no value, [n]."""
+    import pandas as pd
+
+    return pd.isna(values) if values.dtype == object else ~np.isfinite(values)
+
+
+def _values(name: str, source: Any, x: np.ndarray, y: np.ndarray, is_level: bool) -> np.ndarray:
     if callable(source) and not hasattr(source, "dims"):
-        values = _of_function(name, source, x, y)
-    else:
-        values = _interpolated(name, _as_grid(name, source), x, y)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise InvalidInputError(
-            f"The covariate {name!r} has no value at ({x[bad[0]]:g}, {y[bad[0]]:g}){_more_places(len(bad))}. Give a "
-            "grid that covers the window, or a smaller window.",
-            places=np.column_stack([x[bad], y[bad]]),
-        )
-    return values
+        return _of_function(name, source, x, y)
+    is_value = isinstance(source, bool | int | float | np.number | np.datetime64 | date)
+    if is_value or (is_level and isinstance(source, str)):
+        return np.full(len(x), source, None if isinstance(source, int | float | np.number) else object)
+    grid = _as_grid(name, source)
+    return _interpolated(grid, x, y, nearest=is_level or grid.dtype.kind not in "iuf")
 
 
 def _of_function(name: str, function: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    values = as_numbers(function(x, y), f"covariates[{name!r}]")
-    values = np.full(len(x), float(values)) if values.ndim == 0 else values
+    given = function(x, y)
+    try:
+        values = as_numbers(given, f"covariates[{name!r}]")
+    except InvalidInputError:  # levels or dates, which the model reads as those of a table
+        values = np.asarray(given, object)
+    values = np.full(len(x), values[()], values.dtype) if values.ndim == 0 else values
     if values.shape != x.shape:
         raise InvalidInputError(
             f"The covariate {name!r} is called with arrays of {len(x)} values x and y, and must return one value for "
@@ -56,90 +80,71 @@ def _of_function(name: str, function: Callable[..., Any], x: np.ndarray, y: np.n
 
 
 def _as_grid(name: str, source: Any) -> Any:
-    """An xarray.DataArray with the dimensions y and x."""
+    """An xarray.DataArray with the dimensions y and x, or lat and lon, each of whose coordinates stands there once."""
     import xarray
 
     if isinstance(source, tuple) and len(source) == 3:
-        x, y, values = (as_numbers(part, f"covariates[{name!r}]") for part in source)
+        x, y, values = (np.asarray(part) for part in source)
         if x.ndim != 1 or y.ndim != 1 or values.shape != (len(y), len(x)):
             raise InvalidInputError(
                 f"The grid of the covariate {name!r} must be (x, y, values) with values [len(y), len(x)], but has "
                 f"shapes {x.shape}, {y.shape} and {values.shape}."
             )
-        return xarray.DataArray(values, coords={"y": y, "x": x}, dims=("y", "x"))
+        source = xarray.DataArray(values, coords={"y": y, "x": x}, dims=("y", "x"))
     if not isinstance(source, xarray.DataArray):
         raise InvalidInputError(
             f"The covariate {name!r} is a {type(source).__name__}; it must be a function of x and y, a grid (x, y, "
-            "values) or an xarray.DataArray."
+            "values), an xarray.DataArray or one value for all places."
         )
     grid = source.squeeze(drop=True)
     for across, up in DIMENSIONS:
         if set(grid.dims) == {across, up} and across in grid.coords and up in grid.coords:
-            return grid.rename({across: "x", up: "y"}) if across != "x" else grid
-    raise InvalidInputError(
-        f"The covariate {name!r} has the dimensions {', '.join(map(str, source.dims))}; it must have x and y, with "
-        "their coordinates. Rename them (`.rename(...)`) and choose one time or band (`.isel(...)`)."
-    )
+            break
+    else:
+        raise InvalidInputError(
+            f"The covariate {name!r} has the dimensions {', '.join(map(str, source.dims))}; it must have x and y, with "
+            "their coordinates. Rename them (`.rename(...)`) and choose one time or band (`.isel(...)`)."
+        )
+    for side in (across, up):
+        centres = as_numbers(grid[side], f"{side} of the covariate {name!r}")
+        if not np.isfinite(centres).all() or len(np.unique(centres)) < len(centres):
+            raise InvalidInputError(
+                f"The grid of the covariate {name!r} has a value of {side} that is missing, or stands there twice. "
+                f"For the latter, `.drop_duplicates({side!r})`."
+            )
+    turn = 360.0 if across.startswith("lon") else None
+    return grid.rename({across: "x", up: "y"}).assign_attrs(turn=turn)
 
 
-def _interpolated(name: str, grid: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Linear between the grid's centres; in its outermost half cells, and beside its gaps, the nearest value."""
+def _interpolated(grid: Any, x: np.ndarray, y: np.ndarray, *, nearest: bool) -> np.ndarray:
+    """Linear between the grid's centres; in its outermost half cells, and beside its gaps, the nearest value.
+
+    With `nearest` it is the nearest value everywhere. Longitudes may be one turn away from those of the grid.
+    """
     import xarray
 
     at = {}
     for side, places in (("x", x), ("y", y)):
         centres = np.sort(np.asarray(grid[side], float))
         half = np.diff(centres).max() / 2 if len(centres) > 1 else np.inf
+        if side == "x" and grid.attrs["turn"]:
+            turned = places + grid.attrs["turn"] * np.array([[0], [-1], [1]])
+            beyond = np.abs(turned - np.clip(turned, centres[0], centres[-1]))
+            places = np.take_along_axis(turned, beyond.argmin(0)[None], 0)[0]
         inside = np.clip(places, centres[0], centres[-1])
         # a hair beyond half a cell is rounding, not another place
         at[side] = xarray.DataArray(
             np.where(np.abs(places - inside) <= half * (1 + 1e-9), inside, np.nan), dims="place"
         )
-    known = np.isfinite(at["x"]) & np.isfinite(at["y"])
-    values = np.full(len(x), np.nan)
-    where = {side: places[known] for side, places in at.items()}
-    if all(grid.sizes[side] > 1 for side in ("x", "y")):
+    known = np.asarray(np.isfinite(at["x"]) & np.isfinite(at["y"]))
+    values = np.full(len(x), np.nan, float if grid.dtype.kind in "iufb" else object)
+    if known.any() and not nearest and all(grid.sizes[side] > 1 for side in ("x", "y")):
+        where = {side: places[known] for side, places in at.items()}
         values[known] = np.asarray(grid.astype(float).interp(where), float)
-    gaps = np.asarray(known) & ~np.isfinite(values)
+    gaps = known & gaps_in(values)
     where = {side: places[gaps] for side, places in at.items()}
-    values[gaps] = np.asarray(grid.sortby(["x", "y"]).sel(where, method="nearest"), float)
+    values[gaps] = np.asarray(grid.sortby(["x", "y"]).sel(where, method="nearest"), values.dtype)
     return values
-
-
-def inputs_at(gp: Any, x: np.ndarray, y: np.ndarray, covariates: Any) -> Any:
-    """Rows at places for a fitted model: its columns x and y, or else the first two, and covariates for the others."""
-    import pandas as pd
-
-    if gp.n_features_in_ < 2:
-        raise InvalidInputError("A map needs two columns, x and y, and the model has one.")
-    known = covariates_at(covariates, x, y)
-    names = getattr(gp, "feature_names_in_", None)
-    if names is None:
-        if 2 + len(known) != gp.n_features_in_:
-            raise InvalidInputError(
-                f"The model has {gp.n_features_in_} columns: x, y and {gp.n_features_in_ - 2} more, in this order, but "
-                f"`covariates` has {len(known)}. Fit to a data frame, so that columns have names, or give as many."
-            )
-        return np.column_stack([x, y, *known.values()])
-    across, up = coordinate_columns(names)
-    columns = known | {across: x, up: y}
-    missing, needless = [n for n in names if n not in columns], [n for n in known if n not in names]
-    if missing or needless:
-        wrong = (missing or needless)[0]
-        near = nearest(wrong, needless if missing else names)
-        raise InvalidInputError(
-            f"The model has the columns {', '.join(map(repr, names))}, of which {across!r} and {up!r} are the "
-            f"coordinates; "
-            + (f"`covariates` has no {wrong!r}." if missing else f"it has no covariate {wrong!r}.")
-            + (f" Did you mean {near!r}?" if near else "")
-        )
-    return pd.DataFrame({name: columns[name] for name in names})
-
-
-def coordinate_columns(names: Any) -> tuple[str, str]:
-    """The columns with the coordinates: x and y by name, or else the first two."""
-    across, up = ("x", "y") if {"x", "y"} <= set(names) else (names[0], names[1])
-    return across, up
 
 
 def _more_places(n_bad: int) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError, TooLargeError, unknown_option
+from knotwise.estimators.encoding.kinds import LonLat
 from knotwise.estimators.geometry import refuse_other_crs
+from knotwise.estimators.sizes import exposure_of
 from knotwise.estimators.validation import check_count
-from knotwise.spatial.covariates import inputs_at
-from knotwise.spatial.masks import inside, training_places, within
+from knotwise.spatial.covariates import covariates_at, gaps_in
+from knotwise.spatial.masks import inside, within
+from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of, training_places
 from knotwise.spatial.packages import require_spatial
 from knotwise.spatial.surfaces import Surface
 from knotwise.spatial.windows import Window, places_of, steps_of, window_of
@@ -32,6 +34,7 @@ def predict_grid(
     threshold: float | None = None,
     exposure: float | None = None,
     trials: float | None = None,
+    offset: float | None = None,
     max_distance: float | None = None,
     data: Any = None,
     chunk: int = 100_000,
@@ -41,14 +44,18 @@ def predict_grid(
     Parameters
     ----------
     gp : fitted GPRegressor, or GPClassifier of two classes
-        Its coordinates are the columns x and y, or else the first two. Of a classifier the probability of the second
-        class is mapped.
+        Its coordinates are longitude and latitude with `coords="lonlat"`, else the columns x and y (or lon and lat,
+        longitude and latitude, easting and northing), or else the first two. Of a classifier the probability of the
+        second class is mapped.
     spacing : float or (width, height)
-        Side of the grid's cells, in the units of the map.
+        Side of the grid's cells, in the units of the map; degrees with `coords="lonlat"`.
     region : (west, south, east, north), polygon, GeoDataFrame or GeoSeries of polygons, optional
-        Cells whose centre lies outside are NaN. By default the bounding box of the training rows.
+        Cells whose centre lies outside are NaN. By default the bounding box of the training rows. With
+        `coords="lonlat"` a rectangle whose west is greater than its east, such as (170, -50, -160, -30), goes across
+        the date line; its longitudes go on beyond 180.
     covariates : dict or xarray.Dataset, optional
-        The model's other columns, as for `count_points`.
+        The model's other columns, as for `count_points`, or one value for all places: a number, a date or the level of
+        a category. Cells where one has no value are NaN.
     kind : "mean" or "observation"
         The mean response (a rate, for counts with an exposure), or a new observation. `mean` is the same for both.
     level : float
@@ -57,12 +64,15 @@ def predict_grid(
         Adds `exceedance`, the probability that the mean response exceeds it.
     exposure, trials : float, optional
         Of a cell: counts are per unit of exposure without it. Observations need it if the fit had it.
+    offset : float, optional
+        The logarithm of the exposure, instead of it.
     max_distance : float, optional
-        Cells whose centre is farther than this from all of `data` are NaN, in the units of the map.
+        Cells whose centre is farther than this from all of `data` are NaN, in the units of the map; in kilometres with
+        `coords="lonlat"`.
     data : array [n, 2], GeoDataFrame or GeoSeries of points, optional
         From where distance is measured; by default the training rows, which a model from a file may not have.
     chunk : int
-        Cells that are predicted at once, which bounds the memory. The values do not depend on it.
+        Cells that are predicted at once, which bounds the memory. The values depend on it by rounding only.
 
     Returns
     -------
@@ -84,15 +94,17 @@ def predict_grid(
     True
     """
     require_spatial()
-    check_is_fitted(gp)
+    check_model(gp)
     if kind not in ("mean", "observation"):
         raise unknown_option("`kind`", kind, ["mean", "observation"])
     chunk = check_count(chunk, "chunk", least=1)
     crs = getattr(gp, "crs_", None)
     refuse_other_crs(crs, region, "region")
     refuse_other_crs(crs, data, "data")
-    surface = Surface.of(gp, kind, level, threshold, {"exposure": exposure, "trials": trials})
-    frame = _box_around(training_places(gp)) if region is None else window_of(region, "region")
+    sizes = {"exposure": exposure_of(exposure, offset), "trials": trials}
+    surface = Surface.of(gp, kind, level, threshold, sizes)
+    sphere = sphere_of(gp)
+    frame = _box_around(training_places(gp), sphere) if region is None else _frame_of(region, sphere)
     x, y = (
         low + step * (np.arange(max(1, int(np.ceil((high - low) / step - 1e-9)))) + 0.5)
         for low, high, step in zip(frame.bounds[:2], frame.bounds[2:], steps_of(spacing, "spacing"), strict=True)
@@ -105,7 +117,7 @@ def predict_grid(
     shown = inside(frame, places)
     if max_distance is not None:
         near = training_places(gp) if data is None else places_of(data, "data")[0]
-        shown[shown] = within(max_distance, near, places[shown])
+        shown[shown] = within(max_distance, near, places[shown], sphere)
     elif data is not None:
         raise InvalidInputError("`data` are the places from which `max_distance` is measured: give it, too.")
     if not shown.any():
@@ -114,17 +126,45 @@ def predict_grid(
             + (". Take a smaller `spacing`." if max_distance is None else f" and within {max_distance:g} of the data.")
         )
     values = {name: np.full(len(places), np.nan) for name in surface.names}
-    rows = np.flatnonzero(shown)
-    for first in range(0, len(rows), chunk):
-        some = rows[first : first + chunk]
-        for name, found in surface.at(inputs_at(gp, places[some, 0], places[some, 1], covariates)).items():
-            values[name][some] = found
+    for name, found in _in_chunks(surface, gp, places[shown], covariates, chunk).items():
+        values[name][shown] = found
     return _dataset(values, x, y, crs or frame.crs, surface)
 
 
-def _box_around(places: np.ndarray) -> Window:
+def _in_chunks(surface: Surface, gp: Any, places: np.ndarray, covariates: Any, chunk: int) -> dict[str, np.ndarray]:
+    """The variables at places, [n] each, a chunk of them at a time; NaN where a covariate has no value."""
+    values = {name: np.full(len(places), np.nan) for name in surface.names}
+    for first in range(0, len(places), chunk):
+        x, y = places[first : first + chunk].T
+        known = covariates_at(covariates, x, y, levels_of(gp))
+        gaps = np.any([np.zeros(len(x), bool), *map(gaps_in, known.values())], axis=0)
+        whole = np.flatnonzero(~gaps)
+        if len(whole):
+            rows = inputs_at(gp, x[whole], y[whole], {name: found[whole] for name, found in known.items()})
+            for name, found in surface.at(rows).items():
+                values[name][first + whole] = found
+    if np.isnan(values["mean"]).all():
+        raise InvalidInputError(
+            f"`covariates` have no value anywhere on the map, such as at ({places[0, 0]:g}, {places[0, 1]:g}). Are "
+            "they in the same coordinates?"
+        )
+    return values
+
+
+def _frame_of(region: Any, sphere: LonLat | None) -> Window:
+    """A region as it is given; on the globe a rectangle may go across the date line, from west to a smaller east."""
+    if sphere is not None and np.shape(region) == (4,) and region[2] < region[0]:
+        region = (region[0], region[1], region[2] + 360, region[3])
+    return window_of(region, "region")
+
+
+def _box_around(places: np.ndarray, sphere: LonLat | None) -> Window:
+    """The bounding box of the training rows; on the globe across the date line, where that is the shorter way."""
     import shapely
 
+    if sphere is not None and np.ptp(places[:, 0]) > 180:
+        turned = np.column_stack([places[:, 0] % 360, places[:, 1]])
+        places = turned if np.ptp(turned[:, 0]) < 180 else places
     low, high = places.min(0), places.max(0)
     if not (low < high).all():
         raise InvalidInputError("The training rows lie on a line, which has no area. Give a `region`.")

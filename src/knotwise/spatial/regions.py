@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.geometry import refuse_other_crs
 from knotwise.estimators.sizes import size_is_missing
-from knotwise.spatial.covariates import inputs_at
+from knotwise.spatial.covariates import covariates_at, refuse_gaps
 from knotwise.spatial.cutting import cut
+from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of
 from knotwise.spatial.packages import require_spatial
-from knotwise.spatial.windows import refuse_degrees, regions_of, steps_of
+from knotwise.spatial.windows import common_crs, refuse_degrees, regions_of, steps_of
 
 if TYPE_CHECKING:
     from knotwise.estimators.totals import Totals
@@ -41,13 +40,13 @@ def predict_total(
     gp : fitted GPRegressor or GPClassifier
         Of counts with areas as exposure, as `count_points` makes them. Of other data the integral of the mean response
         over the region is predicted: the mean times the area.
-    regions : GeoDataFrame, GeoSeries, dict of polygons, polygon or (west, south, east, north)
-        Labels are the index of a frame, its column `by`, or the keys of a dict; of a single shape "all". Regions may
-        overlap, and need not be made of the cells of the fit.
+    regions : GeoDataFrame, GeoSeries, dict or list of polygons, polygon or (west, south, east, north)
+        Labels are the index of a frame, its column `by`, the keys of a dict, or the places in a list; of a single shape
+        "all". Regions may overlap, and need not be made of the cells of the fit.
     cell : float or (width, height)
         Side of the cells of which the integral is made, in the units of the map; that of the fit, or finer.
     covariates : dict or xarray.Dataset, optional
-        As for `count_points`, by the names of the fit.
+        As for `count_points`, by the names of the fit; or one value for all places.
     by : str, optional
         The column of `regions` with their labels.
     statistic : "sum" or "mean"
@@ -76,19 +75,20 @@ def predict_total(
     (['west', 'east'], True)
     """
     require_spatial()
-    check_is_fitted(gp)
+    check_model(gp)
     import pandas as pd
 
-    refuse_degrees(getattr(gp, "crs_", None))
-    refuse_other_crs(getattr(gp, "crs_", None), regions, "regions")
+    crs = common_crs(gp.crs_, regions, "regions", "the model was fitted in")
+    refuse_degrees(crs, on_globe=sphere_of(gp) is not None)
     labels, windows = regions_of(regions, by)
     steps = steps_of(cell, "cell")
     pieces = [cut(window, steps) for window in windows]
     x, y, area = (np.concatenate([getattr(each, name) for each in pieces]) for name in ("x", "y", "area"))
     codes = np.repeat(np.arange(len(labels)), [len(each.area) for each in pieces])
     groups = pd.Categorical.from_codes(codes, categories=labels)
+    known = refuse_gaps(covariates_at(covariates, x, y, levels_of(gp)), x, y)
     return gp.predict_total(
-        inputs_at(gp, x, y, covariates), groups=groups, statistic=statistic, **_areas(gp, area, statistic), **options
+        inputs_at(gp, x, y, known), groups=groups, statistic=statistic, **_areas(gp, area, statistic), **options
     )
 
 

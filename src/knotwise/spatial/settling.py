@@ -152,10 +152,17 @@ def choose_cell(
     require_spatial()
     frame = window_of(window)
     gp = _default_model(covariates) if gp is None else gp
-    if not 0 < tolerance < 1:
+    if not (isinstance(tolerance, int | float) and 0 < tolerance < 1):
         raise InvalidInputError(f"`tolerance` is {tolerance!r}; it must be a share between 0 and 1, such as 0.1.")
     side = np.sqrt(frame.shape.area / FIRST_CELLS)
     cell = steps_of((side, side) if start is None else start, "start")
+    if not hasattr(gp, "likelihood"):
+        raise InvalidInputError(f"`gp` must be a GPRegressor of counts, but is a {type(gp).__name__}.")
+    if frame.shape.area > max_cells * cell[0] * cell[1]:
+        raise InvalidInputError(
+            f"`start` is {cell[0]:g} x {cell[1]:g}, of which the window has more than {max_cells:,} (`max_cells`). "
+            "Begin with larger cells, or allow more."
+        )
     tried = [_fit(gp, points, window, cell, covariates)]
     steps: list[Step] = []
     settled = False
@@ -168,9 +175,11 @@ def choose_cell(
         settled = steps[-1].change <= tolerance
     if not settled:
         moved = f": the last halving changed it by {steps[-1].change:.0%}" if steps else ""
+        differ = len(steps) > 1 and steps[-1].change >= steps[-2].change
+        advice = " The changes do not shrink with the cells, so the fits themselves differ: try `knots='auto'`."
         warn(
             f"The intensity had not settled within {tolerance:.0%} at {len(tried[-1][0]):,} cells{moved}. Allow more "
-            f"(`max_cells`, now {max_cells:,}), or say what share matters (`tolerance`)."
+            f"(`max_cells`, now {max_cells:,}), or say what share matters (`tolerance`)." + (advice if differ else "")
         )
     steps.append(_finest(*tried[-1]))
     cells, fitted = tried[-2] if settled else tried[-1]

@@ -30,6 +30,9 @@ class Surface:
     @staticmethod
     def of(gp: Any, kind: str, level: float, threshold: float | None, sizes: dict[str, Any]) -> Surface:
         """Check what is asked; of a classifier it is the model of its second class."""
+        wide = [name for name, size in sizes.items() if np.ndim(size)]
+        if wide:
+            raise InvalidInputError(f"`{wide[0]}` has shape {np.shape(sizes[wide[0]])}; a map has one for all cells.")
         model = gp
         if hasattr(gp, "models_"):
             if len(gp.models_) > 1 or kind == "observation":

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.estimators.geometry import as_columns, has_geometry, refuse_other_crs
+from knotwise.estimators.geometry import as_columns, geometry_of, has_geometry, refuse_other_crs
 from knotwise.estimators.numbers import as_finite_numbers
+from knotwise.spatial.covariates import DIMENSIONS
 
 __all__ = ["Window", "common_crs", "places_of", "refuse_degrees", "regions_of", "steps_of", "window_of"]
 
@@ -34,10 +35,9 @@ def window_of(given: Any, name: str = "window") -> Window:
     import shapely
 
     if has_geometry(given):
-        shapes = np.asarray(given.geometry)
-        crs = None if given.crs is None else given.crs.to_string()
+        shapes = np.asarray(geometry_of(given))
         _refuse_other_than_polygons(shapes, name)
-        return Window(shapely.union_all(shapes), crs)
+        return Window(shapely.union_all(shapes), _crs(given))
     if isinstance(given, shapely.Geometry):
         _refuse_other_than_polygons(np.array([given], object), name)
         return Window(given)
@@ -78,7 +78,9 @@ def _refuse_other_than_polygons(shapes: np.ndarray, name: str) -> None:
 
 
 def regions_of(given: Any, by: str | None = None) -> tuple[list[Any], list[Window]]:
-    """Labels and polygons of regions: rows of a frame, entries of a mapping, or one shape, whose label is "all"."""
+    """Labels and polygons of regions: rows of a frame, entries of a mapping or a list, or one shape ("all")."""
+    import pandas as pd
+
     if has_geometry(given):
         if by is None:
             labels = list(given.index)
@@ -86,12 +88,18 @@ def regions_of(given: Any, by: str | None = None) -> tuple[list[Any], list[Windo
             labels = list(given[by])
         else:
             raise unknown_option("`by`", by, map(str, getattr(given, "columns", ())))
-        windows = [window_of(given.geometry.iloc[[i]], f"regions[{label!r}]") for i, label in enumerate(labels)]
+        shapes = geometry_of(given)
+        windows = [window_of(shapes.iloc[[i]], f"regions[{label!r}]") for i, label in enumerate(labels)]
     elif isinstance(given, Mapping):
         labels = list(given)
         windows = [window_of(shape, f"regions[{label!r}]") for label, shape in given.items()]
+    elif isinstance(given, list) and not all(isinstance(side, int | float | np.number) for side in given):
+        labels, windows = list(range(len(given))), [window_of(s, f"regions[{i}]") for i, s in enumerate(given)]
     else:
         labels, windows = ["all"], [window_of(given, "regions")]
+    unnamed = np.flatnonzero([bool(pd.isna(label)) for label in labels])
+    if len(unnamed):
+        raise InvalidInputError(f"The region in row {unnamed[0]} has no label. Give it one, or drop it.")
     if not labels:
         raise InvalidInputError("`regions` is empty. Give at least one polygon.")
     twice = [label for label, number in Counter(labels).items() if number > 1]
@@ -106,18 +114,22 @@ def regions_of(given: Any, by: str | None = None) -> tuple[list[Any], list[Windo
 def places_of(points: Any, name: str = "points") -> tuple[np.ndarray, str | None]:
     """Coordinates of points, [n, 2], and their coordinate reference system."""
     if has_geometry(points):
-        return as_finite_numbers(as_columns(points.geometry), name), _crs(points)
+        return as_finite_numbers(as_columns(geometry_of(points), name=name), name), _crs(points)
+    pairs = [pair for pair in DIMENSIONS if set(pair) <= set(getattr(points, "columns", ()))]
+    if pairs:  # of a table its columns x and y, in this order
+        points = points[list(pairs[0])]
     places = as_finite_numbers(points, name)
     if places.ndim != 2 or places.shape[1] != 2:
         raise InvalidInputError(
-            f"`{name}` must have two columns, x and y, but has shape {places.shape}. A frame with other columns is a "
-            "GeoDataFrame: `geopandas.GeoDataFrame(table, geometry=geopandas.points_from_xy(table.x, table.y))`."
+            f"`{name}` must have two columns, x and y, but has shape {places.shape}. Of a table these are the columns "
+            "that are called x and y; a GeoDataFrame has points of its own."
         )
     return places, None
 
 
 def _crs(frame: Any) -> str | None:
-    return None if frame.crs is None else frame.crs.to_string()
+    crs = geometry_of(frame).crs
+    return None if crs is None else crs.to_string()
 
 
 def common_crs(crs: str | None, given: Any, what: str, whose: str) -> str | None:
@@ -126,13 +138,14 @@ def common_crs(crs: str | None, given: Any, what: str, whose: str) -> str | None
     return crs if crs is not None or not has_geometry(given) else _crs(given)
 
 
-def refuse_degrees(crs: str | None) -> None:
+def refuse_degrees(crs: str | None, *, on_globe: bool = False) -> None:
     """Refuse longitudes and latitudes, of which there are no areas."""
     import pyproj
 
-    if crs is not None and pyproj.CRS(crs).is_geographic:
+    if on_globe or (crs is not None and pyproj.CRS(crs).is_geographic):
+        where = "" if crs is None else f" ({crs})"
         raise InvalidInputError(
-            f"The map is in degrees ({crs}), and a square degree is not an area: it shrinks towards the poles. Project "
+            f"The map is in degrees{where}, and a square degree is not an area: it shrinks towards the poles. Project "
             "points and window first: `points.to_crs(points.estimate_utm_crs())`."
         )
 
