@@ -364,6 +364,28 @@ def test_where_neighbours_do_not_pay_the_trace_says_so(monkeypatch):
     assert notes[-1].startswith("knots alone are taken: with neighbours the log density of other rows is ")
 
 
+@pytest.mark.parametrize(
+    ("gains", "n_asked", "n_neighbors"), [([0.2], 1, 15), ([0.02, 0.03], 2, 15), ([0.02, -0.03], 2, 0), ([0.0], 1, 0)]
+)
+def test_where_neighbours_gain_little_fitted_knots_are_asked_again(gains, n_asked, n_neighbors, monkeypatch):
+    asked = []
+
+    def gain(self, trial, fit, theta, Z):
+        asked.append(len(Z))
+        return gains[len(asked) - 1], 0.001
+
+    monkeypatch.setattr("knotwise.knots.automatic.auto.most_exact_rows", lambda problem: 100)
+    monkeypatch.setattr("knotwise.knots.automatic.auto.Auto._may_be_exact", lambda self, problem: False)
+    monkeypatch.setattr("knotwise.knots.automatic.nearby._near_rows_agree", lambda *asked: True)
+    monkeypatch.setattr("knotwise.knots.automatic.nearby.Nearby._gain", gain)
+    smooth = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(4).normal(size=N)
+    gp = GPRegressor(SquaredExponential(), random_state=0).fit(X, smooth)
+    assert (len(asked), gp.n_neighbors_) == (n_asked, n_neighbors)
+    actions = [str(step.action) for step in gp.trace_]
+    assert ("move" in actions) == (gains != [0.2])  # a clear gain needs no fit of the knots
+    assert n_asked == 1 or asked[1] < asked[0]  # the second time, of the few knots that were moved
+
+
 def test_without_neighbours_none_are_taken():
     plain, none = near(12, "auto").fit(X, Y), near(12, 0).fit(X, Y)
     assert plain.n_neighbors_ == none.n_neighbors_ == 0  # "auto" is for automatic knots of many rows

@@ -155,7 +155,8 @@ class Auto(Selector):
                 )
                 end, fitted = replace(end, reason=reason), None
         if near is not None:
-            selection = near.select(stage.theta, stage.Z, too_few=end.status is Status.LIMIT_REACHED)
+            too_few = end.status is Status.LIMIT_REACHED
+            selection = near.select(stage.theta, stage.Z, too_few=too_few, fitted=True)
             if selection is not None:
                 return selection
         return replace(self._finish(problem, stage, trace, end, share), fitted=fitted)

@@ -31,6 +31,7 @@ __all__ = ["Nearby", "add_neighbours"]
 N_NEIGHBORS = 15
 N_SITE_NEIGHBORS = 20  # a site tells less than an observation, and far rows more beside it
 PAYS = 0.01  # nats per row held out that neighbours must bring
+CLEAR = 0.05  # and that knots, once they are moved and have parameters of their own, do not make up for
 MANY_KNOTS = 300  # on rows, against which neighbours are compared
 TESTED_ROWS = 2000  # whose residuals are compared with those of their nearest rows
 SURPRISING, LARGE = 5.0, 0.05  # correlation of residuals, in standard errors and as it is, that asks for neighbours
@@ -44,33 +45,46 @@ class Nearby:
     rng: np.random.Generator
     trace: KnotTrace
     tried: bool = False
+    close: tuple[NearTrial, NearFit] | None = None  # what was tried, where only knots that are fitted can tell
     max_knots: int | None = None  # a user's limit
 
-    def select(self, theta: np.ndarray, Z: np.ndarray, *, too_few: bool) -> Selection | None:
+    def select(self, theta: np.ndarray, Z: np.ndarray, *, too_few: bool, fitted: bool = False) -> Selection | None:
         """The selection with neighbours, where knots alone are too few or leave something that near rows share.
 
-        None where neighbours are not wanted, or do not pay. What was tried is not tried again.
+        None where neighbours are not wanted, or do not pay. What was tried is not tried again. Before the knots are
+        `fitted`, None also where neighbours gain so little that knots may make up for it; then the knots are asked
+        again, once they are.
         """
         asked = self.problem.n_neighbors
-        if not asked and (self.tried or not (too_few or _near_rows_agree(self.problem, theta, Z, self.rng))):
+        if self.close is not None:
+            trial, fit = self.close
+        elif not asked and (self.tried or not (too_few or _near_rows_agree(self.problem, theta, Z, self.rng))):
             return None
-        self.tried = True
-        trial = NearTrial.draw(self.problem, theta, self.rng, self.trace, most_knots=self.max_knots)
-        usual = N_NEIGHBORS if self.problem.model.likelihood.conjugate else N_SITE_NEIGHBORS
-        fit = trial.learn(near_starts(self.problem, theta), asked or usual)
-        if fit is None:
-            return None
-        if asked:
-            return select_with_neighbours(trial.on_more_rows(fit), self.rng, self.trace, "as was asked for")
-        fit = trial.predicted_by_more(fit)
+        else:
+            self.tried = True
+            trial = NearTrial.draw(self.problem, theta, self.rng, self.trace, most_knots=self.max_knots)
+            usual = N_NEIGHBORS if self.problem.model.likelihood.conjugate else N_SITE_NEIGHBORS
+            learned = trial.learn(near_starts(self.problem, theta), asked or usual)
+            if learned is None:
+                return None
+            if asked:
+                return select_with_neighbours(trial.on_more_rows(learned), self.rng, self.trace, "as was asked for")
+            fit = trial.predicted_by_more(learned)
         gain, error = self._gain(trial, fit, theta, Z)
+        said = f"with neighbours the log density of other rows is {gain:+.3f} +- {error:.3f}"
         if not gain > max(PAYS, 2 * error):
-            note = f"knots alone are taken: with neighbours the log density of other rows is {gain:+.3f} +- {error:.3f}"
-            self.trace.add("neighbors", len(fit.stage.Z), fit.value, n_rows=fit.neighbourhoods.summary.count, note=note)
+            self._note(fit, f"knots alone are taken: {said}")
+            return None
+        if gain < CLEAR and not fitted:
+            self._note(fit, f"knots are fitted, too, before it is decided: {said}")
+            self.close = trial, fit
             return None
         fit = trial.predicted_by_more(trial.on_more_rows(fit))
         why = f"rows held out have a log density that is {gain:.2f} higher than through knots alone"
         return select_with_neighbours(fit, self.rng, self.trace, why)
+
+    def _note(self, fit: NearFit, words: str) -> None:
+        self.trace.add("neighbors", len(fit.stage.Z), fit.value, n_rows=fit.neighbourhoods.summary.count, note=words)
 
     def _gain(self, trial: NearTrial, fit: NearFit, theta: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
         """Mean log density of rows held out over that through knots alone, and its standard error.
