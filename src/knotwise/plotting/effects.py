@@ -22,6 +22,7 @@ __all__ = ["draw_effect", "effect_name", "heights_of", "name_classes", "plot_eff
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other
+LONGEST_LEVEL, LETTERS = 14, 20  # of the names of levels: of one, and of all that stand beside each other
 
 
 def plot_effects(
@@ -121,6 +122,8 @@ def effect_name(view: View, y: Any) -> str:
 def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level: float) -> None:
     """Draw one effect: a curve with its band, or marks with bars for a column of few values."""
     x, curves = effect.values, np.atleast_2d(effect.centre.T)
+    if effect.levels:
+        x = np.arange(len(x), dtype=float)  # levels have no order, and no distance
     names = [class_name(label) for label in view.classes or []] if len(curves) > 1 else ["average"]
     band = f"{100 * level:g} % band"
     for k, (curve, name) in enumerate(zip(curves, names, strict=True)):
@@ -134,10 +137,14 @@ def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level
             ax.vlines(x, effect.low, effect.high, color=BLUE, linewidth=1.6, zorder=2, label=band)
         else:
             ax.fill_between(x, effect.low, effect.high, color=BLUE, alpha=0.2, linewidth=0, zorder=2, label=band)
-    if effect.is_stepwise and len(x) > 1:
+    if effect.levels:
+        names = [shorten(level, LONGEST_LEVEL) for level in effect.levels]
+        across = sum(map(len, names)) <= LETTERS
+        ax.set_xticks(x, names, **{} if across else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"})
+    elif effect.is_stepwise and len(x) > 1:
         ax.set_xticks(x, [f"{value:.4g}" for value in x])
     elif not effect.is_stepwise:
-        draw_rug(ax, np.quantile(data, np.linspace(0.1, 0.9, 9)), colour=GREY)
+        draw_rug(ax, np.nanquantile(data, np.linspace(0.1, 0.9, 9)), colour=GREY)
     ax.margins(x=0.04 if not effect.is_stepwise else 0.12)
     ax.set_xlabel(shorten(view.names[effect.column], 26))
 

@@ -88,13 +88,14 @@ def _held(view: View, target: str) -> Data:
     if rows is None:
         if fit.inputs_at_hand is not None:
             text = "The model file holds the inputs of the fit without their targets: predictions are not compared."
-            return _some(Data(fit.scaling.inputs_back(fit.inputs_at_hand), None, target, Origin("fit", text, True)))
+            return _some(Data(view.natural(view.model, fit.inputs_at_hand), None, target, Origin("fit", text, True)))
         text = "No rows are at hand: pictures cover the range of the knots, and predictions are not compared."
-        knots = view.knots if len(view.knots) else np.zeros((1, len(view.names)))
+        centre = np.zeros((1, fit.selection.Z.shape[1]))
+        knots = view.knots if len(view.knots) else view.natural(view.model, centre)
         return Data(knots, None, target, Origin("knots", text, None))
     copies = np.ones(len(rows), int) if rows.weights is None else np.maximum(rows.weights.round().astype(int), 1)
     which = np.repeat(np.arange(len(rows)), copies)
-    X = fit.scaling.inputs_back(rows.X)[which]
+    X = view.natural(view.model, rows.X)[which]
     y: Any = (rows.y * fit.scaling.y_scale + fit.scaling.y_centre)[which]
     if view.classes is not None:
         y = view.gp.classes_[y.astype(int)] if view.n_classes == 2 else None
@@ -119,7 +120,7 @@ def _origin(view: View, rows: np.ndarray, name: str) -> Origin:
         )
         return Origin("given", text, None)
     known = set(map(bytes, np.ascontiguousarray(seen + 0.0)))  # + 0.0: no -0
-    share = np.mean([row in known for row in map(bytes, np.ascontiguousarray(fit.scaling.inputs(rows) + 0.0))])
+    share = np.mean([row in known for row in map(bytes, np.ascontiguousarray(fit.scaling.inputs(view.rows(rows)) + 0.0))])
     if share == 1:
         return Origin("given", f"{the_rows} are those of the fit, on which a model looks better than it is.", True)
     if share == 0:
