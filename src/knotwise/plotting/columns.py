@@ -11,7 +11,6 @@ from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.plotting.style import shorten
 
 __all__ = [
-    "axis_name",
     "column_index",
     "column_names",
     "describe_others",
@@ -63,16 +62,6 @@ def levels_of(encoding: Any, column: int) -> tuple[str, ...]:
 
     levels = () if encoding is None else getattr(encoding.kind_of(column), "levels", ())
     return (*levels, OTHER_LEVEL) if levels else ()
-
-
-def axis_name(names: Sequence[str], column: int, encoding: Any) -> str:
-    """The name of a column, with what its numbers are."""
-    origin = None if encoding is None else getattr(encoding.kind_of(column), "origin", None)
-    return (
-        names[column]
-        if origin is None
-        else f"{names[column]}, days since {np.datetime64(origin, 'us').item():%Y-%m-%d}"
-    )
 
 
 def place_of(

@@ -10,7 +10,7 @@ import numpy as np
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.sizes import require_size
-from knotwise.plotting.view import View, checked_rows, checked_targets, size_of, target_name
+from knotwise.plotting.view import View, checked_rows, checked_targets, size_of
 
 __all__ = ["Data", "Origin", "data_of"]
 
@@ -66,7 +66,8 @@ def data_of(
         call = "gp.report(path, X, y"
         sizes["exposure"], sizes["trials"] = require_size(view.model, call, sizes["exposure"], sizes["trials"])
     size_of(view, len(rows), sizes["exposure"], sizes["trials"])  # refuses what does not fit
-    target = target or (target_name(y) if y is not None else "y")
+    named = getattr(y, "name", None)
+    target = target or ("y" if named is None else str(named))
     known = {key: np.broadcast_to(value, len(rows)) for key, value in sizes.items() if value is not None}
     return _some(Data(rows, targets, target, _origin(view, rows, name), known))
 
@@ -120,9 +121,13 @@ def _origin(view: View, rows: np.ndarray, name: str) -> Origin:
         )
         return Origin("given", text, None)
     known = set(map(bytes, np.ascontiguousarray(seen + 0.0)))  # + 0.0: no -0
-    share = np.mean([row in known for row in map(bytes, np.ascontiguousarray(fit.scaling.inputs(view.rows(rows)) + 0.0))])
+    share = np.mean(
+        [row in known for row in map(bytes, np.ascontiguousarray(fit.scaling.inputs(view.rows(rows)) + 0.0))]
+    )
     if share == 1:
         return Origin("given", f"{the_rows} are those of the fit, on which a model looks better than it is.", True)
     if share == 0:
         return Origin("given", f"{the_rows} were not part of the fit: the comparison is a fair one.", False)
-    return Origin("given", f"{share:.0%} of the rows were part of the fit, and look better than new ones would.", None)
+    return Origin(
+        "given", f"{100 * share:.0f} % of the rows were part of the fit, and look better than new ones would.", None
+    )
