@@ -23,7 +23,7 @@ LONGEST_CLASS = 14  # letters of a class above a column
 def parameter_table(gp: Any, label: Any, model: Any) -> Table:
     """Parameters as they are read, with standard errors and 95 % intervals, in the units of the data.
 
-    A variance is read as a standard deviation, and its name says so; so do units that are not those of a column or of y.
+    The name says where a variance is read as a standard deviation, and units that are not those of a column or of y.
     """
     estimates = model.parameters_.estimates()
     lines = []

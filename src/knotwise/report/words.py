@@ -134,8 +134,8 @@ def describe_comparison(data: Data, scores: dict[str, float], shares: list[Share
             f"alone would be right for {percent(scores['share_of_most_frequent_class'])}."
         )
     error, spread = scores["root_mean_squared_error"], scores["standard_deviation_of_target"]
-    text = f"On {n}{where}, predictions are off by {number(error)} (root mean square), while {short_name(data.target)} has a "
-    text += f"standard deviation of {number(spread)}"
+    text = f"On {n}{where}, predictions are off by {number(error)} (root mean square), while "
+    text += f"{short_name(data.target)} has a standard deviation of {number(spread)}"
     inside = next((share for share in shares if share.what == "inside 95 % intervals"), None)
     return f"{text}; 95 % intervals hold {percent(inside.observed)} of them." if inside else f"{text}."
 
