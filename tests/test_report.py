@@ -134,6 +134,12 @@ def test_the_page_says_whether_the_model_has_seen_the_rows(gp, tmp_path):
     assert data_of(loaded, **NO_SIZES).origin.word == "knots"
 
 
+def test_the_page_knows_the_name_of_the_target_from_the_fit(gp):
+    assert data_of(view_of(gp), **NO_SIZES).target == "yield" == data_of(view_of(gp), X[TEST], **NO_SIZES).target
+    assert data_of(view_of(gp), X[TEST], Y[TEST].rename("crop"), **NO_SIZES).target == "crop"
+    assert data_of(view_of(held().fit(X, Y.to_numpy())), **NO_SIZES).target == "y"
+
+
 def test_without_rows_the_page_takes_those_of_the_fit_each_as_often_as_it_counted():
     weights = RNG.integers(0, 3, 80)
     exposure = RNG.uniform(1, 3, 80)
@@ -185,7 +191,7 @@ def test_places_on_the_globe_and_a_single_category_have_their_pages(mixed, tmp_p
     places = pd.DataFrame({"lon": RNG.uniform(-180, 180, 90), "lat": RNG.uniform(-80, 80, 90)})
     globe = held(coords="lonlat").fit(places, rent)
     text, page = read(globe.report(tmp_path / "globe.html"))
-    assert "lengthscale, lon,lat (km)" in page.words("th") and len(page.all("img")) == 6 and "Map: mean y" in text
+    assert "lengthscale, lon,lat (km)" in page.words("th") and len(page.all("img")) == 6 and "Map: mean rent in $" in text
     cities = held(knots=3).fit(frame[["city"]], rent)
     text, page = read(cities.report(tmp_path / "cities.html"))
     assert "The levels of city" in text and not page.all("script")

@@ -145,7 +145,8 @@ def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level
     if effect.levels:
         names = [shorten(level, LONGEST_LEVEL) for level in effect.levels]
         across = sum(map(len, names)) <= LETTERS
-        ax.set_xticks(x, names, **{} if across else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"})
+        tilted: dict[str, Any] = {} if across else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(x, names, **tilted)
     elif effect.is_stepwise and len(x) > 1:
         ax.set_xticks(x, [f"{value:.4g}" for value in x])
     elif not effect.is_stepwise:

@@ -9,6 +9,7 @@ import numpy as np
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.reporting import name_of
 from knotwise.estimators.sizes import require_size
 from knotwise.plotting.view import View, checked_rows, checked_targets, size_of
 
@@ -55,7 +56,7 @@ def data_of(
     if X is None:
         if y is not None or any(value is not None for value in sizes.values()):
             raise InvalidInputError("`y`, `exposure`, `trials` and `noise_variance` belong to rows: give X as well.")
-        return _held(view, target or "y")
+        return _held(view, target or _fitted_name(view))
     if is_dask(X):
         raise InvalidInputError(
             "A page is drawn on rows in memory: give some of them, such as `X.partitions[0].compute()`."
@@ -66,10 +67,13 @@ def data_of(
         call = "gp.report(path, X, y"
         sizes["exposure"], sizes["trials"] = require_size(view.model, call, sizes["exposure"], sizes["trials"])
     size_of(view, len(rows), sizes["exposure"], sizes["trials"])  # refuses what does not fit
-    named = getattr(y, "name", None)
-    target = target or ("y" if named is None else str(named))
+    target = target or name_of(y) or _fitted_name(view)
     known = {key: np.broadcast_to(value, len(rows)) for key, value in sizes.items() if value is not None}
     return _some(Data(rows, targets, target, _origin(view, rows, name), known))
+
+
+def _fitted_name(view: View) -> str:
+    return view.gp._target_name or "y"
 
 
 def _some(data: Data) -> Data:

@@ -88,7 +88,7 @@ def _map(view: View, data: Data, pair: tuple[int, int], name: str, **options: An
     shown = " ".join(bar.get_ylabel().split()).replace(r"\$", "$")
     words = "How well the latent function f is known: its standard deviation." if options.get("what") == "sd" else ""
     others = f"The other {len(view.names) - 2} columns are at their medians." if len(view.names) > 2 else ""
-    hidden = "White is far from every row." if np.ma.getmaskarray(ax.images[0].get_array()).any() else ""
+    hidden = "White is far from every row." if np.ma.is_masked(ax.images[0].get_array()) else ""
     rows = "Marks are rows." if y is not None else ""
     return picture_of(figure, name, f"Map: {shown}", " ".join(filter(None, [words, others, rows, hidden])))
 
