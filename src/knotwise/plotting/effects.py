@@ -14,7 +14,7 @@ from knotwise.plotting.curve import response_name
 from knotwise.plotting.dates import write_dates
 from knotwise.plotting.dependence import Effect, effects_of
 from knotwise.plotting.knots import draw_rug
-from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, look, shorten
+from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, MARKERS, look, shorten
 from knotwise.plotting.view import View, checked_rows, class_name, target_name, view_of
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level
     for k, (curve, name) in enumerate(zip(curves, names, strict=True)):
         own: dict[str, Any] = {"color": CYCLE[k % len(CYCLE)] if len(curves) > 1 else BLUE, "label": name, "zorder": 3}
         if effect.is_stepwise:
-            ax.plot(x, curve, "o", markersize=5, **own)
+            ax.plot(x, curve, MARKERS[k % len(MARKERS)], markersize=5, **own)
         else:
             ax.plot(x, curve, linewidth=2.0, linestyle=DASHES[k % len(DASHES)] if len(curves) > 1 else "-", **own)
     if effect.low is not None and effect.high is not None:

@@ -31,7 +31,8 @@ def parameter_table(gp: Any, label: Any, model: Any) -> Table:
         known = np.isfinite(line.standard_error)
         ends = [number(v) for v in (line.lower_95, line.upper_95, line.standard_error)] if known else ["", "", ""]
         note = line.note if not known else ""
-        name = f"{line.parameter}, {short_name(line.column)}" if line.column else line.parameter
+        parameter = line.parameter.removesuffix(f"[{line.column}]")  # which names its column again
+        name = f"{parameter}, {short_name(line.column)}" if line.column else line.parameter
         name += ", as sd" if line.reads_as == "sd" else ""
         name += f" ({line.units})" if line.column and line.units not in ("", line.column) else ""
         lines.append((name, number(line.estimate), *ends, note))
