@@ -630,3 +630,9 @@ def test_values_and_gradients_do_not_depend_on_the_order_of_memory_but_values_ar
     by_order = [pullback(K_bar.copy(order), with_X=True) for order in "CF"]
     for part in ("theta", "Z", "X"):
         assert_allclose(getattr(by_order[0], part), getattr(by_order[1], part), rtol=1e-12, atol=1e-13)
+
+
+def test_a_kernel_on_columns_finds_names_in_a_list_and_in_an_array():
+    names = ["x", "y", "depth"]
+    for given in (names, np.array(names, object)):
+        assert SquaredExponential().on(["depth", "x"]).bind(given, 3).columns == [2, 0]

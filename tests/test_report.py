@@ -17,6 +17,7 @@ from knotwise.plotting.style import MissingMatplotlibError
 from knotwise.plotting.view import view_of
 from knotwise.report.data import data_of
 from knotwise.report.html import POLICY
+from knotwise.report.sections import parameters_section
 from pages import Page, needs_browser
 
 RNG = np.random.default_rng(3)
@@ -87,7 +88,7 @@ def test_numbers_on_the_page_are_those_of_the_estimator(gp, written):
     inside = np.mean((low <= Y[TEST]) & (high >= Y[TEST]))
     assert f"{np.sqrt(np.mean(error**2)):.4g}" in cells
     assert f"{np.mean(gp.log_predictive_density(X[TEST], Y[TEST])):.4g}" in cells
-    assert f"{inside:.1%}" in cells and f"95 % intervals hold {inside:.1%} of them" in text
+    assert f"{100 * inside:.1f} %" in cells and f"95\u00a0% intervals hold {100 * inside:.1f}\u00a0% of them" in text
     assert f"Log evidence: {gp.log_evidence_:,.3f}" in text
     assert "fitted to 80 rows and 2 columns" in text and "through 10 knots" in text
     told = " ".join(page.words("p")).casefold()
@@ -126,11 +127,17 @@ def test_the_page_says_whether_the_model_has_seen_the_rows(gp, tmp_path):
     assert data_of(view, X[TRAIN], Y[TRAIN], **NO_SIZES).origin.fitted is True
     assert data_of(view, X[TEST], Y[TEST], **NO_SIZES).origin.fitted is False
     some = data_of(view, X[40:120], None, **NO_SIZES).origin
-    assert some.fitted is None and some.text.startswith("50% of the rows were part of the fit")
+    assert some.fitted is None and some.text.startswith("50 % of the rows were part of the fit")
     gp.save(tmp_path / "m.knotwise")
     loaded = view_of(load(tmp_path / "m.knotwise"))
     assert "cannot tell" in data_of(loaded, X[TEST], None, **NO_SIZES).origin.text
     assert data_of(loaded, **NO_SIZES).origin.word == "knots"
+
+
+def test_the_page_knows_the_name_of_the_target_from_the_fit(gp):
+    assert data_of(view_of(gp), **NO_SIZES).target == "yield" == data_of(view_of(gp), X[TEST], **NO_SIZES).target
+    assert data_of(view_of(gp), X[TEST], Y[TEST].rename("crop"), **NO_SIZES).target == "crop"
+    assert data_of(view_of(held().fit(X, Y.to_numpy())), **NO_SIZES).target == "y"
 
 
 def test_without_rows_the_page_takes_those_of_the_fit_each_as_often_as_it_counted():
@@ -150,6 +157,58 @@ def test_a_classifier_of_two_classes_gives_its_rows_back_with_their_labels():
     data = data_of(view_of(gp), **NO_SIZES)
     pairs = {(*row, label) for row, label in zip(data.X.round(9).tolist(), data.y, strict=True) for row in [tuple(row)]}
     assert pairs == {(*row, label) for row, label in zip(map(tuple, X[TRAIN].round(9).values), labels, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A table with a category, dates, a gap and amounts in dollars."""
+    rng = np.random.default_rng(5)
+    when = pd.to_datetime("2024-01-10") + pd.to_timedelta(rng.integers(0, 300, 90), "D")
+    city = rng.choice(["Oslo", "Rome", SCRIPT], 90)
+    frame = pd.DataFrame({"city": city, "when": when, "size": rng.uniform(20, 90, 90)})
+    frame.loc[85, "size"] = np.nan
+    return frame, pd.Series(
+        2 * frame["size"].fillna(50) + 30 * (city == "Rome") + rng.normal(size=90), name="rent in $"
+    )
+
+
+def test_a_table_of_categories_dates_and_gaps_has_its_page_with_the_numbers_of_the_table(mixed, tmp_path):
+    frame, rent = mixed
+    gp = held(missing="mean").fit(frame[:60], rent[:60])
+    text, page = read(gp.report(tmp_path / "fit.html", frame[60:], rent[60:]))
+    error = rent[60:] - gp.predict(frame[60:])
+    assert f"{np.sqrt(np.mean(error**2)):.4g}" in page.words("td")
+    assert f"{np.mean(gp.log_predictive_density(frame[60:], rent[60:])):.4g}" in page.words("td")
+    assert page.words("h1") == ["A fit of rent in $"] and "were not part of the fit" in text
+    assert {"lengthscale, when (days)", "lengthscale, size", "noise_variance, as sd"} <= {*page.words("th")}
+    rows = data_of(view_of(gp), **NO_SIZES)  # those of the fit
+    assert np.sort(gp.predict(rows.X)).tolist() == pytest.approx(np.sort(gp.predict(frame[:60])), rel=1e-9)
+    assert data_of(view_of(gp), frame[:60], **NO_SIZES).origin.fitted is True
+
+
+def test_places_on_the_globe_and_a_single_category_have_their_pages(mixed, tmp_path):
+    frame, rent = mixed
+    places = pd.DataFrame({"lon": RNG.uniform(-180, 180, 90), "lat": RNG.uniform(-80, 80, 90)})
+    globe = held(coords="lonlat").fit(places, rent)
+    text, page = read(globe.report(tmp_path / "globe.html"))
+    assert "lengthscale, lon,lat (km)" in page.words("th") and "Map: mean rent in $" in text
+    assert len(page.all("img")) == 6
+    cities = held(knots=3).fit(frame[["city"]], rent)
+    text, page = read(cities.report(tmp_path / "cities.html"))
+    assert "The levels of city" in text and not page.all("script")
+
+
+def test_the_top_of_the_page_says_that_intervals_are_wrong_and_by_how_much(gp, written):
+    text, _ = read(written)
+    low, high = gp.predict_interval(X[TEST], 0.5).T
+    share = 100 * np.mean((low <= Y[TEST]) & (high >= Y[TEST]))
+    assert share > 80 and text.index("Intervals are too wide") < text.index("<nav")
+    assert f"{share:.1f}\u00a0% inside 50\u00a0% intervals" in text
+
+
+def test_values_of_counts_are_said_to_be_on_the_latent_scale_and_the_bound_a_bound():
+    text = parameters_section(view_of(held("poisson").fit(X, COUNTS)), "y")
+    assert "on the scale of the latent function f" in text and "Variational bound of the log evidence: " in text
 
 
 # -- whole by itself, and harmless --------------------------------------------------------------------

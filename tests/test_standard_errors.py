@@ -12,13 +12,14 @@ from scipy.special import gammaln
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
-from knotwise.errors import FitWarning, KnotwiseError
+from knotwise.errors import FitWarning, KnotwiseError, ModelFileError
 from knotwise.estimators import standard_errors as budget
 from knotwise.kernels import Matern52, SquaredExponential
 from knotwise.knots import curvature
 from knotwise.knots.curvature import parameter_errors
 from knotwise.knots.problem import Problem
 from knotwise.means import Constant
+from knotwise.persistence import archive
 from knotwise.testing import dense_full_evidence, dense_sparse_evidence
 from test_objective import Near, problem_with_prior
 
@@ -408,12 +409,32 @@ def test_what_would_take_long_is_left_out_until_it_is_asked_for(monkeypatch):
     assert fit().parameters_.to_frame().standard_error.notna().all()
 
 
-def test_a_model_from_a_file_says_that_errors_need_the_data(tmp_path):
+def test_a_file_holds_the_standard_errors(tmp_path):
     gp = fit()
-    gp.summary()
     gp.save(tmp_path / "model.knotwise")
     loaded = knotwise.load(tmp_path / "model.knotwise")
-    assert "Standard errors need the data of the fit, which a file does not have." in loaded.summary()
+    found, expected = loaded.parameters_.standard_errors(), gp.parameters_.standard_errors()
+    assert_array_equal(found.covariance, expected.covariance)
+    assert found.notes == expected.notes and np.isfinite(found.standard_error).all()
+    loaded.save(tmp_path / "again.knotwise")
+    assert (tmp_path / "again.knotwise").read_bytes() == (tmp_path / "model.knotwise").read_bytes()
+
+
+def test_a_negative_variance_in_a_file_is_refused(tmp_path):
+    path = tmp_path / "model.knotwise"
+    fit().save(path)
+    saved = archive.read_archive(path)
+    saved.arrays["fit.errors.covariance"] = -saved.arrays["fit.errors.covariance"]
+    archive.write_archive(path, archive.Archive(saved.manifest, saved.arrays))
+    with pytest.raises(ModelFileError, match="free of negative variances"):
+        knotwise.load(path)
+
+
+def test_a_file_without_standard_errors_says_that_they_need_the_data(tmp_path, monkeypatch):
+    monkeypatch.setattr(budget, "BUDGET", 1)
+    fit().save(tmp_path / "model.knotwise")
+    loaded = knotwise.load(tmp_path / "model.knotwise")
+    assert "Standard errors need the data of the fit, which this file does not have." in loaded.summary()
     assert loaded.parameters_.to_frame(standard_errors=True).standard_error.isna().all()
 
 

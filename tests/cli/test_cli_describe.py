@@ -46,7 +46,7 @@ def test_diagnose_checks_predictions_of_numbers(folder, run):
     for share, level in zip(check["shares"], (0.5, 0.8, 0.95), strict=True):
         low, high = gp.predict_interval(inputs(new), level).T
         assert share["observed"] == pytest.approx(np.mean((low <= new["y"]) & (new["y"] <= high)))
-    assert "95%" in run(*words)[1]
+    assert "inside 95 % intervals" in run(*words)[1]
 
 
 def test_diagnose_finds_intervals_that_are_too_narrow(folder, here, run):
@@ -129,6 +129,8 @@ def test_a_report_takes_the_only_other_column_for_the_target_and_needs_no_table(
     assert code == 0 and "taken from 'y', the only column that is no input" in err
     assert 'id="calibration"' in (here / "fit.html").read_text(encoding="utf-8")
     assert run("report", folder / "y.knotwise") == (0, "", "knotwise: wrote y.html\n")
+    (noise,) = [e for e in knotwise.load(folder / "y.knotwise").parameters_.estimates() if "noise" in e.parameter]
+    assert f"<td>{noise.lower_95:.4g}</td><td>{noise.upper_95:.4g}</td>" in Path("y.html").read_text(encoding="utf-8")
     assert 'id="calibration"' not in (here / "y.html").read_text(encoding="utf-8")
     assert run("report", folder / "y.knotwise", "--target", "y")[0] == 2
     assert run("report", folder / "y.knotwise", "-o", "fit.pdf")[0] == 2

@@ -60,7 +60,7 @@ def test_counts_are_rates_and_classes_are_probabilities(counts, classifier, thre
     np.testing.assert_allclose(effect.centre[3], counts.predict([[effect.values[3]]])[0], rtol=1e-9)
     assert (effect.low > 0).all()
     (ax,) = plotting.plot_effects(counts, X1)
-    assert ax.get_ylabel() == "y per unit of exposure"
+    assert ax.get_ylabel() == "y per unit of\nexposure"  # on two lines, where one would be cut
     effect = effects_of(view_of(classifier), X2, [1], level=0.95)[0]
     expected = classifier.predict_proba(moved(X2, 1, effect.values[9]))[:, 1].mean()
     np.testing.assert_allclose(effect.centre[9], expected, rtol=1e-9)
@@ -81,3 +81,47 @@ def test_effects_that_cannot_be_say_what_to_do(named, line):
         plotting.plot_effects(named, X3, ax=Figure().subplots(1, 2))
     with pytest.raises(InvalidInputError, match="between 0 and 1"):
         plotting.plot_effects(line, X1, Y1, level=95)
+
+
+# -- categories, dates and gaps -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(1)
+    when = pd.to_datetime("2024-03-10") + pd.to_timedelta(rng.integers(0, 250, 60), "D")
+    frame = pd.DataFrame({"city": rng.choice(["Oslo", "Rome", "Bern"], 60), "when": when, "size": rng.normal(size=60)})
+    frame.loc[7, "size"] = np.nan
+    return frame, held(knots=8, missing="mean").fit(frame, np.arange(60) % 7 + (frame["city"] == "Rome"))
+
+
+def test_the_effect_of_a_category_has_the_average_prediction_of_each_level_by_its_name(table):
+    frame, gp = table
+    (ax,) = plotting.plot_effects(gp, frame, features=["city"])
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["Bern", "Oslo", "Rome"]
+    (marks,) = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    expected = [gp.predict(frame.assign(city=city)).mean() for city in ("Bern", "Oslo", "Rome")]
+    np.testing.assert_allclose(marks.get_ydata(), expected, rtol=1e-9)
+
+
+def test_an_axis_of_dates_shows_the_calendar(table):
+    frame, gp = table
+    for ax in (plotting.plot_effects(gp, frame, features=["when"])[0], plotting.plot_fit(gp, frame, feature="when")):
+        names = [text.get_text() for text in ax.get_xticklabels()]
+        assert len(names) > 2 and ax.get_xlabel() == "when (2024)"
+        days = [(pd.Timestamp(f"2024-{name}-01") - frame["when"].min()).days for name in names]
+        np.testing.assert_allclose(ax.get_xticks(), days)
+
+
+def test_a_column_with_gaps_has_an_effect_over_what_is_known(table):
+    frame, gp = table
+    (ax,) = plotting.plot_effects(gp, frame, features=["size"])
+    line = ax.get_lines()[0].get_xydata()
+    assert np.isfinite(line).all()
+    assert (line[0, 0], line[-1, 0]) == (frame["size"].min(), frame["size"].max())
+
+
+def test_effects_that_do_not_vary_are_not_blown_up():
+    gp = held(knots=4).fit(X2, np.full(len(X2), 7.0))
+    low, high = plotting.plot_effects(gp, X2)[0].get_ylim()
+    assert high - low > 0.5

@@ -168,3 +168,13 @@ def test_names_are_shown_as_they_are_and_make_no_formula():
     ax = plotting.plot_map(gp, X, resolution=4)
     ax.figure.draw_without_rendering()  # matplotlib would refuse the formula
     assert ax.get_xlabel() == r"\$\frac{\$" and ax.get_ylabel() == r"price \$ per \$ "
+
+
+def test_rows_on_a_map_cover_less_than_half_of_it_however_many_there_are():
+    gp = held(knots=4).fit(X2, Y2)
+    rng = np.random.default_rng(0)
+    for n in (200, 2000, 20_000):
+        ax = plotting.plot_map(gp, rng.uniform(size=(n, 2)), rng.normal(size=n), knots=False, resolution=10)
+        marks = ax.collections[0]
+        map_in_points = np.prod(ax.get_window_extent().size) * (72 / ax.figure.dpi) ** 2
+        assert n * marks.get_sizes()[0] < 0.5 * map_in_points

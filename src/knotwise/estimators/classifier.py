@@ -24,7 +24,7 @@ from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.reporting import ReportMixin
+from knotwise.estimators.reporting import ReportMixin, name_of
 from knotwise.estimators.summary import Summary, join_summaries
 from knotwise.estimators.validation import check_count, check_inputs, check_weights, fit_inputs, generator_from
 from knotwise.evidence.inference import Inference
@@ -269,7 +269,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         (['left', 'right'], 3)
         """
         with unchanged_on_failure(self) as new:
-            new.crs_ = crs_of(X, self.coords)
+            new.crs_, new._target_name = crs_of(X, self.coords), name_of(y)
             if any(map(is_dask, (X, y, sample_weight))):
                 new._fit_partitions(X, y, sample_weight)
             else:

@@ -21,6 +21,7 @@ from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Selection
 from knotwise.numerics.blocks import single_threaded_blas
 from knotwise.numerics.parameters import ParameterTable
+from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.posterior import FullPosterior, SparsePosterior
 from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState, Shares
 
@@ -45,7 +46,8 @@ class Fit:
     it counts. `training` is the problem with the data, which a model from a file does not have, nor a pickled one whose
     rows are elsewhere, and `row_numbers` the
     rows of the user's data that its rows are, None for all. `size_given` says whether the data came with an exposure or
-    trials; None where a file of version 1 does not tell.
+    trials; None where a file of version 1 does not tell. `errors` are the standard errors of the parameters in the
+    user's units that a file holds.
     """
 
     selection: Selection
@@ -56,6 +58,7 @@ class Fit:
     training: Problem | None = None
     row_numbers: np.ndarray | None = None
     size_given: bool | None = None
+    errors: ParameterErrors | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         here = self.training is None or self.training.run.blocks.at_hand

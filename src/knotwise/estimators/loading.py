@@ -16,6 +16,7 @@ from knotwise.evidence import Evidence, Point
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
 from knotwise.knots.selection import Selection
+from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import read_archive
 from knotwise.persistence.labels import Labels
 from knotwise.persistence.parts import read_arguments
@@ -149,6 +150,7 @@ def _read_fit(data: Any, at: str, given: Reading) -> Fit:
         table,
         fit["n_rows"],
         size_given=_size_given(fit, at),
+        errors=_errors(fit, at),
     )
 
 
@@ -156,6 +158,13 @@ def _posterior(state: SparseState | FullState) -> SparsePosterior | FullPosterio
     if isinstance(state, FullState):
         return FullPosterior(state)
     return NeighbourPosterior(state) if isinstance(state, NeighbourState) else SparsePosterior(state)
+
+
+def _errors(fit: dict[str, Any], at: str) -> ParameterErrors | None:
+    errors = fit.get("errors")
+    if errors is not None and (np.diagonal(errors.covariance) < 0).any():
+        raise refuse(f"{at}.errors.covariance", "free of negative variances")
+    return errors
 
 
 def _size_given(fit: dict[str, Any], at: str) -> bool | None:

@@ -8,11 +8,19 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["ReportMixin"]
+__all__ = ["ReportMixin", "name_of"]
+
+
+def name_of(y: Any) -> str | None:
+    """The name that a Series has for its column; None of anything else."""
+    name = getattr(y, "name", None)
+    return None if name is None else str(name)
 
 
 class ReportMixin:
     """Gives an estimator `report`."""
+
+    _target_name: str | None = None  # of what was fitted
 
     def report(
         self,
@@ -44,7 +52,7 @@ class ReportMixin:
         exposure, trials, noise_variance : array [n] or float, optional
             Of the rows, as in `predict`. Exposure or trials are needed with y if the fit had them.
         title : str, optional
-            Of the page; by default "A fit of", and the name of y.
+            Of the page; by default "A fit of", and the name of y, here or in the fit.
 
         Returns
         -------

@@ -13,6 +13,7 @@ from knotwise.estimators.encoding.record import EncodingRecord
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.scaling import Scaling
 from knotwise.knots.status import Status
+from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
 from knotwise.persistence.labels import Labels
 from knotwise.persistence.parts import write_arguments
@@ -79,7 +80,10 @@ FIT_1 = Fields(  # of version 1
         advice=Since(2, Text, ""),
     ),
 )
-FIT = Fields(**FIT_1.specs, size_given=Optional(Flag))
+ERRORS = Record(
+    ParameterErrors, covariance=Array(("P", "P"), finite=False), notes=ListOf(Text, tuple, "P"), remark=Text
+)
+FIT = Fields(**FIT_1.specs, size_given=Optional(Flag), errors=WhereKnown(ERRORS))
 INPUTS = Fields(
     n_features=Whole,
     names=Optional(ListOf(Text, dim="features")),
@@ -122,11 +126,19 @@ def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:
         "inputs": INPUTS.write(inputs, f"{at}inputs", out),
     }
     if cls.__name__ == "GPRegressor":
-        return written | {"fit": _write_fit(estimator._fit, f"{at}fit", out)}
+        return written | {"fit": _write_fit(estimator._fit, _errors_of(estimator), f"{at}fit", out)}
     models = [_write_estimator(model, f"{at}models.{i}.", out) for i, model in enumerate(estimator.models_)]
     return written | {"classes": Labels().write(estimator.classes_, f"{at}classes", out), "models": models}
 
 
-def _write_fit(fit: Fit, at: str, out: Writing) -> dict[str, Any]:
+def _write_fit(fit: Fit, errors: ParameterErrors | None, at: str, out: Writing) -> dict[str, Any]:
     written = {name: getattr(fit, name) for name in FIT.specs if name != "state"}
-    return FIT.write(written | {"state": fit.posterior.state}, at, out)
+    return FIT.write(written | {"state": fit.posterior.state, "errors": errors}, at, out)
+
+
+def _errors_of(estimator: Any) -> ParameterErrors | None:
+    """Standard errors for a file, which has no data to compute them of: the known ones, or such as are quick."""
+    found = estimator.parameters_.errors
+    if estimator._fit.rows_at_hand is not None:
+        found.errors(None)
+    return found.known

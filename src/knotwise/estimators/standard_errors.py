@@ -23,13 +23,14 @@ class FitErrors:
 
     def __init__(self, fit: Fit, n_jobs: Any) -> None:
         self.fit, self.n_jobs = fit, n_jobs
-        self.known: ParameterErrors | None = None
+        self.known = fit.errors
 
     def errors(self, compute: bool | None) -> ParameterErrors:
         if self.known is None and compute is not False:
             problem, n = self.fit.training, len(self.fit.table)
             if problem is None:
-                return ParameterErrors.none(n, "Standard errors need the data of the fit, which a file does not have.")
+                why = "Standard errors need the data of the fit, which this file does not have."
+                return ParameterErrors.none(n, why)
             if compute is None and n_products(problem, self.fit.selection) > BUDGET:
                 why = (
                     "Standard errors take long for so many rows, knots and parameters, and are left out:\n"

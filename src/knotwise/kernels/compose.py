@@ -202,7 +202,7 @@ class OnColumns(Kernel):
         names = None if self.groups is not None else columns  # it has the engine's columns already
         indices = column_indices(self.columns, names, n_columns, owner="the kernel")
         inner: Sequence[str] | None = None
-        if columns:
+        if columns is not None:  # names may be an array
             inner = columns.take(indices) if encoded else [columns[i] for i in indices]
         bound = OnColumns(self.kernel.bind(inner, len(indices)), indices)
         groups = columns.groups if encoded else self.groups

@@ -18,6 +18,7 @@ __all__ = ["add_bar", "norm_of", "write_log_ticks"]
 
 SCALES = ("auto", "linear", "log")
 WIDE_RANGE = 10.0  # ratio of the highest to the lowest values of what is positive from which the scale is logarithmic
+CONSTANT = 1e-3  # of the values: a surface that varies less does not vary
 DEEPEST = 1e-4  # of the highest value: what is below has the lowest colour of a logarithmic scale
 LOW, LOW_WIDTH = 1.4, 18  # height in inches of a map beside which words lie, and letters of a line of these
 LETTER = 0.075  # width of a letter of the bar's words, in inches
@@ -35,6 +36,8 @@ def norm_of(surface: Surface, scale: str, limits: tuple[float, float] | None) ->
         lowest, highest = (low, high) if limits else np.quantile(values, [0.01, 0.99])
         scale = "log" if surface.positive and 0 <= WIDE_RANGE * lowest < highest and high > 0 else "linear"
     if scale == "linear":
+        if limits is None and high - low <= CONSTANT * max(abs(low), abs(high)):  # or rounding errors would be a map
+            low, high = low - (0.05 * abs(low) or 1.0), high + (0.05 * abs(high) or 1.0)
         return Normalize(low, high)
     if not high > 0 or (limits is not None and low <= 0):
         raise InvalidInputError(

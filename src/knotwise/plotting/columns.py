@@ -11,10 +11,10 @@ from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.plotting.style import shorten
 
 __all__ = [
-    "axis_name",
     "column_index",
     "column_names",
     "describe_others",
+    "levels_of",
     "place_of",
     "points_along",
     "refuse_levels",
@@ -48,22 +48,20 @@ def column_index(feature: Any, names: Sequence[str], option: str = "`feature`") 
 def refuse_levels(encoding: Any, columns: Sequence[int]) -> None:
     """Refuse to draw along a category, whose levels have no order."""
     for column in [] if encoding is None else columns:
-        kind = encoding.kind_of(column)
-        if hasattr(kind, "levels"):
+        if levels_of(encoding, column):
+            kind = encoding.kind_of(column)
             raise InvalidInputError(
                 f"The column {kind.name!r} is a category, whose levels have no order. Draw along a column of numbers, "
                 f"for one level: at={{{kind.name!r}: {kind.levels[0]!r}}}."
             )
 
 
-def axis_name(names: Sequence[str], column: int, encoding: Any) -> str:
-    """The name of a column, with what its numbers are."""
-    origin = None if encoding is None else getattr(encoding.kind_of(column), "origin", None)
-    return (
-        names[column]
-        if origin is None
-        else f"{names[column]}, days since {np.datetime64(origin, 'us').item():%Y-%m-%d}"
-    )
+def levels_of(encoding: Any, column: int) -> tuple[str, ...]:
+    """The levels of a category by their numbers, and last what stands for all others; empty for a column of numbers."""
+    from knotwise.estimators.encoding.kinds import OTHER_LEVEL
+
+    levels = () if encoding is None else getattr(encoding.kind_of(column), "levels", ())
+    return (*levels, OTHER_LEVEL) if levels else ()
 
 
 def place_of(
@@ -110,9 +108,9 @@ def _typical(X: np.ndarray, encoding: Any) -> np.ndarray:
     if encoding is None:
         return np.median(X, axis=0)
     place = np.nanmedian(X, axis=0)
-    for kind in encoding.kinds:
-        if hasattr(kind, "levels"):
-            place[kind.source] = np.argmax(np.bincount(X[:, kind.source].astype(int)))
+    for column in range(X.shape[1]):
+        if levels_of(encoding, column):
+            place[column] = np.argmax(np.bincount(X[:, column].astype(int)))
     return place
 
 

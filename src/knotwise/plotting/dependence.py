@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.errors import FitWarning
+from knotwise.plotting.columns import levels_of
 from knotwise.plotting.view import View
 
 __all__ = ["Effect", "effects_of"]
 
 N_ROWS, N_POINTS = 60, 25  # rows that are averaged over, and places along a column
 FEW_VALUES = 8  # different values of a column up to which each is shown by itself
+MOST_LEVELS = 12  # of a category: the most frequent are shown
 TAILS, ENOUGH_ROWS = 0.01, 200  # of a column beyond which it is not followed, where there are rows to tell
 N_SAMPLES = 1000  # where the band has no closed form
 
@@ -23,6 +25,7 @@ N_SAMPLES = 1000  # where the band has no closed form
 class Effect:
     """The average response at values of one column, [g]: `centre` [g] or, of several classes, [g, classes].
 
+    Values of a category are the numbers of its levels, and `levels` their names.
     `low` and `high` are the ends of the band, None for several classes; `importance` is the standard deviation of the
     centre over the rows of the data, in the units of the response.
     """
@@ -33,11 +36,12 @@ class Effect:
     low: np.ndarray | None
     high: np.ndarray | None
     importance: float
+    levels: tuple[str, ...] = ()
 
     @property
     def is_stepwise(self) -> bool:
         """Whether the column has few values, each of which is shown by itself."""
-        return len(self.values) <= FEW_VALUES
+        return bool(self.levels) or len(self.values) <= FEW_VALUES
 
 
 def effects_of(view: View, rows: np.ndarray, columns: Sequence[int], *, level: float) -> list[Effect]:
@@ -53,12 +57,13 @@ def effects_of(view: View, rows: np.ndarray, columns: Sequence[int], *, level: f
 
 
 def _effect(view: View, data: np.ndarray, some: np.ndarray, column: int, level: float) -> Effect:
-    values = _values(data)
+    levels = levels_of(view.encoding, column)
+    values = _most_frequent(data) if levels else _values(data)
     points = np.tile(some, (len(values), 1))
     points[:, column] = np.repeat(values, len(some))
     low = high = None
     if view.n_classes > 2:
-        proba = view.quietly(view.gp.predict_proba, points)
+        proba = view.quietly(view.gp.predict_proba, view.rows(points))
         centre = proba.reshape(len(values), len(some), -1).mean(1)
     else:
         groups = np.repeat(np.arange(len(values)), len(some))
@@ -69,15 +74,24 @@ def _effect(view: View, data: np.ndarray, some: np.ndarray, column: int, level: 
         centre, wider = average.estimate, 1.0 / np.sqrt(1.0 - np.minimum(average.left_out, 0.9))
         ends = (centre + wider * (end - centre) for end in (average.lower, average.upper))
         low, high = (np.clip(end, *view.model.likelihood_.support()) for end in ends)
-    seen = [np.interp(data, values, each) for each in np.atleast_2d(centre.T)]
-    return Effect(column, values, centre, low, high, float(np.sqrt(np.mean(np.var(seen, axis=1)))))
+    at = data[np.isin(data, values)] if levels else data[np.isfinite(data)]
+    seen = [np.interp(at, values, each) for each in np.atleast_2d(centre.T)]
+    importance = float(np.sqrt(np.mean(np.var(seen, axis=1)))) if len(at) else 0.0
+    return Effect(column, values, centre, low, high, importance, tuple(levels[int(v)] for v in values if levels))
+
+
+def _most_frequent(data: np.ndarray) -> np.ndarray:
+    """The numbers of the levels that most rows have, in their order."""
+    codes, counts = np.unique(data, return_counts=True)
+    return np.sort(codes[np.argsort(-counts, kind="stable")[:MOST_LEVELS]])
 
 
 def _values(data: np.ndarray) -> np.ndarray:
     """Where to look: at each of few values, else evenly along the column, without its extreme hundredths."""
-    different = np.unique(data)
+    known = data[np.isfinite(data)]  # an input may be missing
+    different = np.unique(known) if len(known) else data[:1]  # where all are missing, what stands for them
     if len(different) <= FEW_VALUES:
         return different
-    tail = TAILS if len(data) >= ENOUGH_ROWS else 0.0
-    low, high = np.quantile(data, [tail, 1 - tail])
+    tail = TAILS if len(known) >= ENOUGH_ROWS else 0.0
+    low, high = np.quantile(known, [tail, 1 - tail])
     return np.linspace(low, high, N_POINTS) if low < high else different[[0, -1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.columns import column_index
 from knotwise.plotting.curve import response_name
+from knotwise.plotting.dates import write_dates
 from knotwise.plotting.dependence import Effect, effects_of
 from knotwise.plotting.knots import draw_rug
-from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, look, shorten
+from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, MARKERS, look, shorten
 from knotwise.plotting.view import View, checked_rows, class_name, target_name, view_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ __all__ = ["draw_effect", "effect_name", "heights_of", "name_classes", "plot_eff
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other
+LINE = 18  # letters in a line beside the vertical axis
+CONSTANT = 1e-4  # of the heights: effects that vary less do not vary
+LONGEST_NAME = 24  # letters of a column's name
+LONGEST_LEVEL, LETTERS = 14, 20  # of the names of levels: of one, and of all that stand beside each other
 
 
 def plot_effects(
@@ -115,18 +121,20 @@ def effect_name(view: View, y: Any) -> str:
     """What the vertical axis shows: an average of the mean response."""
     size = None if view.model.likelihood_.size_name is None else np.ones(1)
     name = response_name(view, y, size, "mean")
-    return f"mean {name}" if name == target_name(y) else name
+    return fill(f"mean {name}" if name == target_name(y) else name, LINE)
 
 
 def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level: float) -> None:
     """Draw one effect: a curve with its band, or marks with bars for a column of few values."""
     x, curves = effect.values, np.atleast_2d(effect.centre.T)
+    if effect.levels:
+        x = np.arange(len(x), dtype=float)  # levels have no order, and no distance
     names = [class_name(label) for label in view.classes or []] if len(curves) > 1 else ["average"]
     band = f"{100 * level:g} % band"
     for k, (curve, name) in enumerate(zip(curves, names, strict=True)):
         own: dict[str, Any] = {"color": CYCLE[k % len(CYCLE)] if len(curves) > 1 else BLUE, "label": name, "zorder": 3}
         if effect.is_stepwise:
-            ax.plot(x, curve, "o", markersize=5, **own)
+            ax.plot(x, curve, MARKERS[k % len(MARKERS)], markersize=5, **own)
         else:
             ax.plot(x, curve, linewidth=2.0, linestyle=DASHES[k % len(DASHES)] if len(curves) > 1 else "-", **own)
     if effect.low is not None and effect.high is not None:
@@ -134,12 +142,18 @@ def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level
             ax.vlines(x, effect.low, effect.high, color=BLUE, linewidth=1.6, zorder=2, label=band)
         else:
             ax.fill_between(x, effect.low, effect.high, color=BLUE, alpha=0.2, linewidth=0, zorder=2, label=band)
-    if effect.is_stepwise and len(x) > 1:
+    if effect.levels:
+        names = [shorten(level, LONGEST_LEVEL) for level in effect.levels]
+        across = sum(map(len, names)) <= LETTERS
+        tilted: dict[str, Any] = {} if across else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+        ax.set_xticks(x, names, **tilted)
+    elif effect.is_stepwise and len(x) > 1:
         ax.set_xticks(x, [f"{value:.4g}" for value in x])
     elif not effect.is_stepwise:
-        draw_rug(ax, np.quantile(data, np.linspace(0.1, 0.9, 9)), colour=GREY)
+        draw_rug(ax, np.nanquantile(data, np.linspace(0.1, 0.9, 9)), colour=GREY)
     ax.margins(x=0.04 if not effect.is_stepwise else 0.12)
-    ax.set_xlabel(shorten(view.names[effect.column], 26))
+    ax.set_xlabel(shorten(view.names[effect.column], LONGEST_NAME))
+    write_dates(ax.xaxis, view.encoding, effect.column, most=4)
 
 
 def name_classes(place: Any, ax: Axes) -> None:
@@ -154,7 +168,10 @@ def heights_of(effects: Sequence[Effect]) -> tuple[float, float]:
     """One vertical range for all panels, with room for the ticks at the foot."""
     ends = [end for e in effects for end in (e.centre, e.low, e.high) if end is not None]
     low, high = min(float(end.min()) for end in ends), max(float(end.max()) for end in ends)
-    room = (high - low) or max(1.0, abs(high))
+    if high - low <= CONSTANT * max(abs(low), abs(high)):  # or rounding errors would fill the panels
+        middle, reach = 0.5 * (low + high), 0.05 * max(abs(high), abs(low)) or 1.0
+        low, high = middle - reach, middle + reach
+    room = high - low
     return low - 0.14 * room, high + 0.06 * room
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knotwise.plotting.columns import axis_name, column_index, describe_others, place_of, points_along, refuse_levels
+from knotwise.plotting.columns import column_index, describe_others, place_of, points_along, refuse_levels
 from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
+from knotwise.plotting.dates import write_dates
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, shorten, write_title
 from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, require_size, size_of, view_of
@@ -104,11 +105,12 @@ def plot_fit(
     else:
         _draw_curve(ax, x, curve_of(view, line, size, level=level, kind=kind), color, label)
         _draw_knots(ax, [view.knots[:, column]], (color,), label=None if label else counted(len(view.knots), "knot"))
-    ax.set(xlabel=shorten(axis_name(view.names, column, view.encoding), 48), ylabel=response_name(view, y, size, kind))
+    ax.set(xlabel=shorten(view.names[column], 48), ylabel=response_name(view, y, size, kind))
     write_title(ax, describe_others(place, view.names, [column], medians=at is None, encoding=view.encoding))
     if view.of_labels and kind == "mean":
         ax.set_yticks(np.linspace(0, 1, 6))
     _make_room(ax)
+    write_dates(ax.xaxis, view.encoding, column)
     return ax
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.colours import add_bar, norm_of
-from knotwise.plotting.columns import axis_name, column_index, describe_others, place_of, refuse_levels
+from knotwise.plotting.columns import column_index, describe_others, place_of, refuse_levels
+from knotwise.plotting.dates import write_dates
 from knotwise.plotting.extent import Box, aspect_of, cells_of, extent_of, figure_size, within_reach
 from knotwise.plotting.knots import describe_knots, draw_knots
 from knotwise.plotting.rows import draw_rows
@@ -147,8 +148,9 @@ def plot_map(
     if knots:
         draw_knots(ax, view.knots[:, pair], ordered=view.ordered)
     ax.set(xlim=box[:2], ylim=box[2:], aspect=aspect)
-    across, up = (shorten(axis_name(view.names, i, view.encoding), 36) for i in pair)
-    ax.set(xlabel=across, ylabel=up)
+    ax.set(xlabel=shorten(view.names[pair[0]], 36), ylabel=shorten(view.names[pair[1]], 36))
+    for axis, column in zip((ax.xaxis, ax.yaxis), pair, strict=True):
+        write_dates(axis, view.encoding, column)
     add_bar(ax, image, surface.label)
     about = [
         describe_others(place, view.names, pair, medians=at is None, encoding=view.encoding),

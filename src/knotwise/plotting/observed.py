@@ -18,6 +18,7 @@ __all__ = ["plot_observed"]
 
 FEW = 100  # rows up to which marks have their full size and colour
 MOST_MARKS = 2000  # rows beyond which the picture shows how many there are in each cell
+N_TICKS = 6  # on each axis, so that numbers of seven digits stand beside each other
 N_GROUPS = 40  # of rows with similar predictions, whose typical interval is drawn among so many rows
 Range = tuple[float, float]
 
@@ -100,7 +101,9 @@ def plot_observed(
     if across == up:
         ax.set_aspect("equal")
     write_title(ax, counted(len(targets), "row"))
-    ax.legend(frameon=False, fontsize=9, loc="upper left", markerscale=5 if many else 1)
+    ax.locator_params(nbins=N_TICKS)
+    light: dict[str, Any] = {"framealpha": 0.8, "edgecolor": "none", "facecolor": "white"}  # rows may be below it
+    ax.legend(frameon=True, fontsize=9, loc="upper left", markerscale=5 if many else 1, **light)
     return ax
 
 

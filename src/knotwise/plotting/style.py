@@ -33,6 +33,7 @@ __all__ = [
     "VERMILION",
     "YELLOW",
     "MissingMatplotlibError",
+    "abridge",
     "axes_or_new",
     "counted",
     "look",
@@ -118,15 +119,17 @@ def counted(n: int, noun: str) -> str:
 
 
 def shorten(name: object, width: int = 28) -> str:
-    """A name that fits beside others: its beginning and its end where it is long.
+    """A name that fits beside others in a picture, shown as it is: dollar signs do not make a formula of it."""
+    return abridge(name, width).replace("$", r"\$")
 
-    It is shown as it is: dollar signs do not make a formula of it, and what cannot be printed is a space.
-    """
+
+def abridge(name: object, width: int) -> str:
+    """Keep the beginning and the end of a name that is long; what cannot be printed is a space."""
     text = "".join(letter if letter.isprintable() else " " for letter in str(name))
-    if len(text) > width:
-        end = width // 3
-        text = f"{text[: width - end - 1]}…{text[-end:]}"
-    return text.replace("$", r"\$")
+    if len(text) <= width:
+        return text
+    end = width // 3
+    return f"{text[: width - end - 1]}…{text[-end:]}"
 
 
 def write_title(ax: Axes, text: str) -> None:

@@ -89,10 +89,12 @@ def _write_numbers(ax: Axes, n_knots: int) -> None:
     heights = np.concatenate(lines)[:, 1]
     low, high = heights.min(), heights.max()
     if ax.get_yscale() == "log":
-        ax.set_ylim(low / 4, high * 25)  # the legend is above
+        decades = max(float(np.log10(high / low)), 1.0)
+        ax.set_ylim(low / 10 ** (0.2 * decades), high * 10 ** (0.8 * decades))  # the legend is above
     else:
         room = (high - low) or max(1.0, 0.02 * abs(high))
         ax.set_ylim(low - room, high + 2 * room)
+    ax.legend(frameon=False, fontsize=9, loc="upper right")
     for x, y in {tuple(points[-1]) for points in lines}:
         ax.annotate(f"{y:.4g}", (x, y), xytext=(9, 0), textcoords="offset points", va="center", fontsize=9)
 

@@ -48,7 +48,14 @@ class View:
         """Knots of one of the models as numbers; of levels their numbers, of dates days."""
         if self.encoding is None:
             return np.asarray(model.knots_).reshape(-1, len(self.names))
-        return self.encoding.contract(model._fit.scaling.inputs_back(model._fit.selection.Z))
+        return self.natural(model, model._fit.selection.Z)
+
+    def natural(self, model: Any, Z: np.ndarray) -> np.ndarray:
+        """Rows of a model's engine in natural units, one number for each column, which predictions and plots take."""
+        from knotwise.estimators.encoding.encoding import CodedRows
+
+        back = model._fit.scaling.inputs_back(Z)
+        return back if self.encoding is None else self.encoding.contract(back).view(CodedRows)
 
     @property
     def encoding(self) -> Any:

@@ -9,8 +9,9 @@ import numpy as np
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.reporting import name_of
 from knotwise.estimators.sizes import require_size
-from knotwise.plotting.view import View, checked_rows, checked_targets, size_of, target_name
+from knotwise.plotting.view import View, checked_rows, checked_targets, size_of
 
 __all__ = ["Data", "Origin", "data_of"]
 
@@ -55,7 +56,7 @@ def data_of(
     if X is None:
         if y is not None or any(value is not None for value in sizes.values()):
             raise InvalidInputError("`y`, `exposure`, `trials` and `noise_variance` belong to rows: give X as well.")
-        return _held(view, target or "y")
+        return _held(view, target or _fitted_name(view))
     if is_dask(X):
         raise InvalidInputError(
             "A page is drawn on rows in memory: give some of them, such as `X.partitions[0].compute()`."
@@ -66,9 +67,13 @@ def data_of(
         call = "gp.report(path, X, y"
         sizes["exposure"], sizes["trials"] = require_size(view.model, call, sizes["exposure"], sizes["trials"])
     size_of(view, len(rows), sizes["exposure"], sizes["trials"])  # refuses what does not fit
-    target = target or (target_name(y) if y is not None else "y")
+    target = target or name_of(y) or _fitted_name(view)
     known = {key: np.broadcast_to(value, len(rows)) for key, value in sizes.items() if value is not None}
     return _some(Data(rows, targets, target, _origin(view, rows, name), known))
+
+
+def _fitted_name(view: View) -> str:
+    return view.gp._target_name or "y"
 
 
 def _some(data: Data) -> Data:
@@ -88,13 +93,14 @@ def _held(view: View, target: str) -> Data:
     if rows is None:
         if fit.inputs_at_hand is not None:
             text = "The model file holds the inputs of the fit without their targets: predictions are not compared."
-            return _some(Data(fit.scaling.inputs_back(fit.inputs_at_hand), None, target, Origin("fit", text, True)))
+            return _some(Data(view.natural(view.model, fit.inputs_at_hand), None, target, Origin("fit", text, True)))
         text = "No rows are at hand: pictures cover the range of the knots, and predictions are not compared."
-        knots = view.knots if len(view.knots) else np.zeros((1, len(view.names)))
+        centre = np.zeros((1, fit.selection.Z.shape[1]))
+        knots = view.knots if len(view.knots) else view.natural(view.model, centre)
         return Data(knots, None, target, Origin("knots", text, None))
     copies = np.ones(len(rows), int) if rows.weights is None else np.maximum(rows.weights.round().astype(int), 1)
     which = np.repeat(np.arange(len(rows)), copies)
-    X = fit.scaling.inputs_back(rows.X)[which]
+    X = view.natural(view.model, rows.X)[which]
     y: Any = (rows.y * fit.scaling.y_scale + fit.scaling.y_centre)[which]
     if view.classes is not None:
         y = view.gp.classes_[y.astype(int)] if view.n_classes == 2 else None
@@ -119,9 +125,13 @@ def _origin(view: View, rows: np.ndarray, name: str) -> Origin:
         )
         return Origin("given", text, None)
     known = set(map(bytes, np.ascontiguousarray(seen + 0.0)))  # + 0.0: no -0
-    share = np.mean([row in known for row in map(bytes, np.ascontiguousarray(fit.scaling.inputs(rows) + 0.0))])
+    share = np.mean(
+        [row in known for row in map(bytes, np.ascontiguousarray(fit.scaling.inputs(view.rows(rows)) + 0.0))]
+    )
     if share == 1:
         return Origin("given", f"{the_rows} are those of the fit, on which a model looks better than it is.", True)
     if share == 0:
         return Origin("given", f"{the_rows} were not part of the fit: the comparison is a fair one.", False)
-    return Origin("given", f"{share:.0%} of the rows were part of the fit, and look better than new ones would.", None)
+    return Origin(
+        "given", f"{100 * share:.0f} % of the rows were part of the fit, and look better than new ones would.", None
+    )

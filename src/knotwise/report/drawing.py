@@ -18,6 +18,12 @@ __all__ = ["Picture", "new_figure", "picture_of", "quiet_drawing", "smaller"]
 
 LARGE = 150_000  # bytes of an SVG from which a PNG may stand for it
 DPI = 150
+#: for names in writings that the font of matplotlib lacks, as systems have them
+FONTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Yu Gothic",
+    "Malgun Gothic", "Apple SD Gothic Neo", "WenQuanYi Zen Hei", "Arial Unicode MS", "Noto Sans Devanagari",
+    "Noto Sans Thai", "Nirmala UI", "Leelawadee UI",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,12 @@ def smaller(svg: bytes, png: bytes) -> tuple[bytes, str]:
 
 @contextmanager
 def quiet_drawing() -> Iterator[None]:
-    """Our look of pictures, and no warning of letters that the font lacks: names may be in any writing."""
-    require_matplotlib()
-    with look(), warnings.catch_warnings():
+    """Our look of pictures, in letters of any writing that the machine has; no warning of those that it lacks."""
+    matplotlib = require_matplotlib()
+    from matplotlib.font_manager import fontManager
+
+    there = {font.name for font in fontManager.ttflist}
+    fonts = [*matplotlib.rcParams["font.family"], *(name for name in FONTS if name in there)]
+    with look(), matplotlib.rc_context({"font.family": fonts}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         yield

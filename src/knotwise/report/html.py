@@ -23,6 +23,7 @@ __all__ = [
     "picture_element",
     "table_element",
     "tag",
+    "unbroken",
 ]
 
 #: nothing is loaded, and nothing runs, not even by mistake
@@ -69,7 +70,12 @@ def paragraph(text: str, class_: str = "") -> Html:
     """Make a paragraph, or nothing of nothing."""
     if not text:
         return Html()
-    return tag("p", text, class_=class_) if class_ else tag("p", text)
+    return tag("p", unbroken(text), class_=class_) if class_ else tag("p", unbroken(text))
+
+
+def unbroken(text: str) -> str:
+    """Keep numbers and the sign of percent after them in one line."""
+    return text.replace(" %", "\u00a0%")
 
 
 def fold(words: str, *content: Html) -> Html:
@@ -122,7 +128,7 @@ def picture_element(picture: Picture) -> Html:
         "alt": f"{picture.title}. {picture.caption}",
         "style": f"max-width: {LARGER * picture.width:.1f}rem",
     }
-    words = tag("figcaption", tag("strong", f"{picture.title}."), " ", picture.caption)
+    words = tag("figcaption", tag("strong", f"{picture.title}."), " ", unbroken(picture.caption))
     return tag("figure", tag("div", empty_tag("img", **attributes), class_="picture"), words, id=picture.name)
 
 

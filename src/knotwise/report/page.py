@@ -12,7 +12,7 @@ import numpy as np
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
 from knotwise.errors import InvalidInputError
 from knotwise.files import write_atomically
-from knotwise.knots.status import Status
+from knotwise.plotting.columns import levels_of
 from knotwise.plotting.style import require_matplotlib
 from knotwise.plotting.view import View, view_of
 from knotwise.report import pictures, sections
@@ -21,7 +21,7 @@ from knotwise.report.drawing import Picture, quiet_drawing
 from knotwise.report.html import Html, join, page, paragraph, picture_element
 from knotwise.report.models import models_of, of_class
 from knotwise.report.scores import Share, judge_labels, judge_numbers
-from knotwise.report.words import describe_comparison, describe_fit
+from knotwise.report.words import describe_calibration, describe_comparison, describe_fit, says_little, short_name
 from knotwise.version import __version__
 
 __all__ = ["write_report"]
@@ -67,19 +67,20 @@ def _page(view: View, data: Data, title: str | None, model_name: str, data_name:
         parts.append(("Effects by column", sections.effects_section(view, data)))
     others = [picture for picture in maps if picture is not headline]
     if others:
-        parts.append(("Map", join(*map(picture_element, others))))
+        parts.append(("Map", join(*map(picture_element, others), paragraph(pictures.describe_maps(view), "note"))))
     if data.y is not None:
         parts.append(("Calibration", sections.calibration_section(view, data, shares, headline)))
         parts.append(("Residuals", sections.residuals_section(view, data, scores, headline)))
     parts += [
         ("Knots", sections.knots_section(view)),
-        ("Parameters", sections.parameters_section(view)),
+        ("Parameters", sections.parameters_section(view, data.target)),
         ("Checks", sections.checks_section(found)),
         ("How to predict", sections.predict_section(view, model_name)),
         ("About this page", _about(view, data, model_name, data_name)),
     ]
-    title = title or f"A fit of {data.target}"
-    return page(title, _header(view, data, found, headline, describe_comparison(data, scores, shares)), parts)
+    title = title or f"A fit of {short_name(data.target)}"
+    comparison = " ".join(filter(None, [describe_comparison(data, scores, shares), describe_calibration(shares)]))
+    return page(title, _header(view, found, headline, comparison), parts)
 
 
 def _judge(view: View, data: Data) -> tuple[dict[str, float], list[Share]]:
@@ -96,7 +97,7 @@ def _judge(view: View, data: Data) -> tuple[dict[str, float], list[Share]]:
 def _headline(view: View, data: Data, maps: list[Picture]) -> Picture | None:
     """The picture at the top: the curve of one column, the map of two coordinates, or observed against predicted."""
     if len(view.names) == 1:
-        return pictures.curve(view, data)
+        return pictures.levels(view, data) if levels_of(view.encoding, 0) else pictures.curve(view, data)
     if maps:
         return maps[0]
     if data.y is None:
@@ -104,9 +105,7 @@ def _headline(view: View, data: Data, maps: list[Picture]) -> Picture | None:
     return pictures.calibration(view, data) if view.of_labels else pictures.observed(view, data)
 
 
-def _header(
-    view: View, data: Data, found: list[tuple[str, Diagnosis]], headline: Picture | None, comparison: str
-) -> Html:
+def _header(view: View, found: list[tuple[str, Diagnosis]], headline: Picture | None, comparison: str) -> Html:
     """Warnings first, then what was decided and why, and the picture."""
     bad = [(of, each) for of, diagnosis in found for each in diagnosis.findings if each.level == "problem"]
     warned = [sections.finding_element(each, of) for of, each in bad] + _remarks(view)
@@ -117,11 +116,10 @@ def _header(
 
 def _remarks(view: View) -> list[Html]:
     """What a reader must know of fits that are well but say little."""
-    little = (Status.NO_SIGNAL, Status.LITTLE_INFORMATION)
     return [
         sections.finding_element(Finding(str(model.status_), "note", model._outcome.reason), of_class(view.gp, label))
         for label, model in models_of(view.gp)
-        if model.status_ in little
+        if says_little(model)
     ]
 
 

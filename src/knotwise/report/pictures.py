@@ -10,15 +10,26 @@ import numpy as np
 from knotwise.plotting import plot_calibration, plot_fit, plot_map, plot_observed, plot_pit, plot_trace
 from knotwise.plotting.coordinates import coordinate_pair
 from knotwise.plotting.dependence import Effect, effects_of
-from knotwise.plotting.effects import draw_effect, effect_name, name_classes
+from knotwise.plotting.effects import draw_effect, effect_name, heights_of, name_classes
 from knotwise.plotting.extent import aspect_of, extent_of, figure_size
 from knotwise.plotting.observed import MOST_MARKS
-from knotwise.plotting.style import counted
+from knotwise.plotting.style import counted, shorten
 from knotwise.plotting.view import Named, View
 from knotwise.report.data import Data
 from knotwise.report.drawing import Picture, new_figure, picture_of
 
-__all__ = ["calibration", "curve", "effect_panels", "effects", "maps", "observed", "pit", "trace"]
+__all__ = [
+    "calibration",
+    "curve",
+    "describe_maps",
+    "effect_panels",
+    "effects",
+    "levels",
+    "maps",
+    "observed",
+    "pit",
+    "trace",
+]
 
 WIDTH = 4.9  # inches: at 390 pixels three quarters of their size
 LEVEL = 0.95
@@ -39,6 +50,12 @@ def curve(view: View, data: Data) -> Picture:
     return picture_of(figure, "picture-fit", f"The fit along {view.names[0]}", words)
 
 
+def levels(view: View, data: Data) -> Picture:
+    """The mean of each level of the only column."""
+    drawn = effects(view, data, [0])
+    return effect_panels(view, data, drawn, heights_of(drawn), "picture-fit", f"The levels of {view.names[0]}")
+
+
 def maps(view: View, data: Data) -> list[Picture]:
     """Maps over two coordinates: of what is predicted, and of how well it is known; none without coordinates."""
     pair = coordinate_pair(view.names)
@@ -51,6 +68,11 @@ def maps(view: View, data: Data) -> list[Picture]:
     return [_map(view, data, pair, "picture-map"), _map(view, data, pair, "picture-map-sd", what=spread)]
 
 
+def describe_maps(view: View) -> str:
+    """Say how many classes have no map."""
+    return f"Maps are of the first {MOST_MAPS} of {view.n_classes} classes." if view.n_classes > MOST_MAPS else ""
+
+
 def _map(view: View, data: Data, pair: tuple[int, int], name: str, **options: Any) -> Picture:
     box = extent_of(None, data.X, view, pair)
     size = figure_size(aspect_of(None, view, box, pair), box)
@@ -60,10 +82,13 @@ def _map(view: View, data: Data, pair: tuple[int, int], name: str, **options: An
     masked = data.origin.word != "knots"
     options |= {"features": pair, "mask": masked, "resolution": RESOLUTION, "ax": figure.subplots()}
     ax = plot_map(view.gp, data.X, y, **options)
-    shown = " ".join(ax.child_axes[0].get_ylabel().split()).replace(r"\$", "$")
+    bar = ax.child_axes[0]
+    if y is None:  # whose name the picture does not know
+        bar.set_ylabel(bar.get_ylabel().replace("mean y", f"mean {shorten(data.target, 32)}"))
+    shown = " ".join(bar.get_ylabel().split()).replace(r"\$", "$")
     words = "How well the latent function f is known: its standard deviation." if options.get("what") == "sd" else ""
     others = f"The other {len(view.names) - 2} columns are at their medians." if len(view.names) > 2 else ""
-    hidden = "White is far from every row." if masked else ""
+    hidden = "White is far from every row." if np.ma.is_masked(ax.images[0].get_array()) else ""
     rows = "Marks are rows." if y is not None else ""
     return picture_of(figure, name, f"Map: {shown}", " ".join(filter(None, [words, others, rows, hidden])))
 
@@ -79,7 +104,7 @@ def effect_panels(
     """Effects beside and below each other, on one scale."""
     across = min(2, len(drawn))
     down = -(-len(drawn) // across)
-    figure = new_figure((WIDTH if across > 1 else 3.2, 1.75 * down + 0.3))
+    figure = new_figure((WIDTH if across > 1 else 3.6, 1.75 * down + (0.3 if across > 1 else 1.2)))
     grid = figure.subplots(down, across, squeeze=False)
     axes = grid.ravel()[: len(drawn)]
     for spare in grid.ravel()[len(drawn) :]:
@@ -94,8 +119,10 @@ def effect_panels(
     if view.n_classes > 2:
         name_classes(figure, axes[0])
     several = "each class has a curve" if view.n_classes > 2 else "the band is where the average lies with 95 %"
-    words = f"The average prediction as one column moves, over rows that keep the others; {several}."
-    return picture_of(figure, name, title, f"{words} Grey ticks are deciles of the data. All panels have one scale.")
+    words = [f"The average prediction as one column moves, over rows that keep the others; {several}."]
+    words += ["Grey ticks are deciles of the data."] if not all(effect.is_stepwise for effect in drawn) else []
+    words += ["All panels have one scale."] if len(drawn) > 1 else []
+    return picture_of(figure, name, title, " ".join(words))
 
 
 def calibration(view: View, data: Data) -> Picture:
@@ -129,7 +156,7 @@ def pit(view: View, data: Data) -> Picture:
         "Where observations lie in their own predictive distribution: flat if it is right, a hump where intervals are "
         "too wide, a trough where they are too narrow, a slope where predictions are too high or too low."
     )
-    return picture_of(figure, "picture-pit", "Residuals", words)
+    return picture_of(figure, "picture-pit", "Observations in their predictive distributions", words)
 
 
 def trace(model: Any, number: int, of: str) -> Picture | None:

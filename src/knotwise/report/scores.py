@@ -48,7 +48,9 @@ def judge_numbers(gp: Any, X: Any, y: np.ndarray, sizes: dict[str, Any]) -> tupl
         low, high = gp.predict_interval(X, level, **sizes).T
         inside = float(np.mean((low <= y) & (y <= high)))
         # intervals of counts hold at least their level, because they end on whole numbers
-        shares.append(_share(f"inside {level:.0%} intervals", level, inside, len(y), one_sided=likelihood.discrete))
+        shares.append(
+            _share(f"inside {100 * level:.0f} % intervals", level, inside, len(y), one_sided=likelihood.discrete)
+        )
     return scores, shares
 
 

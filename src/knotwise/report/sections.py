@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
+from knotwise.evidence.inference import inference_of
 from knotwise.plotting.effects import heights_of
 from knotwise.plotting.style import counted
 from knotwise.plotting.view import View
@@ -23,7 +24,7 @@ from knotwise.report.numbers import (
 )
 from knotwise.report.predicting import command_lines, python_lines
 from knotwise.report.scores import Share
-from knotwise.report.words import describe_knots_of, kernel_name, sentence
+from knotwise.report.words import describe_calibration, describe_knots_of, kernel_name, sentence, short_name
 
 __all__ = [
     "calibration_section",
@@ -81,7 +82,8 @@ def calibration_section(view: View, data: Data, shares: list[Share], headline: P
     """Whether intervals and probabilities are right; the headline is not drawn again."""
     seen = headline is not None and headline.name == "picture-calibration"
     picture = Html() if seen else picture_element(pictures.calibration(view, data))
-    return join(paragraph(data.origin.text), picture, table_element(share_table(shares), 3))
+    words = f"{data.origin.text} {describe_calibration(shares)}".strip()
+    return join(paragraph(words), picture, table_element(share_table(shares), 3))
 
 
 def residuals_section(view: View, data: Data, scores: dict[str, float], headline: Picture | None) -> Html:
@@ -93,7 +95,7 @@ def residuals_section(view: View, data: Data, scores: dict[str, float], headline
         pieces.append(picture_element(pictures.pit(view, data)))
     table = confusion_table(view, data) if view.classes is not None else None
     pieces += [table_element(table, 3)] if table is not None else []
-    return join(paragraph(data.origin.text), *pieces, table_element(score_table(scores), 3))
+    return join(*pieces, table_element(score_table(scores), 3))
 
 
 def knots_section(view: View) -> Html:
@@ -109,18 +111,28 @@ def knots_section(view: View) -> Html:
     return join(*pieces)
 
 
-def parameters_section(view: View) -> Html:
+def parameters_section(view: View, target: str) -> Html:
     """Kernel, parameters with intervals, and the coefficients of the mean."""
     pieces = []
     for label, model in models_of(view.gp):
-        value = f"{model.log_evidence_:,.3f}"
+        value = f"{sentence(inference_of(model._fit.model).value_name)[:-1]}: {model.log_evidence_:,.3f}"
         of = of_class(view.gp, label)
-        pieces.append(paragraph(f"Kernel: {kernel_name(model.kernel_)}{of}. Log evidence: {value}."))
-        pieces.append(table_element(parameter_table(view.gp, label, model), 3))
-        coefficients = coefficient_table(view.gp, label, model)
-        pieces += [table_element(coefficients, 3)] if coefficients is not None else []
-    note = "In the units of the data. A standard deviation (sd) stands for a variance."
-    return join(*pieces, paragraph(note, "note"))
+        pieces.append(paragraph(f"Kernel: {kernel_name(model.kernel_)}{of}. {value}."))
+        tables = [parameter_table(view.gp, label, model), coefficient_table(view.gp, label, model)]
+        own = [table_element(table, 3) for table in tables if table is not None]
+        pieces += own if view.n_classes <= 2 else [fold(f"Parameters{of}", *own)]
+    return join(*pieces, paragraph(_describe_units(view, target), "note"))
+
+
+def _describe_units(view: View, target: str) -> str:
+    """In which units parameters are."""
+    scale = f"in those of {short_name(target)}"
+    if not view.model.likelihood_.conjugate:
+        scale = "on the scale of the latent function f, which the likelihood turns into the mean response"
+    return (
+        "Length-scales are in the units of their columns where no other are named; standard deviations (sd), which "
+        f"stand for variances, and coefficients of the mean are {scale}."
+    )
 
 
 def checks_section(found: list[tuple[str, Diagnosis]]) -> Html:
@@ -128,7 +140,11 @@ def checks_section(found: list[tuple[str, Diagnosis]]) -> Html:
     told = [(of, finding) for of, diagnosis in found for finding in diagnosis.told()]
     n_bad = sum(finding.level == "problem" for _, finding in told)
     word = f"{counted(n_bad, 'problem')}: see the top of this page." if n_bad else "No problem was found."
-    return join(paragraph(word), *(finding_element(each, of) for of, each in told if each.level != "problem"))
+    shown = [finding_element(each, of) for of, each in told if each.level not in ("problem", "ok")]
+    fine = [finding_element(each, of) for of, each in told if each.level == "ok"]
+    if len(found) > 1:
+        fine = [fold(f"{counted(len(fine), 'check')} of {len(found)} models that are fine", *fine)]
+    return join(paragraph(word), *shown, *fine)
 
 
 def predict_section(view: View, model_name: str) -> Html:

@@ -13,11 +13,11 @@ WORDS = (
     "data",
     "settings",
     "parameter",
-    "reads as",
     "column",
     "what",
     "note",
     "action",
+    "step",
     "observed class",
 )
 

@@ -6,13 +6,27 @@ import re
 from collections import Counter
 from typing import Any
 
-from knotwise.plotting.style import counted
+from knotwise.knots.status import Status
+from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
 from knotwise.report.models import models_of
 from knotwise.report.scores import Share
 
-__all__ = ["describe_comparison", "describe_fit", "describe_knots_of", "kernel_name", "number", "sentence"]
+__all__ = [
+    "describe_calibration",
+    "describe_comparison",
+    "describe_fit",
+    "describe_knots_of",
+    "kernel_name",
+    "number",
+    "percent",
+    "says_little",
+    "sentence",
+    "short_name",
+]
+
+LONGEST_NAME = 48  # letters
 
 #: what is predicted, by the name of the likelihood
 TARGETS = {
@@ -41,6 +55,21 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
+def percent(share: float) -> str:
+    """A share in percent, with one digit after the point."""
+    return f"{100 * share:.1f} %"
+
+
+def short_name(name: object) -> str:
+    """A name from the data as a title or a table has it."""
+    return abridge(str(name).strip(), LONGEST_NAME)
+
+
+def says_little(model: Any) -> bool:
+    """Whether a fit is well but found next to nothing, which stands at the top of a page."""
+    return model.status_ in (Status.NO_SIGNAL, Status.LITTLE_INFORMATION)
+
+
 def describe_fit(view: View) -> list[str]:
     """What was fitted to what, how it ended, through how many knots and why, and with which kernel."""
     gp, model = view.gp, view.model
@@ -56,7 +85,8 @@ def describe_fit(view: View) -> list[str]:
     ]
     models = [each for _, each in models_of(gp)]
     if len(models) == 1:
-        why = [] if model._outcome.warning else [sentence(f"why: {model._outcome.reason}")]  # else it is said above
+        above = model._outcome.warning or says_little(model)
+        why = [] if above else [sentence(f"why: {model._outcome.reason}")]
         return [*said, f"It is {describe_knots_of(model)}.", *why, _kernel(model), f"Status: {model.status_}."]
     statuses = Counter(str(each.status_) for each in models)
     knots = [each.n_knots_ for each in models]
@@ -100,11 +130,24 @@ def describe_comparison(data: Data, scores: dict[str, float], shares: list[Share
     where = {True: " of the fit", False: " that the fit has not seen", None: ""}[data.origin.fitted]
     if "accuracy" in scores:
         return (
-            f"Of {n}{where}, {scores['accuracy']:.1%} have the class that is predicted; the most frequent class alone "
-            f"would be right for {scores['share_of_most_frequent_class']:.1%}."
+            f"Of {n}{where}, {percent(scores['accuracy'])} have the class that is predicted; the most frequent class "
+            f"alone would be right for {percent(scores['share_of_most_frequent_class'])}."
         )
     error, spread = scores["root_mean_squared_error"], scores["standard_deviation_of_target"]
-    text = f"On {n}{where}, predictions are off by {number(error)} (root mean square), while {data.target} has a "
-    text += f"standard deviation of {number(spread)}"
-    inside = next((share for share in shares if share.what == "inside 95% intervals"), None)
-    return f"{text}; 95 % intervals hold {inside.observed:.1%} of them." if inside else f"{text}."
+    text = f"On {n}{where}, predictions are off by {number(error)} (root mean square), while "
+    text += f"{short_name(data.target)} has a standard deviation of {number(spread)}"
+    inside = next((share for share in shares if share.what == "inside 95 % intervals"), None)
+    return f"{text}; 95 % intervals hold {percent(inside.observed)} of them." if inside else f"{text}."
+
+
+def describe_calibration(shares: list[Share]) -> str:
+    """Which share is least like that of a right model, in a sentence; nothing where all are."""
+    wrong = [share for share in shares if share.problem]
+    if not wrong:
+        return ""
+    worst = max(wrong, key=lambda share: abs(share.observed - share.predicted))
+    more = f", and {counted(len(wrong) - 1, 'other share')}" if len(wrong) > 1 else ""
+    return (
+        f"{sentence(worst.problem)[:-1]}: {percent(worst.observed)} {worst.what}{more}, where a right model has "
+        f"{percent(worst.low)} to {percent(worst.high)}."
+    )

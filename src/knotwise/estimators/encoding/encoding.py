@@ -13,13 +13,17 @@ from knotwise.estimators.encoding.cells import raw_columns
 from knotwise.estimators.encoding.kinds import Category, Dates, LonLat, Numbers
 from knotwise.numerics.columns import InputColumns
 
-__all__ = ["EncodedRows", "Encoding", "Kind"]
+__all__ = ["CodedRows", "EncodedRows", "Encoding", "Kind"]
 
 Kind = Numbers | Dates | Category | LonLat
 
 
 class EncodedRows(np.ndarray):
     """Rows that are the engine's columns already, in natural units: no door needs to read them again."""
+
+
+class CodedRows(np.ndarray):
+    """Rows with one number for each of the user's columns, as `Encoding.read` makes them: no door reads them again."""
 
 
 @dataclass(frozen=True)
