@@ -365,12 +365,13 @@ def test_where_neighbours_do_not_pay_the_trace_says_so(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("gains", "n_asked", "n_neighbors"), [([0.2], 1, 15), ([0.02, 0.03], 2, 15), ([0.02, -0.03], 2, 0), ([0.0], 1, 0)]
+    ("gains", "n_asked", "n_neighbors"),
+    [([0.2], 1, 15), ([0.02, 0.03], 2, 15), ([0.02, -0.03], 2, 0), ([-0.01, 0.2], 2, 15)],
 )
 def test_where_neighbours_gain_little_fitted_knots_are_asked_again(gains, n_asked, n_neighbors, monkeypatch):
     asked = []
 
-    def gain(self, trial, fit, theta, Z):
+    def gain(self, trial, fit, theta, Z, *, fitted):
         asked.append(len(Z))
         return gains[len(asked) - 1], 0.001
 

@@ -31,9 +31,9 @@ __all__ = ["Nearby", "add_neighbours"]
 N_NEIGHBORS = 15
 N_SITE_NEIGHBORS = 20  # a site tells less than an observation, and far rows more beside it
 PAYS = 0.01  # nats per row held out that neighbours must bring
-CLEAR = 0.05  # and that knots, once they are moved and have parameters of their own, do not make up for
+CLEAR = 0.05  # that knots do not make up for, once they are moved and have parameters of their own
 MANY_KNOTS = 300  # on rows, against which neighbours are compared
-TESTED_ROWS = 2000  # whose residuals are compared with those of their nearest rows
+TESTED_ROWS = 10_000  # whose residuals are compared with those of their nearest rows
 SURPRISING, LARGE = 5.0, 0.05  # correlation of residuals, in standard errors and as it is, that asks for neighbours
 
 
@@ -52,8 +52,8 @@ class Nearby:
         """The selection with neighbours, where knots alone are too few or leave something that near rows share.
 
         None where neighbours are not wanted, or do not pay. What was tried is not tried again. Before the knots are
-        `fitted`, None also where neighbours gain so little that knots may make up for it; then the knots are asked
-        again, once they are.
+        `fitted`, None also where neighbours gain so little that knots may make up for it, or that other knots seem as
+        good; then the fitted knots decide.
         """
         asked = self.problem.n_neighbors
         if self.close is not None:
@@ -70,14 +70,14 @@ class Nearby:
             if asked:
                 return select_with_neighbours(trial.on_more_rows(learned), self.rng, self.trace, "as was asked for")
             fit = trial.predicted_by_more(learned)
-        gain, error = self._gain(trial, fit, theta, Z)
+        gain, error = self._gain(trial, fit, theta, Z, fitted=fitted)
         said = f"with neighbours the log density of other rows is {gain:+.3f} +- {error:.3f}"
-        if not gain > max(PAYS, 2 * error):
-            self._note(fit, f"knots alone are taken: {said}")
-            return None
-        if gain < CLEAR and not fitted:
+        if not fitted and not gain > max(CLEAR, 2 * error):
             self._note(fit, f"knots are fitted, too, before it is decided: {said}")
             self.close = trial, fit
+            return None
+        if not gain > max(PAYS, 2 * error):
+            self._note(fit, f"knots alone are taken: {said}")
             return None
         fit = trial.predicted_by_more(trial.on_more_rows(fit))
         why = f"rows held out have a log density that is {gain:.2f} higher than through knots alone"
@@ -86,15 +86,20 @@ class Nearby:
     def _note(self, fit: NearFit, words: str) -> None:
         self.trace.add("neighbors", len(fit.stage.Z), fit.value, n_rows=fit.neighbourhoods.summary.count, note=words)
 
-    def _gain(self, trial: NearTrial, fit: NearFit, theta: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
+    def _gain(
+        self, trial: NearTrial, fit: NearFit, theta: np.ndarray, Z: np.ndarray, *, fitted: bool
+    ) -> tuple[float, float]:
         """Mean log density of rows held out over that through knots alone, and its standard error.
 
-        Knots alone are those that are given, and many on rows with the parameters of the neighbours.
+        Knots alone are those that are given; before these are fitted, also many on rows with the parameters of the
+        neighbours, which say what knots may come to.
         """
-        problem = fit.problem
-        pool = problem.take(problem.sample(POOL_ROWS, self.rng))
-        many = pool.X[Pivots(problem.model.with_theta(fit.theta).kernel, pool.X).extend(MANY_KNOTS)]
-        rivals = [(problem, fit.theta, many), (self.problem, theta, Z)]
+        rivals = [(self.problem, theta, Z)]
+        if not fitted:
+            problem = fit.problem
+            pool = problem.take(problem.sample(POOL_ROWS, self.rng))
+            many = pool.X[Pivots(problem.model.with_theta(fit.theta).kernel, pool.X).extend(MANY_KNOTS)]
+            rivals.append((problem, fit.theta, many))
         gains = [
             trial.gain(fit.density, alone, at_the_end=True)
             for alone in (trial.alone(*rival) for rival in rivals)
