@@ -150,7 +150,9 @@ def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> Non
     group.add_argument("--separator", metavar="S", help="between columns, if guessing it fails: ',' ';' '|' or tab")
     group.add_argument("--decimal", type=one_of(".", ","), default=".", metavar="S", help="decimal sign (default .)")
     group.add_argument(
-        "--drop-missing", action="store_true", help="leave out rows with a missing value, and say how many"
+        "--drop-missing",
+        action="store_true",
+        help="leave out rows with a missing value that the model does not fill, and say how many",
     )
 
 

@@ -23,7 +23,10 @@ LEVEL = 0.95
 def predict_table(
     gp: Any, table: Table, wanted: Wanted, arguments: Namespace, *, may_be_empty: bool = False
 ) -> Iterator[tuple[dict[str, Any], int]]:
-    """The same of a table that is open."""
+    """Predicted columns of an open table, piece by piece, and how many rows were left out.
+
+    Where rows may be left out, the first column says where in the file each of the others is.
+    """
     if arguments.samples is None:
         pieces = iterate_rows(table, wanted, drop_missing=arguments.drop_missing, may_be_empty=may_be_empty)
     else:  # samples of rows depend on each other, so that all rows are drawn at once
@@ -31,10 +34,11 @@ def predict_table(
     for rows in pieces:
         with errors_with_places(rows, table):
             found = predict_rows(gp, rows, arguments) if len(rows) else {}
-        double = next((name for name in found if name in rows.kept), None)
+        places = {table.unit: rows.places.tolist()} if arguments.drop_missing else {}
+        double = next((name for name in places | found if name in rows.kept), None)
         if double is not None:
             raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
-        yield rows.kept | found, rows.n_dropped
+        yield places | rows.kept | found, rows.n_dropped
 
 
 def predict_rows(gp: Any, rows: Rows, arguments: Namespace) -> dict[str, list[Any]]:

@@ -81,8 +81,6 @@ def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool, may_be_emp
     """
     gaps: dict[str, list[int]] = {}
     n_read = n_left = 0
-    if drop_missing:
-        wanted = replace(wanted, may_lack=())
     for piece in table.pieces(wanted.columns):
         if wanted.texts is None:
             texts = [name for name in wanted.inputs if _is_text(piece.columns[name])]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.estimators.encoding.cells import raw_columns
-from knotwise.estimators.encoding.kinds import Category, Dates, LonLat, Numbers
+from knotwise.estimators.encoding.kinds import OTHER_LEVEL, Category, Dates, LonLat, Numbers
 from knotwise.numerics.columns import InputColumns
 
 __all__ = ["EncodedRows", "Encoding", "Kind"]
@@ -68,6 +68,11 @@ class Encoding:
     def kind_of(self, column: int) -> Kind:
         """The kind of one of the user's columns, by its number."""
         return next(kind for kind in self.kinds if column in kind.sources)
+
+    def level_names(self, column: int) -> tuple[str, ...] | None:
+        """What the numbers of a category stand for, the last for levels that are new; None of other columns."""
+        kind = self.kind_of(column)
+        return (*kind.levels, OTHER_LEVEL) if isinstance(kind, Category) else None
 
     def code(self, column: int, value: Any) -> float:
         """The number that stands for a value in one of the user's columns, by its number."""
@@ -131,11 +136,12 @@ def _describe(kind: Kind) -> str:
         return "longitude and latitude, as a place on the sphere in km"
     words = "numbers"
     if isinstance(kind, Dates):
-        words = f"dates, in days since {np.datetime64(kind.origin, 'us').item()}"
+        words = f"dates, in days since {kind.day_of(0.0)}"
     if kind.periods:
-        words += f", with the period{'s' if len(kind.periods) > 1 else ''} {', '.join(f'{p:g}' for p in kind.periods)}"
+        words += f", also by {' and '.join(map(kind.period_word, kind.periods))}"
     if kind.fill is not None:
-        words += f", {kind.fill:g} where missing" + (" with an indicator" if kind.indicator else "")
+        fill = kind.day_of(kind.fill) if isinstance(kind, Dates) else f"{kind.fill:g}"
+        words += f", {fill} where missing" + (" with an indicator" if kind.indicator else "")
     return words
 
 

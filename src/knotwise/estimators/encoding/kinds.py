@@ -75,13 +75,14 @@ class Numbers:
     def _circles(self) -> list[InputColumn]:
         found = []
         for period in self.periods:
-            label = f"{self.name} ({self._period_word(period)})"
+            label = f"{self.name} ({self.period_word(period)})"
             for function in ("cos", "sin"):
                 name = f"{function} of {label}"
                 found.append(InputColumn(name, label, self.sources, "sphere", 1.0, radius=1.0, units="radii"))
         return found
 
-    def _period_word(self, period: float) -> str:
+    def period_word(self, period: float) -> str:
+        """What a period is called."""
         return f"period {period:g}"
 
     def read(self, columns: list[Any], *, quiet: bool = False) -> np.ndarray:
@@ -125,7 +126,13 @@ class Dates(Numbers):
     reads_text = True
     _units = "days"
 
-    def _period_word(self, period):
+    def day_of(self, days: float) -> str:
+        """The date so many days after the first one, without the time where it is midnight."""
+        moment = np.datetime64(self.origin + round(days * MICROSECONDS_PER_DAY), "us")
+        day = moment.astype("M8[D]")
+        return str(day) if moment == day else str(moment.astype("M8[s]")).replace("T", " ")
+
+    def period_word(self, period):
         return next((word for word, days in DAYS.items() if days == period), f"{period:g} days")
 
     def read(self, columns, *, quiet=False):
