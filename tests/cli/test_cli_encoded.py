@@ -87,8 +87,22 @@ def test_gaps_are_refused_with_lines_dropped_or_filled(here, run):
     whole = table.dropna()
     expected = in_python(whole).predict(whole.drop(columns="y"))
     assert_allclose(predicted(run, "m.knotwise", "t.csv", "--drop-missing"), expected, rtol=1e-12)
-    table.assign(city=np.where(table.index == 20, "Olso", table["city"])).to_csv("new.csv", index=False)
-    assert "'Olso'" in run("predict", "m.knotwise", "new.csv", "--drop-missing")[2]
+    slips = {20: "Olso", 22: "Remo"}
+    table.assign(city=[slips.get(i, city) for i, city in enumerate(table["city"])]).to_csv("new.csv", index=False)
+    error = run("predict", "m.knotwise", "new.csv", "--drop-missing")[2]
+    assert "2 levels ('Olso', 'Remo')" in error and "Did you mean 'Oslo'?" in error
+    assert "Row 17 is line 22 of new.csv" in error  # three rows were left out before it
+
+
+def test_a_picture_stays_at_a_level_and_a_date_that_are_named(here, run):
+    pytest.importorskip("matplotlib")
+    make_table().to_csv("t.csv", index=False)
+    assert run("fit", "t.csv", "--target", "y", *EXACT, "--categorical", "zone", "-o", "m.knotwise")[0] == 0
+    plot = ["plot", "m.knotwise", "t.csv", "--kind", "fit", "--feature", "depth", "-o", "p.svg", "--at"]
+    assert run(*plot, "city=Oslo,zone=10,day=2024-03-01")[0] == 0
+    assert "at city = Oslo, zone = 10, day = 2024-03-01" in (here / "p.svg").read_text(encoding="utf-8")
+    code, _, error = run(*plot, "city=Olso")
+    assert code != 0 and "Did you mean 'Oslo'?" in error
 
 
 def test_rows_that_were_left_out_leave_the_lines_of_the_others(here, run):

@@ -15,7 +15,7 @@ from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.numerals import is_whole
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, errors_with_places, read_rows
+from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
 from knotwise.cli.tables import Table, kind_of_file
 from knotwise.crossvalidation.validate import cross_validate
 from knotwise.errors import InvalidInputError
@@ -51,7 +51,7 @@ def run(arguments: Namespace) -> None:
         if blocks is not None:
             blocks = _labels(table, rows, blocks) if by_column else int(blocks)
         X = NamedRows.of(rows.X, wanted.inputs)
-        with errors_with_places(rows, table):
+        with told_with_places(rows, table):
             if hold:
                 gp.fit(X, y, **rows.extras)
             found = cross_validate(

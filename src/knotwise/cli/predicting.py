@@ -12,8 +12,9 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import require_size_option, size_name, unit_name
 from knotwise.cli.messages import note
 from knotwise.cli.parts import are_parts
-from knotwise.cli.rows import Rows, Wanted, errors_with_places, iterate_rows, read_rows
+from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
 from knotwise.cli.tables import Table
+from knotwise.plotting.style import counted
 
 __all__ = ["Counted", "check_arguments", "predict_table", "say_what_was_left_out"]
 
@@ -32,7 +33,7 @@ def predict_table(
     else:  # samples of rows depend on each other, so that all rows are drawn at once
         pieces = iter([read_rows(table, wanted, drop_missing=arguments.drop_missing)])
     for rows in pieces:
-        with errors_with_places(rows, table):
+        with told_with_places(rows, table):
             found = predict_rows(gp, rows, arguments) if len(rows) else {}
         places = {table.unit: rows.places.tolist()} if arguments.drop_missing else {}
         double = next((name for name in places | found if name in rows.kept), None)
@@ -101,7 +102,7 @@ def _predict_labels(gp: Any, X: np.ndarray, arguments: Namespace) -> dict[str, l
 
 def say_what_was_left_out(n_dropped: int) -> None:
     if n_dropped:
-        note(f"left out {n_dropped} rows, which have missing values")
+        note(f"left out {counted(n_dropped, 'row')} with missing values")
 
 
 def check_arguments(gp: Any, arguments: Namespace) -> None:

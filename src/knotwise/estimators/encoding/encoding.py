@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.estimators.encoding.cells import raw_columns
+from knotwise.errors import unknown_option
+from knotwise.estimators.encoding.cells import label_of, raw_columns
 from knotwise.estimators.encoding.kinds import OTHER_LEVEL, Category, Dates, LonLat, Numbers
 from knotwise.numerics.columns import InputColumns
 
@@ -81,7 +82,10 @@ class Encoding:
             return float(value)
         columns: list[Any] = [None] * self.n_features
         columns[column] = np.array([value], object)
-        return float(kind.read(columns)[0, 0])
+        code = float(kind.read(columns, quiet=True)[0, 0])
+        if isinstance(kind, Category) and code == len(kind.levels):
+            raise unknown_option(f"The level of {kind.name!r}", label_of(value), kind.levels)
+        return code
 
     def read(self, X: Any, *, quiet: bool = False) -> np.ndarray:
         """The coded columns [n, D] of a table: numbers, days, numbers of levels, degrees; NaN where one is missing.

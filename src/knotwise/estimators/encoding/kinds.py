@@ -29,6 +29,7 @@ MISSING_LEVEL = "(missing)"
 OTHER_LEVEL = "(another level)"
 #: mean radius in kilometres
 EARTH_RADIUS = 6371.0088
+SHOWN_LEVELS = 3
 LEVEL_UNITS = "distances of two levels"
 #: periods of dates that have a word
 DAYS = {"year": 365.2425, "week": 7.0, "day": 1.0}
@@ -197,17 +198,19 @@ class Category:
 
     def _warn_of_new(self, labels: list[str], rows: np.ndarray) -> None:
         new = list(dict.fromkeys(labels[row] for row in rows))
-        near = nearest(new[0], self.levels)
-        meant = f" Did you mean {near!r}?" if near is not None else ""
-        several = (
-            f" These {len(new)} new levels are one and the same for covariances, samples and totals."
-            if len(new) > 1
-            else ""
-        )
-        warn(
-            f"Column {self.name!r} has the level {new[0]!r} in {some_rows(rows)}, which the fit did not see.{meant} "
-            f"It is predicted as a new level, of which nothing is known but how much levels differ.{several}"
-        )
+        meant = "".join(f" Did you mean {near!r}?" for near in [nearest(new[0], self.levels)] if near is not None)
+        unknown = "of which nothing is known but how much levels differ"
+        if len(new) == 1:
+            which, it_is = (
+                f"the level {new[0]!r} in {some_rows(rows)}, which",
+                f"It is predicted as a new level, {unknown}",
+            )
+        else:
+            more = f" and {len(new) - SHOWN_LEVELS} more" if len(new) > SHOWN_LEVELS else ""
+            shown = ", ".join(map(repr, new[:SHOWN_LEVELS]))
+            which = f"{len(new)} levels ({shown}{more})"
+            it_is = f"They are predicted as one new level, {unknown}"
+        warn(f"Column {self.name!r} has {which} in {some_rows(rows)}, which the fit did not see.{meant} {it_is}.", rows)
 
     def expand(self, coded: np.ndarray) -> np.ndarray:
         """The columns of the levels, [n, L + 1]: 1 for that of the row, and 0."""
