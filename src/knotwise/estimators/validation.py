@@ -10,7 +10,7 @@ from sklearn.utils.validation import _num_samples, check_array, check_X_y, valid
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.encoding.choose import choose_encoding
-from knotwise.estimators.encoding.encoding import EncodedRows
+from knotwise.estimators.encoding.encoding import CodedRows, EncodedRows
 from knotwise.estimators.geometry import as_columns
 from knotwise.estimators.numbers import (
     and_more,
@@ -48,6 +48,8 @@ def check_inputs(estimator: Any, X: Any) -> np.ndarray:
     """Inputs of a fitted estimator as a finite float64 array [n, E]: numbers, or encoded as the fit encoded them."""
     if isinstance(X, EncodedRows):
         return X
+    if isinstance(X, CodedRows):
+        return estimator.encoding_.expand(np.asarray(X))
     if is_dask(X):
         raise InvalidInputError(
             "X is a Dask collection, but this needs all its rows in one place. Give rows that fit in memory "
@@ -68,6 +70,8 @@ def check_coded(estimator: Any, X: Any) -> np.ndarray:
     """Inputs as one number for each row and column [n, D]: for encoded columns days, numbers of levels, degrees."""
     if estimator.encoding_ is None:
         return check_inputs(estimator, X)
+    if isinstance(X, CodedRows):
+        return np.asarray(X)
     refuse_masked(X, "X")
     X = _as_table(as_columns(X, estimator.crs_))
     validate_data(estimator, X, reset=False, skip_check_array=True)

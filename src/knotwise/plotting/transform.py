@@ -15,4 +15,4 @@ def probability_transform(view: View, rows: np.ndarray, y: np.ndarray, **options
     """P(Y <= y) of each row, [n]; see `knotwise.estimators.transform`."""
     from knotwise.estimators.transform import probability_transform
 
-    return view.quietly(probability_transform, view.model, rows, y, **options)
+    return view.quietly(probability_transform, view.model, view.rows(rows), y, **options)

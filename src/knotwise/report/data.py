@@ -9,6 +9,7 @@ import numpy as np
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.encoding import CodedRows
 from knotwise.estimators.sizes import require_size
 from knotwise.plotting.view import View, checked_rows, checked_targets, size_of, target_name
 
@@ -68,7 +69,18 @@ def data_of(
     size_of(view, len(rows), sizes["exposure"], sizes["trials"])  # refuses what does not fit
     target = target or (target_name(y) if y is not None else "y")
     known = {key: np.broadcast_to(value, len(rows)) for key, value in sizes.items() if value is not None}
-    return _some(Data(rows, targets, target, _origin(view, rows, name), known))
+    return _some(Data(_as_read(view, rows), targets, target, _origin(view, rows, name), known))
+
+
+def _as_read(view: View, rows: np.ndarray) -> np.ndarray:
+    """Rows with one number for each column, which nobody reads again: those of levels and dates are no values."""
+    return rows if view.encoding is None else rows.view(CodedRows)
+
+
+def _from_engine(view: View, engine: np.ndarray) -> np.ndarray:
+    """The same of rows in the engine's units."""
+    natural = view.model._fit.scaling.inputs_back(engine)
+    return natural if view.encoding is None else _as_read(view, view.encoding.contract(natural))
 
 
 def _some(data: Data) -> Data:
@@ -88,13 +100,13 @@ def _held(view: View, target: str) -> Data:
     if rows is None:
         if fit.inputs_at_hand is not None:
             text = "The model file holds the inputs of the fit without their targets: predictions are not compared."
-            return _some(Data(fit.scaling.inputs_back(fit.inputs_at_hand), None, target, Origin("fit", text, True)))
+            return _some(Data(_from_engine(view, fit.inputs_at_hand), None, target, Origin("fit", text, True)))
         text = "No rows are at hand: pictures cover the range of the knots, and predictions are not compared."
         knots = view.knots if len(view.knots) else np.zeros((1, len(view.names)))
-        return Data(knots, None, target, Origin("knots", text, None))
+        return Data(_as_read(view, knots), None, target, Origin("knots", text, None))
     copies = np.ones(len(rows), int) if rows.weights is None else np.maximum(rows.weights.round().astype(int), 1)
     which = np.repeat(np.arange(len(rows)), copies)
-    X = fit.scaling.inputs_back(rows.X)[which]
+    X = _from_engine(view, rows.X)[which]
     y: Any = (rows.y * fit.scaling.y_scale + fit.scaling.y_centre)[which]
     if view.classes is not None:
         y = view.gp.classes_[y.astype(int)] if view.n_classes == 2 else None
@@ -119,7 +131,8 @@ def _origin(view: View, rows: np.ndarray, name: str) -> Origin:
         )
         return Origin("given", text, None)
     known = set(map(bytes, np.ascontiguousarray(seen + 0.0)))  # + 0.0: no -0
-    share = np.mean([row in known for row in map(bytes, np.ascontiguousarray(fit.scaling.inputs(rows) + 0.0))])
+    given = np.asarray(fit.scaling.inputs(view.rows(rows)))
+    share = np.mean([row in known for row in map(bytes, np.ascontiguousarray(given + 0.0))])
     if share == 1:
         return Origin("given", f"{the_rows} are those of the fit, on which a model looks better than it is.", True)
     if share == 0:

@@ -63,7 +63,7 @@ def _page(view: View, data: Data, title: str | None, model_name: str, data_name:
     maps = pictures.maps(view, data)
     headline = _headline(view, data, maps)
     parts: list[tuple[str, Html]] = []
-    if len(view.names) > 1:
+    if len(view.names) > 1 or view.level_names(0) is not None:
         parts.append(("Effects by column", sections.effects_section(view, data)))
     others = [picture for picture in maps if picture is not headline]
     if others:
@@ -95,7 +95,7 @@ def _judge(view: View, data: Data) -> tuple[dict[str, float], list[Share]]:
 
 def _headline(view: View, data: Data, maps: list[Picture]) -> Picture | None:
     """The picture at the top: the curve of one column, the map of two coordinates, or observed against predicted."""
-    if len(view.names) == 1:
+    if len(view.names) == 1 and view.level_names(0) is None:
         return pictures.curve(view, data)
     if maps:
         return maps[0]

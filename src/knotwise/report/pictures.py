@@ -44,6 +44,8 @@ def maps(view: View, data: Data) -> list[Picture]:
     pair = coordinate_pair(view.names)
     if pair is None or (data.origin.word == "knots" and len(data) < 3):
         return []
+    if any(view.level_names(column) is not None for column in pair):  # levels have no order
+        return []
     if view.n_classes > 2:
         labels = (view.classes or [])[:MOST_MAPS]
         return [_map(view, data, pair, f"picture-map-{i}", label=label) for i, label in enumerate(labels)]

@@ -14,13 +14,17 @@ from knotwise.estimators.encoding.cells import label_of, raw_columns
 from knotwise.estimators.encoding.kinds import OTHER_LEVEL, Category, Dates, LonLat, Numbers
 from knotwise.numerics.columns import InputColumns
 
-__all__ = ["EncodedRows", "Encoding", "Kind"]
+__all__ = ["CodedRows", "EncodedRows", "Encoding", "Kind"]
 
 Kind = Numbers | Dates | Category | LonLat
 
 
 class EncodedRows(np.ndarray):
     """Rows that are the engine's columns already, in natural units: no door needs to read them again."""
+
+
+class CodedRows(np.ndarray):
+    """Rows that were read already: one number for each column, as `Encoding.read` gives them."""
 
 
 @dataclass(frozen=True)

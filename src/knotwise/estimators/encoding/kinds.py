@@ -201,10 +201,7 @@ class Category:
         meant = "".join(f" Did you mean {near!r}?" for near in [nearest(new[0], self.levels)] if near is not None)
         unknown = "of which nothing is known but how much levels differ"
         if len(new) == 1:
-            which, it_is = (
-                f"the level {new[0]!r} in {some_rows(rows)}, which",
-                f"It is predicted as a new level, {unknown}",
-            )
+            which, it_is = f"the level {new[0]!r}", f"It is predicted as a new level, {unknown}"
         else:
             more = f" and {len(new) - SHOWN_LEVELS} more" if len(new) > SHOWN_LEVELS else ""
             shown = ", ".join(map(repr, new[:SHOWN_LEVELS]))
