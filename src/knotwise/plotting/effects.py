@@ -22,7 +22,7 @@ __all__ = ["draw_effect", "effect_name", "heights_of", "name_classes", "plot_eff
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other
-SIDE_BY_SIDE, FEW_LEVELS = 26, 10  # letters of levels, and levels whose names may slant; more of them stand upright
+SIDE_BY_SIDE, FEW_LEVELS = 24, 10  # letters of levels, and levels whose names may slant; more of them stand upright
 
 
 def plot_effects(
