@@ -81,9 +81,7 @@ def _check_fitting(gp: Any, arguments: Namespace) -> None:
         raise UsageError(f"--kind {arguments.kind} is for numbers; for a classifier there is --kind calibration.")
     text = next((f"{name}={value}" for name, value in (arguments.at or {}).items() if isinstance(value, str)), None)
     if text is not None and gp.encoding_ is None:
-        raise UsageError(
-            f"--at {text} is not a number, and all inputs of the model are numbers, such as rm=6,lstat=10."
-        )
+        raise UsageError(f"--at {text!r} is not a number, but the inputs of this model are, such as rm=6,lstat=10.")
     if arguments.kind == "map" and arguments.feature is None and gp.n_features_in_ != 2:
         raise UsageError(
             f"A map is over two inputs, and the model has {gp.n_features_in_}: name two with --feature a,b."
