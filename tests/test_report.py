@@ -151,6 +151,25 @@ def test_without_rows_the_page_takes_those_of_the_fit_each_as_often_as_it_counte
     np.testing.assert_allclose(*(a[np.lexsort(a.T)] for a in (found, expected)), rtol=1e-12)
 
 
+@pytest.mark.slow
+def test_a_mixed_table_is_scored_as_the_estimator_predicts_it_and_its_rows_come_back(tmp_path):
+    mixed = X.assign(soil=np.where(X["wind"] > 3, "clay", "sand"), day=pd.date_range("2024-01-01", periods=120))
+    mixed["rain"] = mixed["rain"].where(mixed.index % 9 != 0)
+    gp = held(missing="indicator", knots="auto", approximation="full").fit(mixed[TRAIN], Y[TRAIN])
+    text, page = read(gp.report(tmp_path / "fit.html", mixed[TEST], Y[TEST]))
+    error = np.sqrt(np.mean((Y[TEST] - gp.predict(mixed[TEST])) ** 2))
+    assert f"{error:.4g}" in text and page.all("img")
+    view = view_of(gp)
+    given, fitted = data_of(view, mixed[TRAIN], Y[TRAIN], **NO_SIZES), data_of(view)
+    assert given.origin.fitted is True
+    np.testing.assert_allclose(np.sort(gp.predict(fitted.X)), np.sort(gp.predict(mixed[TRAIN])), rtol=1e-9)
+    soil = mixed[["soil", "day"]]  # a map and a curve along levels would have no meaning
+    for columns in (["soil", "day"], ["soil"]):
+        held(knots="auto", approximation="full").fit(soil[columns], Y).report(
+            tmp_path / "levels.html", soil[columns], Y
+        )
+
+
 def test_a_classifier_of_two_classes_gives_its_rows_back_with_their_labels():
     labels = np.where(Y[TRAIN] > 1, "high", "low")
     gp = GPClassifier(SquaredExponential(4.0, 0.5), knots=6, optimizer=None, random_state=0).fit(X[TRAIN], labels)

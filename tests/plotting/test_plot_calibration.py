@@ -1,6 +1,7 @@
 """Coverage, transforms, reliability, and observed against predicted values, against their definitions."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from plotted import COUNTS, EXPOSURE, LABELS, X1, X2, Y1, held
 from scipy import stats
@@ -31,6 +32,16 @@ def test_the_transform_of_gaussian_data_is_the_normal_distribution_function(line
     mean, sd = line.predict(X1, return_std=True)
     u = probability_transform(view_of(line), X1, Y1, rng=np.random.default_rng(0))
     np.testing.assert_allclose(u, stats.norm.cdf(Y1, mean, sd), atol=1e-12)
+
+
+def test_the_transform_of_a_table_with_levels_is_that_of_its_values():
+    table = pd.DataFrame({"x": X1[:, 0], "soil": np.where(np.arange(60) % 3, "clay", "sand")})
+    gp = held().fit(table, Y1)
+    ax = plotting.plot_calibration(gp, table, Y1)
+    (shown,) = [found for found in ax.get_lines() if found.get_label() == "60 rows"]
+    level, share = shown.get_xydata()[len(shown.get_xydata()) // 2]
+    low, high = gp.predict_interval(table, level).T
+    assert share == pytest.approx(np.mean((low <= Y1) & (high >= Y1)))
 
 
 def test_the_transform_of_counts_lies_within_the_step_of_the_distribution_function(counts):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from plotted import COUNTS, X1, X2, X3, Y1, Y2, dots, held
+from scipy.spatial.distance import pdist
 
 from knotwise import GPRegressor, cross_validate
 from knotwise.errors import InvalidInputError
@@ -24,6 +25,24 @@ def test_the_curve_begins_at_the_nugget_and_dots_are_semivariances(line):
     far = np.abs(X1[first, 0] - X1[second, 0]) < 2
     shares = np.array([bar.get_height() for bar in ax.patches])
     assert_allclose(shares[0] / shares.sum(), near.sum() / far.sum(), rtol=1e-12)
+
+
+def test_distances_of_degrees_are_chords_in_kilometres_and_levels_are_apart():
+    degrees = pd.DataFrame(X2 * [3.0, 2.0] + [170.0, 40.0], columns=["lon", "lat"])
+    gp = held(coords="lonlat").fit(degrees, Y2)
+    ax = plot_variogram(gp, degrees, Y2, n_bins=5, n_simulations=0)
+    lon, lat = np.radians(degrees.to_numpy()).T
+    places = 6371.0088 * np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    chords = pdist(places)
+    nearest = chords < chords.max() / 10  # the first of 5 bins, up to half of the largest distance
+    assert_allclose(dots(ax, "data")[0, 0], chords[nearest].mean(), rtol=1e-9)
+    assert ax.get_xlabel() == "distance in lon,lat (km)"
+    soil = X3[["height"]].assign(soil=np.where(np.arange(80) % 3, "clay", "sand"))
+    mixed = held().fit(soil, Y2)
+    assert plot_variogram(mixed, soil, Y2, n_simulations=0).get_xlabel().startswith("distance in height, soil")
+    found = cross_validate(mixed, soil, Y2, blocks=np.arange(80) % 4, refit=False)
+    with pytest.raises(InvalidInputError, match="two columns of numbers, but 'height' and 'soil'"):
+        plot_errors(found, features=["height", "soil"])
 
 
 def test_the_band_is_the_same_for_the_same_seed(line):

@@ -110,17 +110,14 @@ def column_names(text: str) -> list[str]:
     return names
 
 
-def places(text: str) -> dict[str, float]:
-    """Values of columns, such as rm=6,lstat=10."""
-    values = {}
+def places(text: str) -> dict[str, str | float]:
+    """Values of columns, such as rm=6,lstat=10; of categories and dates they are text, such as city=Oslo."""
+    values: dict[str, str | float] = {}
     for pair in column_names(text):
-        name, _, value = pair.rpartition("=")
-        try:
-            values[name.strip()] = to_float(value)
-        except ValueError:
-            name = ""
-        if not name.strip():
-            raise ArgumentTypeError(f"{text!r} is not a list of values such as rm=6,lstat=10")
+        name, _, value = (part.strip() for part in pair.rpartition("="))
+        if not name or not value:
+            raise ArgumentTypeError(f"{text!r} is not a list of values such as rm=6,city=Oslo")
+        values[name] = _number_or_text(value)
     return values
 
 
@@ -129,10 +126,14 @@ def period(text: str) -> tuple[str, str | float]:
     name, _, value = text.rpartition("=")
     if not name.strip() or not value.strip():
         raise ArgumentTypeError(f"{text!r} is not a column and its period such as when=year or hour=24")
+    return name.strip(), _number_or_text(value.strip())
+
+
+def _number_or_text(value: str) -> str | float:
     try:
-        return name.strip(), to_float(value)
+        return to_float(value)
     except ValueError:
-        return name.strip(), value.strip()
+        return value
 
 
 # -- arguments that commands share ----------------------------------------------------------------
@@ -150,7 +151,9 @@ def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> Non
     group.add_argument("--separator", metavar="S", help="between columns, if guessing it fails: ',' ';' '|' or tab")
     group.add_argument("--decimal", type=one_of(".", ","), default=".", metavar="S", help="decimal sign (default .)")
     group.add_argument(
-        "--drop-missing", action="store_true", help="leave out rows with a missing value, and say how many"
+        "--drop-missing",
+        action="store_true",
+        help="leave out rows with a missing value that the model does not fill, and say how many",
     )
 
 

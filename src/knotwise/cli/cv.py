@@ -15,10 +15,11 @@ from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.numerals import is_whole
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, errors_with_places, read_rows
+from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
 from knotwise.cli.tables import Table, kind_of_file
 from knotwise.crossvalidation.validate import cross_validate
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.encoding.cells import NamedRows
 
 __all__ = ["run"]
 
@@ -49,12 +50,13 @@ def run(arguments: Namespace) -> None:
         per_row: dict[str, Any] = dict(rows.extras)
         if blocks is not None:
             blocks = _labels(table, rows, blocks) if by_column else int(blocks)
-        with errors_with_places(rows, table):
+        X = NamedRows.of(rows.X, wanted.inputs)
+        with told_with_places(rows, table):
             if hold:
-                gp.fit(rows.X, y, **rows.extras)
+                gp.fit(X, y, **rows.extras)
             found = cross_validate(
                 gp,
-                rows.X,
+                X,
                 y,
                 blocks=blocks,
                 refit=not hold,
@@ -63,7 +65,9 @@ def run(arguments: Namespace) -> None:
                 **per_row,
             )
     if arguments.output is not None:
-        write_table(arguments.output, [{name: getattr(found, name).tolist() for name in COLUMNS}])
+        places = {table.unit: rows.places} if arguments.drop_missing else {}
+        columns = places | {name: getattr(found, name) for name in COLUMNS}
+        write_table(arguments.output, [{name: values.tolist() for name, values in columns.items()}])
     if arguments.json:
         print_json(_facts(found, arguments, rows.n_dropped, told))
     elif arguments.output != "-":

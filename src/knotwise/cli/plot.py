@@ -12,8 +12,9 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import choose_columns, load_model, require_size_option
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
+from knotwise.cli.predicting import say_what_was_left_out
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import errors_with_places, read_rows
+from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.cli.targets import known_labels, target_numbers
 from knotwise.errors import unknown_option
 from knotwise.plotting import style
@@ -78,6 +79,9 @@ def _check_fitting(gp: Any, arguments: Namespace) -> None:
     """Refuse pictures that a model does not have, in the words of the command line."""
     if hasattr(gp, "classes_") and arguments.kind in ("pit", "observed"):
         raise UsageError(f"--kind {arguments.kind} is for numbers; for a classifier there is --kind calibration.")
+    text = next((f"{name}={value}" for name, value in (arguments.at or {}).items() if isinstance(value, str)), None)
+    if text is not None and gp.encoding_ is None:
+        raise UsageError(f"--at {text!r} is not a number, but the inputs of this model are, such as rm=6,lstat=10.")
     if arguments.kind == "map" and arguments.feature is None and gp.n_features_in_ != 2:
         raise UsageError(
             f"A map is over two inputs, and the model has {gp.n_features_in_}: name two with --feature a,b."
@@ -94,8 +98,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
         require_size_option(gp, arguments)
     with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
-    if rows.n_dropped:
-        note(f"left out {rows.n_dropped} rows, which have missing values")
+    say_what_was_left_out(rows.n_dropped)
     y = None
     if arguments.target is not None:
         if hasattr(gp, "classes_"):
@@ -111,7 +114,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
     if arguments.feature is not None:
         names = {"features": arguments.feature} if arguments.kind == "map" else {"feature": arguments.feature[0]}
         options |= names
-    with errors_with_places(rows, table):
+    with told_with_places(rows, table):
         return getattr(plotting, f"plot_{arguments.kind}")(gp, rows.X, y, **options, **rows.extras)
 
 

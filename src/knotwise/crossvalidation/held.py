@@ -15,7 +15,6 @@ from knotwise.crossvalidation.given import Given
 from knotwise.errors import KnotwiseError, warn
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.observations import Observations
-from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_jobs, generator_from
 from knotwise.evidence import Rows, full_evidence, sparse_evidence
 from knotwise.evidence.residual import arrange
@@ -59,47 +58,41 @@ def with_knots_held(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
 def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
     """The same with knots, neighbours and exactness decided anew for each fold, at held parameters.
 
-    The fold's model works in the units of the fitted one, so that its length-scales mean the same.
+    The fold's model has the units and the encoding of the fitted one, so that its length-scales mean the same and its
+    knots stay on levels and spheres.
     """
     from sklearn.base import clone
 
     fit, rows = gp._fit, engine_rows(gp, given)
-    model = fit.model
+    natural = fit.scaling.inputs_back(rows.X)
     held: dict[str, Any] = {
-        "knots": _in_units_of(fit.scaling, gp.knots),
-        "kernel": model.kernel,
-        "likelihood": model.likelihood,
-        "mean": model.mean,
-        "nugget": model.nugget.variance,
+        "kernel": gp.kernel_,
+        "likelihood": gp.likelihood_,
+        "mean": gp.mean_ if fit.model.mean.size else gp.mean,  # a point estimate has a parameter, which is held too
+        "nugget": gp.nugget_,
         "optimizer": None,
-        "standardize": False,
+        "standardize": fit.scaling,
         "fixed": (),
         "bounds": None,
         "priors": None,
         "checkpoint": None,
     }
+    columns = None if gp.encoding_ is None else gp.encoding_.columns
     latents = []
-    for fold in folds:
-        rest = rows[fold.train(len(rows))]
-        own = clone(gp).set_params(**held)
-        sizes = given.take(fold.train(len(rows))).sizes
-        own.fit(rest.X, rest.y, sample_weight=rest.weights, noise_variance=rest.noise_variance, **sizes)
-        latents.append(own.predict_latent(rows.X[fold.left_out]))
+    with executor_for(check_jobs(gp.n_jobs)) as executor:
+        for fold in folds:
+            train = fold.train(len(rows))
+            rest = given.take(train)
+            own = clone(gp).set_params(**held)
+            for name in ("encoding_", "n_features_in_", "feature_names_in_", "crs_"):
+                if hasattr(gp, name):
+                    setattr(own, name, getattr(gp, name))
+            data = Observations(
+                natural[train], rest.targets, rest.known_noise, rest.size, rest.weights, columns=columns
+            )
+            own._fit_latent(data, has_size=rest.size is not None)
+            latents.append(own._fit.posterior.latent(rows.X[fold.left_out], executor))
     return _with_marginals(gp, folds, latents, len(rows))
-
-
-def _in_units_of(scaling: Scaling, knots: Any) -> Any:
-    """What chooses the knots, for inputs in the units of the fit: places that a user gave are moved there."""
-    if isinstance(knots, str | int | np.integer):
-        return knots
-    if not hasattr(knots, "select") or hasattr(knots, "__array__"):
-        return scaling.inputs(np.asarray(knots, float))
-    initial = getattr(knots, "initial", "")
-    if isinstance(initial, str) or callable(initial):
-        return knots
-    moved = copy(knots)
-    moved.initial = scaling.inputs(np.asarray(initial, float))
-    return moved
 
 
 def engine_rows(gp: Any, given: Given) -> Rows:

@@ -32,7 +32,7 @@ class Scaling:
     def of(
         X: np.ndarray,
         y: np.ndarray,
-        standardize: str | bool,
+        standardize: str | bool | Scaling,
         *,
         targets: bool = True,
         weights: np.ndarray | None = None,
@@ -40,8 +40,11 @@ class Scaling:
     ) -> Scaling:
         """Centre and scale from data: per column, one scale in common, or none; `targets` too, or not.
 
-        `columns` say what encoded columns are: levels keep their distances, and places on a sphere one scale.
+        A scaling that is given, that of another fit, stays as it is. `columns` say what encoded columns are: levels
+        keep their distances, and places on a sphere one scale.
         """
+        if isinstance(standardize, Scaling):
+            return standardize
         D = X.shape[1]
         if standardize is False:
             centre, spread = np.zeros(D), np.ones(D)

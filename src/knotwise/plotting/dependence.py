@@ -27,7 +27,7 @@ class Effect:
 
     Values of a category are the numbers of its levels, and `levels` their names.
     `low` and `high` are the ends of the band, None for several classes; `importance` is the standard deviation of the
-    centre over the rows of the data, in the units of the response.
+    centre over the rows of the data, in the units of the response. Of a category, `levels` has the names of the values.
     """
 
     column: int

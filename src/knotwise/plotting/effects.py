@@ -51,8 +51,8 @@ def plot_effects(
 
     All panels have one vertical axis, so that effects can be compared; ticks at the foot are deciles of the data. A
     column is followed between its 1 % and 99 % quantiles (of 200 rows or more), and one of up to eight different values
-    has a mark for each. Counts are per unit of exposure, or per trial. Several classes have a curve each, without a
-    band.
+    has a mark for each, as has each level of a category (of very many the 25 most frequent). Counts are per unit of
+    exposure, or per trial. Several classes have a curve each, without a band.
 
     Parameters
     ----------

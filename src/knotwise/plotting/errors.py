@@ -111,8 +111,14 @@ def _places(X: Any, features: Sequence[int | str] | None) -> tuple[np.ndarray, l
     if len(set(indices)) != 2:
         raise InvalidInputError(f"`features` is {features!r}; it must be two different columns, such as (0, 1).")
     names = [str(columns[i]) if columns else f"column {i}" for i in indices]
-    rows = X.iloc[:, indices].to_numpy(float) if hasattr(X, "iloc") else np.asarray(X)[:, indices].astype(float)
-    return rows, names
+    rows = X.iloc[:, indices] if hasattr(X, "iloc") else np.asarray(X)[:, indices]
+    try:
+        return np.asarray(rows, float), names
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"A map has two columns of numbers, but {' and '.join(map(repr, names))} hold others. Choose the "
+            "coordinates with `features`."
+        ) from None
 
 
 def _outline_blocks(ax: Axes, places: np.ndarray, block: np.ndarray) -> None:

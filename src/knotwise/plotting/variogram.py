@@ -8,12 +8,12 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import BLACK, BLUE, GREY, LIGHT_GREY, SKY, axes_or_new, counted, shorten
-from knotwise.plotting.view import checked_rows, checked_targets, target_name, view_of
+from knotwise.plotting.view import View, checked_rows, checked_targets, target_name, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from knotwise.diagnosis.semivariance import EmpiricalVariogram
+    from knotwise.diagnosis.semivariance import EmpiricalVariogram, Separation
 
 __all__ = ["plot_variogram"]
 
@@ -43,7 +43,8 @@ def plot_variogram(
     fit is by maximum likelihood, not to the dots.
 
     Distances are Euclidean, in the columns that the kernel sees: in their units, or in practical ranges of each column
-    where these differ by more than three times (columns of different units, or strong anisotropy).
+    where these differ by more than three times (columns of different units, or strong anisotropy). Those of longitude
+    and latitude (`coords="lonlat"`) are chords in kilometres.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def plot_variogram(
             f"{type(view.model.likelihood_).__name__} are not f with noise added. `gp.diagnose()` tests the residuals "
             "of near rows for any likelihood, and `parameters_.variogram()` has range and sill of f."
         )
-    rows = checked_rows(view, X)
+    rows = np.asarray(view.rows(checked_rows(view, X)))
     if len(rows) < 2:
         raise InvalidInputError(f"A semivariogram needs pairs of rows, but X has {counted(len(rows), 'row')}.")
     found = empirical_variogram(
@@ -117,15 +118,26 @@ def plot_variogram(
     )
     ax = axes_or_new(ax, size=(6.4, 4.2))
     _draw(ax, view.model, found, n_simulations)
-    names = [view.names[column] for column in found.separation.columns]
+    names, units = _columns(view, found.separation)
     over = f" in {', '.join(shorten(name, 16) for name in names)}" if len(names) < 4 else ""
-    ranges = ", in practical ranges" if found.separation.in_ranges else ""
-    ax.set(xlabel=f"distance{over}{ranges}", ylabel=f"semivariance of {target_name(y)}", xlim=(0, None))
+    ax.set(xlabel=f"distance{over}{units}", ylabel=f"semivariance of {target_name(y)}", xlim=(0, None))
     ax.set_ylim(0, None)
     _draw_pairs(ax, found)
     above: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
     ax.legend(ncols=2, fontsize=8, frameon=False, **above)  # inside it would cover data somewhere
     return ax
+
+
+def _columns(view: View, separation: Separation) -> tuple[list[str], str]:
+    """The user's columns over which distances are taken, each once, and their units."""
+    if view.encoding is None:
+        names, units = [view.names[column] for column in separation.columns], set()
+    else:
+        seen = [view.encoding.columns.columns[column] for column in separation.columns]
+        names, units = list(dict.fromkeys(column.label for column in seen)), {column.units for column in seen}
+    if separation.in_ranges:
+        return names, ", in practical ranges"
+    return names, f" ({unit})" if len(units) == 1 and (unit := units.pop()) else ""
 
 
 def _draw(ax: Axes, gp: Any, found: EmpiricalVariogram, n_simulations: int) -> None:

@@ -63,7 +63,7 @@ def _page(view: View, data: Data, title: str | None, model_name: str, data_name:
     maps = pictures.maps(view, data)
     headline = _headline(view, data, maps)
     parts: list[tuple[str, Html]] = []
-    if len(view.names) > 1:
+    if len(view.names) > 1 or levels_of(view.encoding, 0):
         parts.append(("Effects by column", sections.effects_section(view, data)))
     others = [picture for picture in maps if picture is not headline]
     if others:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.plotting import plot_calibration, plot_fit, plot_map, plot_observed, plot_pit, plot_trace
+from knotwise.plotting.columns import levels_of
 from knotwise.plotting.coordinates import coordinate_pair
 from knotwise.plotting.dependence import Effect, effects_of
 from knotwise.plotting.effects import draw_effect, effect_name, heights_of, name_classes
@@ -60,6 +61,8 @@ def maps(view: View, data: Data) -> list[Picture]:
     """Maps over two coordinates: of what is predicted, and of how well it is known; none without coordinates."""
     pair = coordinate_pair(view.names)
     if pair is None or (data.origin.word == "knots" and len(data) < 3):
+        return []
+    if any(levels_of(view.encoding, column) for column in pair):  # levels have no order
         return []
     if view.n_classes > 2:
         labels = (view.classes or [])[:MOST_MAPS]
