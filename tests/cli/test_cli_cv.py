@@ -63,7 +63,7 @@ def test_the_column_of_the_blocks_is_no_input(table, here, run):
     ("words", "code", "named"),
     [
         (["--target", "y", "--blocks", "wher"], 2, "Did you mean 'where'"),
-        (["--target", "y", "--blocks", "1"], 1, "at least 2"),
+        (["--target", "y", "--blocks", "1"], 2, "at least 2"),
         (["--target", "colour"], 2, "cv is for numbers"),
         (["--target", "y", "-o", "t.csv"], 1, "lost"),
         (["--target", "y", "-o", "-", "--json"], 2, "--json"),

@@ -92,7 +92,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
         return plotting.plot_trace(gp, **options)
     if arguments.kind in NEEDS_SIZE:
         require_size_option(gp, arguments)
-    with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+    with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     if rows.n_dropped:
         note(f"left out {rows.n_dropped} rows, which have missing values")

@@ -28,9 +28,14 @@ SHOWN_ROWS = 5
 
 
 class NamedRows(np.ndarray):
-    """Rows of any values whose columns have names, for those who have no data frames."""
+    """Rows of any values whose columns have names, for those who have no data frames; some of the rows keep them."""
 
     column_names: Sequence[str]
+
+    def __array_finalize__(self, parent: Any) -> None:
+        names = getattr(parent, "column_names", None)
+        if names is not None and self.ndim == 2 and self.shape[1] == len(names):
+            self.column_names = names
 
     @staticmethod
     def of(values: np.ndarray, names: Sequence[str]) -> NamedRows:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -32,6 +33,7 @@ MISSING_WORDS = ("error", "mean", "indicator")
 #: levels beyond which a column of text is taken for something else than a category, and beyond which nothing goes
 MANY_LEVELS, MOST_LEVELS = 100, 1000
 FEW_LEVELS = 10  # that may be as many as half of the rows
+OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")  # 31.1.2024, 1/31/2024, 2024/01/31
 
 
 def choose_encoding(options: Any, X: Any, weights: np.ndarray | None = None) -> Encoding | None:
@@ -161,7 +163,7 @@ class _Chooser:
                 f"at most {MOST_LEVELS} are possible: join some of them, or leave the column out."
                 if named
                 else "that is no category but a name or number of each row, or text. Leave the column out, or name it "
-                "in `categorical` if it is one."
+                f"in `categorical` if it is one.{_of_dates(levels)}"
             )
             raise InvalidInputError(
                 f"Column {name!r} has {len(levels)} different values in {len(self.counted)} rows, such as "
@@ -171,6 +173,13 @@ class _Chooser:
             raise InvalidInputError(f"Column {name!r} has no value in any row. Leave it out.")
         allow = self.missing != "error"
         return Category(name, i, (*levels, *([MISSING_LEVEL] if n_missing and allow else [])), allow)
+
+
+def _of_dates(levels: Sequence[str]) -> str:
+    """What to do if text is a date in another order than 2024-01-31: which number is the day, only people know."""
+    if not all(OTHER_DATE.match(level) for level in levels[:3]):
+        return ""
+    return " If it holds dates, write them as 2024-01-31 (with pandas: `pandas.to_datetime`)."
 
 
 def _check_words(options: Any) -> None:
