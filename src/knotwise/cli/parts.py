@@ -44,9 +44,7 @@ def files_of(data: str) -> list[str]:
     files = sorted(glob.glob(str(Path(data) / "*.parquet") if folder else data, recursive=True))
     if not files:
         if folder:
-            raise InvalidInputError(
-                f"The folder {data!r} has no .parquet files. Name a table in it, or another folder."
-            )
+            raise InvalidInputError(f"The folder {data!r} has no .parquet files: name a table in it.")
         raise InvalidInputError(f"{data} names no file. Check the pattern, and put it in quotes.")
     other = next((file for file in files if Path(file).suffix != ".parquet"), None)
     if other is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise import plotting
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import choose_columns, load_model, require_size_option
+from knotwise.cli.loading import choose_columns, load_model, require_size_option, text_inputs
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.reading import open_table
@@ -78,6 +78,10 @@ def _check_fitting(gp: Any, arguments: Namespace) -> None:
     """Refuse pictures that a model does not have, in the words of the command line."""
     if hasattr(gp, "classes_") and arguments.kind in ("pit", "observed"):
         raise UsageError(f"--kind {arguments.kind} is for numbers; for a classifier there is --kind calibration.")
+    numeric = set(map(str, getattr(gp, "feature_names_in_", ()))) - set(text_inputs(gp))
+    for name, value in (arguments.at or {}).items():
+        if isinstance(value, str) and name in numeric:
+            raise UsageError(f"--at has '{name}={value}', but the input {name!r} is a number.")
     if arguments.kind == "map" and arguments.feature is None and gp.n_features_in_ != 2:
         raise UsageError(
             f"A map is over two inputs, and the model has {gp.n_features_in_}: name two with --feature a,b."
