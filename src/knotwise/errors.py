@@ -189,7 +189,7 @@ class WorkersLostError(RuntimeError):
     ----------
     message : str
         What could not be done, and what to do.
-    partitions : sequence of int
+    partitions : sequence of int, default ()
         Numbers of the partitions in the task.
 
     Examples

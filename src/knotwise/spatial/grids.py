@@ -49,9 +49,9 @@ def predict_grid(
         Cells whose centre lies outside are NaN. By default the bounding box of the training rows.
     covariates : dict or xarray.Dataset, optional
         The model's other columns, as for `count_points`.
-    kind : "mean" or "observation"
+    kind : "mean" or "observation", default "mean"
         The mean response (a rate, for counts with an exposure), or a new observation. `mean` is the same for both.
-    level : float
+    level : float, default 0.95
         Probability of the central interval.
     threshold : float, optional
         Adds `exceedance`, the probability that the mean response exceeds it.
@@ -61,7 +61,7 @@ def predict_grid(
         Cells whose centre is farther than this from all of `data` are NaN, in the units of the map.
     data : array [n, 2], GeoDataFrame or GeoSeries of points, optional
         From where distance is measured; by default the training rows, which a model from a file may not have.
-    chunk : int
+    chunk : int, default 100000
         Cells that are predicted at once, which bounds the memory. The values do not depend on it.
 
     Returns
