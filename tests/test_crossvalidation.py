@@ -224,7 +224,9 @@ def test_warnings_of_many_fits_are_one_warning():
     gp = GPRegressor(KERNEL, likelihood="poisson", n_jobs=1, random_state=0, optimizer=None)
     few = np.zeros(N)
     few[0] = 1.0
-    with pytest.warns(FitWarning, match=r"of 4 blocks a fit said: All but 0 .*first of 4 warnings") as told:
+    with pytest.warns(
+        FitWarning, match=r"of 4 blocks a fit said, of its own rows: All but 0 .*first of 2 different"
+    ) as told:
         cross_validate(gp, X, few, blocks=FOUR)
     assert len(told) == 1
 
@@ -242,6 +244,9 @@ def test_a_number_of_blocks_makes_compact_ones_in_the_columns_that_the_kernel_se
     for label in range(3):
         assert len(set(found.block[which == label])) == 1
     assert found.n_blocks == 3
+    named = pd.DataFrame(rows, columns=["east", "north", "slope"])
+    gp = GPRegressor(KERNEL.on(["east", "north"]), approximation="full", optimizer=None)
+    assert_array_equal(cross_validate(gp, named, Y, blocks=3).block, found.block)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +259,7 @@ def test_a_number_of_blocks_makes_compact_ones_in_the_columns_that_the_kernel_se
         ([(np.arange(N), np.arange(3))], "tests rows that it has learned from"),
         (1, "`blocks` is 1"),
         (2.5, "`blocks` is 2.5"),
+        ("site", r"table\['site'\]"),
     ],
 )
 def test_blocks_that_do_not_predict_each_row_once_are_refused(blocks, words):
@@ -269,7 +275,8 @@ def test_blocks_that_do_not_predict_each_row_once_are_refused(blocks, words):
         (model(), {"knots": "hold"}, "held"),
         (model(), {"level": 95}, "between 0 and 1"),
         (model(), {"sample_weight": np.r_[0.0, np.ones(N - 1)]}, "is 0 in row 0"),
-        (GPClassifier(), {}, "neg_log_loss"),
+        (model(), {"refit": "no"}, "True or False"),
+        (GPClassifier(), {}, "bernoulli.*neg_log_loss"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_words(gp, options, words):
@@ -281,6 +288,35 @@ def test_an_exposure_that_the_fit_had_is_asked_for():
     gp = model("vfe", mean=1.0, likelihood="poisson").fit(X, COUNTS, exposure=AREA)
     with pytest.raises(InvalidInputError, match=r"cross_validate\(gp, X, y, exposure=...\)"):
         cross_validate(gp, X, COUNTS, refit=False)
+
+
+def test_an_offset_is_the_logarithm_of_an_exposure():
+    gp = model("vfe", mean=1.0, likelihood="poisson", knots=X[:5])
+    found = cross_validate(gp, X, COUNTS, blocks=FOUR, offset=np.log(AREA))
+    assert_allclose(found.mean, cross_validate(gp, X, COUNTS, blocks=FOUR, exposure=AREA).mean, rtol=1e-9)
+    with pytest.raises(InvalidInputError, match="both given"):
+        cross_validate(gp, X, COUNTS, blocks=FOUR, exposure=AREA, offset=np.log(AREA))
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_what_is_wrong_in_a_row_is_told_by_its_number_in_the_data(refit):
+    counts = model("vfe", likelihood="poisson").fit(X, COUNTS)
+    with pytest.raises(InvalidInputError, match="-1 in row 40"):
+        cross_validate(counts, X, np.where(np.arange(N) == 40, -1.0, COUNTS), blocks=FOUR, refit=refit)
+    table = pd.DataFrame(X, columns=["east", "north"]).assign(soil=np.tile(["clay", "sand"], N // 2))
+    gp = model(knots="auto").fit(table, Y)
+    with pytest.raises(InvalidInputError, match="'soil' contains NaN or no value in row 40"):
+        cross_validate(gp, table.assign(soil=table["soil"].where(table.index != 40)), Y, blocks=FOUR, refit=refit)
+
+
+def test_a_level_that_only_the_left_out_block_has_is_a_new_draw():
+    table = pd.DataFrame({"east": X[:, 0], "field": FOUR})
+    gp = model(knots="auto").fit(table, Y)
+    held = cross_validate(gp, table, Y, blocks=table["field"], refit=False)
+    with pytest.warns(FitWarning, match=r"of 4 blocks a fit said, of its own rows: Column 'field' has the level 'a'"):
+        anew = cross_validate(gp, table, Y, blocks=table["field"])
+    assert_allclose(held.mean, anew.mean, rtol=1e-8)  # parameters are given, so that a fit changes nothing else
+    assert_allclose(held.sd, anew.sd, rtol=1e-8)
 
 
 # -- scores -------------------------------------------------------------------------------------------

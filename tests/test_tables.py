@@ -244,6 +244,33 @@ def test_text_among_numbers_is_refused_with_its_row():
         held().fit(commas, y)
 
 
+def test_text_among_dates_is_refused_with_its_row():
+    frame, y = table()
+    for dates in ([pd.Timestamp("2024-01-31")] * N, ["2024-01-31"] * N):
+        slip = frame.assign(when=[*dates[:-1], "soon"])
+        with pytest.raises(InvalidInputError, match=r"'when' holds 'soon' in row 59.*not a date.*categorical"):
+            held().fit(slip, y)
+
+
+@pytest.mark.parametrize("text", ["%d/%m/%Y", "%m/%d/%y", "%d.%m.%Y", "%Y/%m/%d", "%Y-%m"])
+def test_dates_that_could_be_read_in_two_ways_are_no_levels(text):
+    frame, y = table()
+    when = frame.assign(when=pd.to_datetime("2024-01-09").strftime(text))
+    with pytest.raises(InvalidInputError, match=r"'when' holds .*looks like a date.*2024-01-31"):
+        held().fit(when, y)
+    kernel = SquaredExponential()
+    assert held(kernel=kernel, categorical=["when"]).fit(when, y).encoding_.levels["when"] == (when["when"][0],)
+
+
+def test_durations_and_periods_are_refused_with_how_to_convert_them():
+    frame, y = table()
+    when = pd.Series(pd.date_range("2024-01-01", periods=N, freq="W"))
+    with pytest.raises(InvalidInputError, match="total_seconds"):
+        held().fit(frame.assign(when=when - when[0]), y)
+    with pytest.raises(InvalidInputError, match="to_timestamp"):
+        held().fit(frame.assign(when=when.dt.to_period("M")), y)
+
+
 def test_a_classifier_takes_tables_too(tmp_path):
     frame, y = table(120)
     labels = np.select([y < 0, y < 2], ["low", "middle"], "high")
@@ -311,7 +338,7 @@ def test_an_indicator_is_ones_own_column_of_flags():
     )
     kernel = Matern52(2.0, [1.5, 0.8])
     gp = held(kernel=kernel, missing="indicator").fit(gaps, y)
-    assert_allclose(gp.predict(gaps), held(kernel=kernel).fit(flagged, y).predict(flagged), rtol=1e-12)
+    assert_allclose(gp.predict(gaps), held(kernel=kernel).fit(flagged, y).predict(flagged), rtol=1e-10)
     assert gp.parameters_.names[1:3] == ("lengthscale[depth]", "lengthscale[depth (missing)]")
 
 
@@ -322,6 +349,16 @@ def test_a_missing_category_is_a_level_of_its_own():
     for how in ("mean", "indicator"):
         gp = held(missing=how).fit(gaps, y)
         assert_allclose(gp.predict(gaps), held().fit(own, y).predict(own), rtol=1e-10, atol=1e-10)
+
+
+def test_a_level_that_is_called_missing_is_the_missing_one(tmp_path):
+    frame, y = table()
+    gaps = frame.assign(city=frame["city"].where(frame.index > 4))
+    called = gaps.assign(city=np.where(frame.index < 2, "(missing)", gaps["city"]))
+    gp, same = (held(missing="mean").fit(data, y) for data in (gaps, called))
+    assert_allclose(same.predict(called), gp.predict(gaps), rtol=1e-10)
+    same.save(tmp_path / "model.knotwise")
+    assert_array_equal(knotwise.load(tmp_path / "model.knotwise").predict(gaps), same.predict(called))
 
 
 def test_every_kind_of_missing_value_is_missing():
@@ -378,6 +415,19 @@ def test_a_period_repeats_itself():
     hours = pd.DataFrame({"hour": np.arange(48.0)})
     daily = held(kernel=kernel, periods={"hour": 24}).fit(hours, np.sin(np.arange(48.0)))
     assert daily.parameters_.names[2] == "lengthscale[hour (period 24)]"
+
+
+def test_the_encoding_is_told_in_words():
+    frame, y = table()
+    when = pd.Series(pd.date_range("2024-01-01", periods=N, freq="D"))
+    rows = frame.assign(when=when.where(when.dt.day != 2), hour=3.5)
+    options = {"missing": "indicator", "periods": {"when": ["year", 10], "hour": 24}, "kernel": SquaredExponential()}
+    assert str(held(**options).fit(rows.drop(columns="depth"), y).encoding_).splitlines() == [
+        "city  category of 3 levels: Bonn, Oslo, Rome",
+        "when  dates, in days since 2024-01-01, also by year and 10 days, 2024-01-30 22:45:31 where missing with an "
+        "indicator",
+        "hour  numbers, also by period 24, 3.5 where missing",
+    ]
 
 
 def test_dates_with_and_without_time_zones_are_not_mixed():

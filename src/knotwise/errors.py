@@ -205,7 +205,14 @@ class WorkersLostError(RuntimeError):
 
 
 class FitWarning(UserWarning):
-    """A fit that ended, but about which the user should know something.
+    """A fit that ended, or a prediction, but about which the user should know something.
+
+    Parameters
+    ----------
+    message : str
+        What it is, and what to do.
+    rows : array of int, optional
+        The numbers of the rows that it is about; None where it is about no row.
 
     Examples
     --------
@@ -214,8 +221,12 @@ class FitWarning(UserWarning):
     >>> warnings.simplefilter("error", FitWarning)  # a program that must not go on with such a fit
     """
 
+    def __init__(self, message: str = "", rows: Any = None) -> None:
+        super().__init__(message)
+        self.rows = rows
 
-def warn(message: str) -> None:
+
+def warn(message: str, rows: Any = None) -> None:
     """Issue a `FitWarning` that points at the user's line: the nearest one outside of knotwise and scikit-learn.
 
     Where there is none, as in a thread that the library has started, it points at the outermost line.
@@ -224,6 +235,8 @@ def warn(message: str) -> None:
     ----------
     message : str
         What a user should know, and what to do.
+    rows : array of int, optional
+        The numbers of the rows that it is about, which the warning then has as its `rows`.
 
     Examples
     --------
@@ -238,7 +251,7 @@ def warn(message: str) -> None:
     frame, stacklevel = sys._getframe(1), 2
     while frame.f_back is not None and _package(frame.f_globals) in PASSED_THROUGH:
         frame, stacklevel = frame.f_back, stacklevel + 1
-    warnings.warn(message, FitWarning, stacklevel=stacklevel)
+    warnings.warn(FitWarning(message, rows), stacklevel=stacklevel)
 
 
 def _package(module: dict[str, Any]) -> str:

@@ -79,7 +79,7 @@ def test_parts_without_rows_keep_their_place_and_rows_with_gaps_are_counted(rows
     assert code == 0, said
     assert json.loads(out) | {"output": ""} == {"rows": 60, "dropped": 4, "warnings": [], "output": "", "parts": 5}
     assert [len(pq.read_table(path)) for path in sorted((rows / "empty").iterdir())] == [25, 8, 27, 0, 0]
-    assert joined(rows / "empty").num_columns == 3
+    assert joined(rows / "empty").column_names == ["row", "prediction", "lower", "upper"]
 
 
 def mistake_cases():

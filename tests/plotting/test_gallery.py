@@ -1,5 +1,6 @@
 """The gallery's scripts run from a clone, without a warning, and leave their picture where they are run."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -31,6 +32,14 @@ def test_a_script_draws_its_picture(script, tmp_path):
     (picture,) = tmp_path.iterdir()
     assert picture.name == f"{script.stem.removeprefix('plot_')}.png"
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20_000
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_is_at_most_25_lines_of_code(script):
+    text = script.read_text(encoding="utf-8")
+    docstring = ast.parse(text).body[0].end_lineno
+    code = [line for line in text.splitlines()[docstring:] if line.strip()]
+    assert len([line for line in code if not line.startswith(("import ", "from "))]) <= 25
 
 
 def test_every_script_is_shown_with_a_small_picture():

@@ -6,10 +6,10 @@ import pytest
 from matplotlib.figure import Figure
 from plotted import X1, X2, X3, Y1, Y2, held
 
-from knotwise import plotting
+from knotwise import GPClassifier, plotting
 from knotwise.errors import InvalidInputError, UnknownOptionError
 from knotwise.plotting.dependence import effects_of
-from knotwise.plotting.view import view_of
+from knotwise.plotting.view import checked_rows, view_of
 
 ROWS = np.unique(np.linspace(0, 79, 60).round().astype(int))  # that are averaged over, of 80
 
@@ -68,6 +68,36 @@ def test_counts_are_rates_and_classes_are_probabilities(counts, classifier, thre
     np.testing.assert_allclose(effect.centre.sum(1), 1.0, rtol=1e-12)
     axes = plotting.plot_effects(three_classes, X2)
     assert [text.get_text() for text in axes[0].figure.legends[0].get_texts()] == ["left", "middle", "right"]
+
+
+def test_a_category_has_its_levels_dates_their_days_and_gaps_do_not_hide_a_column():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"soil": rng.choice([f"kind {i}" for i in range(12)], 80), "depth": X2[:, 0]})
+    table["day"] = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.arange(80), unit="D")
+    gaps = table.assign(depth=table["depth"].where(table.index % 9 != 0))
+    gp = held(knots="auto", approximation="full", n_neighbors=0, missing="mean").fit(gaps, Y2)
+    effects = effects_of(view_of(gp), view_rows(gp, gaps), [0, 1], level=0.95)
+    by_column = {effect.column: effect for effect in effects}
+    assert by_column[0].levels == tuple(sorted(set(table["soil"])))
+    some = gaps.iloc[ROWS]
+    for i in (0, 11):
+        expected = gp.predict(some.assign(soil=by_column[0].levels[i])).mean()
+        np.testing.assert_allclose(by_column[0].centre[i], expected, rtol=1e-9)
+    assert (by_column[1].values[0], by_column[1].values[-1]) == (gaps["depth"].min(), gaps["depth"].max())
+    soil, depth, day = plotting.plot_effects(gp, gaps, sort=False)
+    assert [text.get_text() for text in soil.get_xticklabels()] == sorted(set(table["soil"]))
+    assert (depth.get_xlabel(), day.get_xlabel()) == ("depth", "day\ndays since 2024-03-01")
+
+    three = GPClassifier(knots=8, random_state=0, n_jobs=1, optimizer=None)
+    three.fit(table[["soil", "depth"]], np.digitize(Y2, np.quantile(Y2, [0.3, 0.6])))
+    (effect,) = effects_of(view_of(three), view_rows(three, table[["soil", "depth"]]), [0], level=0.95)
+    moved_rows = table[["soil", "depth"]].iloc[ROWS].assign(soil="kind 3")
+    expected = three.predict_proba(moved_rows).mean(0)
+    np.testing.assert_allclose(effect.centre[effect.levels.index("kind 3")], expected, rtol=1e-9)
+
+
+def view_rows(gp, X):
+    return checked_rows(view_of(gp), X)
 
 
 def test_effects_that_cannot_be_say_what_to_do(named, line):

@@ -112,17 +112,14 @@ def column_names(text: str) -> list[str]:
     return names
 
 
-def places(text: str) -> dict[str, float | str]:
-    """Values of columns, such as rm=6,city=Oslo."""
-    values: dict[str, float | str] = {}
+def places(text: str) -> dict[str, str | float]:
+    """Values of columns, such as rm=6,lstat=10; of categories and dates they are text, such as city=Oslo."""
+    values: dict[str, str | float] = {}
     for pair in column_names(text):
-        name, _, value = pair.rpartition("=")
-        if not name.strip() or not value.strip():
+        name, _, value = (part.strip() for part in pair.rpartition("="))
+        if not name or not value:
             raise ArgumentTypeError(f"{text!r} is not a list of values such as rm=6,city=Oslo")
-        try:
-            values[name.strip()] = to_float(value)
-        except ValueError:
-            values[name.strip()] = value.strip()
+        values[name] = _number_or_text(value)
     return values
 
 
@@ -131,10 +128,14 @@ def period(text: str) -> tuple[str, str | float]:
     name, _, value = text.rpartition("=")
     if not name.strip() or not value.strip():
         raise ArgumentTypeError(f"{text!r} is not a column and its period such as when=year or hour=24")
+    return name.strip(), _number_or_text(value.strip())
+
+
+def _number_or_text(value: str) -> str | float:
     try:
-        return name.strip(), to_float(value)
+        return to_float(value)
     except ValueError:
-        return name.strip(), value.strip()
+        return value
 
 
 # -- arguments that commands share ----------------------------------------------------------------
@@ -157,7 +158,9 @@ def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> Non
         "--sheet", metavar="NAME", help="of a workbook: name of the sheet, or its number (default: the first)"
     )
     group.add_argument(
-        "--drop-missing", action="store_true", help="leave out rows with a missing value, and say how many"
+        "--drop-missing",
+        action="store_true",
+        help="leave out rows with a missing value that the model does not fill, and say how many",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from knotwise.cli.loading import choose_columns, require_size_option
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import errors_with_places, read_rows
+from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.cli.targets import known_labels, target_numbers
 from knotwise.report.scores import Share, judge_labels, judge_numbers
 
@@ -47,7 +47,7 @@ def check_predictions(gp: Any, arguments: Namespace) -> Check:
     require_size_option(gp, arguments)
     with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
-    with errors_with_places(rows, table):
+    with told_with_places(rows, table):
         if hasattr(gp, "classes_"):
             labels = known_labels(table, rows, arguments.target, gp.classes_.tolist())
             scores, shares = judge_labels(gp, rows.X, labels)

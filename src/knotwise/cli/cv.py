@@ -16,7 +16,7 @@ from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.numerals import is_whole
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, errors_with_places, read_rows
+from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
 from knotwise.cli.tables import Table, kind_of_file
 from knotwise.crossvalidation.validate import cross_validate
 from knotwise.errors import InvalidInputError
@@ -41,6 +41,9 @@ def run(arguments: Namespace) -> None:
         with open_table(arguments) as table:
             by_column = _is_column(arguments.blocks, table)
             require_columns(arguments.keep, "A column of --keep", table.columns)
+            double = next((name for name in arguments.keep if name in (table.unit, *COLUMNS)), None)
+            if double is not None:
+                raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
             wanted = _with_blocks(choose_columns(table, arguments), arguments, by_column)
             rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
         if rows.n_dropped:
@@ -59,7 +62,7 @@ def run(arguments: Namespace) -> None:
         if blocks is not None:
             blocks = _labels(table, rows, blocks) if by_column else int(blocks)
         X = NamedRows.of(rows.X, wanted.inputs)
-        with errors_with_places(rows, table):
+        with told_with_places(rows, table):
             if hold:
                 gp.fit(X, y, **rows.extras)
             found = cross_validate(
@@ -73,8 +76,10 @@ def run(arguments: Namespace) -> None:
                 **per_row,
             )
     if arguments.output is not None:
+        places = {table.unit: rows.places.tolist()} if arguments.drop_missing else {}
         kept = {name: rows.kept[name] for name in arguments.keep}
-        write_table(arguments.output, [kept | {name: getattr(found, name).tolist() for name in COLUMNS}])
+        found_columns = {name: getattr(found, name).tolist() for name in COLUMNS}
+        write_table(arguments.output, [places | kept | found_columns])
     if arguments.json:
         print_json(_facts(found, arguments, rows.n_dropped, told))
     elif arguments.output != "-":
@@ -95,9 +100,6 @@ def _is_column(blocks: str | None, table: Table) -> bool:
 
 def _with_blocks(wanted: Wanted, arguments: Namespace, by_column: bool) -> Wanted:
     """Read the labels of the blocks too; their column is an input only where --inputs names it."""
-    double = next((name for name in arguments.keep if name in COLUMNS), None)
-    if double is not None:
-        raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
     wanted = replace(wanted, keep=arguments.keep)
     if not by_column:
         return wanted

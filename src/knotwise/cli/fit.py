@@ -16,7 +16,7 @@ from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.parts import are_parts, check_parts, files_of, open_first, read_parts, workers
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, errors_with_places, read_rows
+from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
 from knotwise.cli.tables import Table
 from knotwise.cli.targets import are_labels, labels_of, target_numbers
 from knotwise.errors import InvalidInputError
@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> None:
             note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
         gp, y = prepare(table, rows, arguments)
         X = NamedRows.of(rows.X, wanted.inputs)
-        with errors_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
+        with told_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
             gp.fit(X, y, **rows.extras)
         name_inputs(gp, wanted.inputs)
         gp.save(arguments.output)

@@ -72,8 +72,7 @@ def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:
     require_columns(keep, "A column of --keep", table.columns)
     require_columns([] if target is None else [target], "--target", table.columns)
     inputs = _inputs(gp, table, arguments.inputs)
-    texts, may_lack = _encoded(gp, inputs)
-    return Wanted(inputs, target, sizes, keep, texts, [] if arguments.drop_missing else may_lack)
+    return Wanted(inputs, target, sizes, keep, *_encoded(gp, inputs))
 
 
 def text_inputs(gp: Any) -> list[str]:

@@ -12,8 +12,9 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import choose_columns, load_model, require_size_option, text_inputs
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
+from knotwise.cli.predicting import say_what_was_left_out
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import errors_with_places, read_rows
+from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.cli.targets import known_labels, target_numbers
 from knotwise.errors import unknown_option
 from knotwise.plotting import style
@@ -98,8 +99,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
         require_size_option(gp, arguments)
     with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
-    if rows.n_dropped:
-        note(f"left out {rows.n_dropped} rows, which have missing values")
+    say_what_was_left_out(rows.n_dropped)
     y = None
     if arguments.target is not None:
         if hasattr(gp, "classes_"):
@@ -115,7 +115,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
     if arguments.feature is not None:
         names = {"features": arguments.feature} if arguments.kind == "map" else {"feature": arguments.feature[0]}
         options |= names
-    with errors_with_places(rows, table):
+    with told_with_places(rows, table):
         return getattr(plotting, f"plot_{arguments.kind}")(gp, rows.X, y, **options, **rows.extras)
 
 

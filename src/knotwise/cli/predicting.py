@@ -12,8 +12,9 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import require_size_option, size_name, unit_name
 from knotwise.cli.messages import note
 from knotwise.cli.parts import are_parts
-from knotwise.cli.rows import Rows, Wanted, errors_with_places, iterate_rows, read_rows
+from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
 from knotwise.cli.tables import Table
+from knotwise.plotting.style import counted
 
 __all__ = ["Counted", "check_arguments", "predict_table", "say_what_was_left_out"]
 
@@ -23,18 +24,22 @@ LEVEL = 0.95
 def predict_table(
     gp: Any, table: Table, wanted: Wanted, arguments: Namespace, *, may_be_empty: bool = False
 ) -> Iterator[tuple[dict[str, Any], int]]:
-    """The same of a table that is open."""
+    """Predicted columns of an open table, piece by piece, and how many rows were left out.
+
+    Where rows may be left out, the first column says where in the file each of the others is.
+    """
     if arguments.samples is None:
         pieces = iterate_rows(table, wanted, drop_missing=arguments.drop_missing, may_be_empty=may_be_empty)
     else:  # samples of rows depend on each other, so that all rows are drawn at once
         pieces = iter([read_rows(table, wanted, drop_missing=arguments.drop_missing)])
     for rows in pieces:
-        with errors_with_places(rows, table):
+        with told_with_places(rows, table):
             found = predict_rows(gp, rows, arguments) if len(rows) else {}
-        double = next((name for name in found if name in rows.kept), None)
+        places = {table.unit: rows.places.tolist()} if arguments.drop_missing else {}
+        double = next((name for name in places | found if name in rows.kept), None)
         if double is not None:
             raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
-        yield rows.kept | found, rows.n_dropped
+        yield places | rows.kept | found, rows.n_dropped
 
 
 def predict_rows(gp: Any, rows: Rows, arguments: Namespace) -> dict[str, list[Any]]:
@@ -97,7 +102,7 @@ def _predict_labels(gp: Any, X: np.ndarray, arguments: Namespace) -> dict[str, l
 
 def say_what_was_left_out(n_dropped: int) -> None:
     if n_dropped:
-        note(f"left out {n_dropped} rows, which have missing values")
+        note(f"left out {counted(n_dropped, 'row')} with missing values")
 
 
 def check_arguments(gp: Any, arguments: Namespace) -> None:

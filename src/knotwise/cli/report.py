@@ -10,8 +10,9 @@ from knotwise.cli.command import UsageError
 from knotwise.cli.loading import choose_columns, load_model, require_size_option
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
+from knotwise.cli.predicting import say_what_was_left_out
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import errors_with_places, read_rows
+from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.cli.tables import Table
 from knotwise.cli.targets import known_labels, target_numbers
 from knotwise.errors import unknown_option
@@ -54,8 +55,7 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
         if arguments.target is not None:
             require_size_option(gp, arguments)
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
-    if rows.n_dropped:
-        note(f"left out {rows.n_dropped} rows, which have missing values")
+    say_what_was_left_out(rows.n_dropped)
     y = None
     if arguments.target is not None:
         if hasattr(gp, "classes_"):
@@ -63,7 +63,7 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
         else:
             y = target_numbers(table, rows, arguments.target, arguments.decimal)
     names |= {"data_name": Path(table.name).name, "target": arguments.target, **rows.extras}
-    with errors_with_places(rows, table):
+    with told_with_places(rows, table):
         write_report(gp, output, rows.X, y, **names)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from knotwise.cli.numerals import are_plain, is_whole, looks_like_amount, looks_
 from knotwise.cli.tables import Piece, Table
 from knotwise.errors import InvalidInputError
 
-__all__ = ["Rows", "Wanted", "errors_with_places", "iterate_rows", "number_error", "read_rows"]
+__all__ = ["Rows", "Wanted", "iterate_rows", "number_error", "read_rows", "told_with_places"]
 
 FEW_PLACES = 5  # places of missing values that an error names for each column
 
@@ -208,15 +209,29 @@ def _missing_error(table: Table, gaps: dict[str, list[int]], n_rows: int, *, can
 
 
 @contextmanager
-def errors_with_places(rows: Rows, table: Table) -> Iterator[None]:
-    """Add to an error about a row where that row is in the file."""
+def told_with_places(rows: Rows, table: Table) -> Iterator[None]:
+    """Add to an error or a warning about a row where that row is in the file."""
+
+    def with_place(message: Any) -> Any:
+        bad = getattr(message, "rows", None)
+        if bad is None or not len(bad):
+            return message
+        place = f"{table.unit} {rows.places[bad[0]]}"
+        own = f"row {bad[0]}"
+        return message if place == own else type(message)(f"{message} {own.capitalize()} is {place} of {table.name}.")
+
+    show = warnings.showwarning
+
+    def tell(message: Any, *others: Any, **options: Any) -> None:
+        show(with_place(message), *others, **options)
+
+    warnings.showwarning = tell
     try:
         yield
     except InvalidInputError as error:
-        bad = getattr(error, "rows", None)
-        if bad is None or not len(bad):
+        told = with_place(error)
+        if told is error:
             raise
-        place = f"{table.unit} {rows.places[bad[0]]}"
-        if place == f"row {bad[0]}":
-            raise
-        raise InvalidInputError(f"{error} Row {bad[0]} is {place} of {table.name}.") from None
+        raise told from None
+    finally:
+        warnings.showwarning = show

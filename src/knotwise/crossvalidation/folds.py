@@ -42,6 +42,10 @@ def folds_from(blocks: Any, places: Callable[[], np.ndarray], X: Any, y: np.ndar
         raise InvalidInputError(f"Cross-validation needs at least 2 rows, but X has {n_rows}.")
     if blocks is None:
         return [Fold(row, np.array([row]), np.array([row])) for row in range(n_rows)]
+    if isinstance(blocks, str):
+        raise InvalidInputError(
+            f"`blocks` is {blocks!r}; give the labels themselves, one for each row, such as table[{blocks!r}]."
+        )
     if hasattr(blocks, "split") and not hasattr(blocks, "__array__"):
         return _of_pairs(blocks.split(X, y), n_rows)
     if not isinstance(blocks, Iterable):

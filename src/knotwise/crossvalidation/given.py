@@ -32,7 +32,7 @@ class Given:
     def checked(
         X: Any, y: Any, likelihood: Likelihood, sample_weight: Any, exposure: Any, trials: Any, noise_variance: Any
     ) -> Given:
-        """The data, as far as all rows are looked at together; fits check the rest."""
+        """The data, as far as all rows are looked at together; what is wrong in a row is told by its number here."""
         if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
             raise InvalidInputError(
                 "Cross-validation takes rows that are here, but got a Dask collection. Give rows that fit in memory "
@@ -49,6 +49,7 @@ class Given:
                 "such rows out."
             )
         size = check_size(likelihood, n_rows, exposure=exposure, trials=trials)
+        targets = likelihood.check_targets(targets, 1.0 if size is None else size)
         return Given(X, targets, likelihood, weights, size, check_noise_variance(noise_variance, n_rows))
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from knotwise.estimators.geometry import as_columns
 from knotwise.estimators.options import kernel_from, likelihood_from
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.scaling import Scaling
-from knotwise.estimators.sizes import require_size
+from knotwise.estimators.sizes import exposure_of, require_size
 from knotwise.estimators.transform import probability_transform
 from knotwise.estimators.validation import fit_inputs, generator_from
 from knotwise.kernels.ranges import columns_seen
@@ -44,6 +44,7 @@ def cross_validate(
     sample_weight: Any = None,
     exposure: Any = None,
     trials: Any = None,
+    offset: Any = None,
     noise_variance: Any = None,
     level: float = 0.95,
     random_state: Any = 0,
@@ -70,7 +71,7 @@ def cross_validate(
     knots : "anew" or "held", optional
         Whether knots are chosen anew without each block, or are those of `gp`. By default "anew" where parameters are
         fitted anew, else "held".
-    sample_weight, exposure, trials, noise_variance : array [N], optional
+    sample_weight, exposure, trials, offset, noise_variance : array [N], optional
         Of the rows, as in `fit`. A row is left out with all its weight, and weighs so in the scores.
     level : float, default 0.95
         Probability of the intervals, between 0 and 1.
@@ -97,9 +98,12 @@ def cross_validate(
     """
     if not isinstance(gp, GPRegressor):
         raise InvalidInputError(
-            f"`cross_validate` is for a GPRegressor, but got a {type(gp).__name__}. For classes use scikit-learn's "
-            "`cross_val_score(gp, X, y, scoring='neg_log_loss')`, for a pipeline its last step and transformed rows."
+            f"`cross_validate` is for a GPRegressor, but got a {type(gp).__name__}. For two classes use "
+            "GPRegressor(likelihood='bernoulli') with 0 and 1, for several scikit-learn's `cross_val_score(gp, X, y, "
+            "scoring='neg_log_loss')`, for a pipeline its last step and transformed rows."
         )
+    if not isinstance(refit, bool | np.bool_):
+        raise InvalidInputError(f"`refit` is {refit!r}; it must be True or False.")
     if knots is None:
         knots = "anew" if refit else "held"
     if knots not in ("anew", "held"):
@@ -107,6 +111,7 @@ def cross_validate(
     if not 0 < level < 1:
         raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
     likelihood = likelihood_from(gp.likelihood)
+    exposure = exposure_of(exposure, offset)
     given = Given.checked(X, y, likelihood, sample_weight, exposure, trials, noise_variance)
     if not refit or knots == "held":
         _require_fitted(gp, refit)
@@ -116,6 +121,7 @@ def cross_validate(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if refit:
+            _read_inputs(gp, given)  # so that what is wrong in a row is told by its number here, not in a block
             found = _refitted(gp, given, folds, knots, level, rng)
         else:
             model = (with_knots_held if knots == "held" else with_knots_anew)(gp, given, folds)
@@ -179,15 +185,21 @@ def _require_fitted(gp: GPRegressor, refit: bool) -> None:
         )
 
 
-def _places(gp: GPRegressor, given: Given) -> np.ndarray:
-    """The rows as points of which compact blocks are made: columns that the kernel sees, scaled as in a fit."""
+def _read_inputs(gp: GPRegressor, given: Given) -> tuple[GPRegressor, np.ndarray]:
+    """The inputs as a fit to all rows would read them, [N, E], and the reader, which knows names and encoding."""
     from sklearn.base import clone
 
     reader = clone(gp)
-    rows = fit_inputs(reader, as_columns(given.X))
+    return reader, fit_inputs(reader, as_columns(given.X))
+
+
+def _places(gp: GPRegressor, given: Given) -> np.ndarray:
+    """The rows as points of which compact blocks are made: columns that the kernel sees, scaled as in a fit."""
+    reader, rows = _read_inputs(gp, given)
     n_columns, encoding = rows.shape[1], reader.encoding_
     columns = None if encoding is None else encoding.columns
-    names = getattr(reader, "feature_names_in_", None) if columns is None else columns
+    plain = list(getattr(reader, "feature_names_in_", ())) or None
+    names = plain if columns is None else columns
     kernel = kernel_from(gp.kernel, names, n_columns)
     scaling = Scaling.of(rows, given.targets, gp.standardize, targets=False, columns=columns)
     return scaling.inputs(rows)[:, columns_seen(kernel, n_columns)]
@@ -195,10 +207,10 @@ def _places(gp: GPRegressor, given: Given) -> np.ndarray:
 
 def _warn_once(caught: Sequence[warnings.WarningMessage], n_folds: int) -> None:
     """One warning for those of all fits; what is none of ours is passed on as it is."""
-    ours = [str(each.message) for each in caught if issubclass(each.category, FitWarning)]
+    ours = list(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, FitWarning)))
     for each in caught:
         if not issubclass(each.category, FitWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     if ours:
-        more = f" This is the first of {len(ours)} warnings." if len(ours) > 1 else ""
-        warn(f"In a cross-validation of {n_folds} blocks a fit said: {ours[0]}{more}")
+        more = f" This is the first of {len(ours)} different warnings." if len(ours) > 1 else ""
+        warn(f"In a cross-validation of {n_folds} blocks a fit said, of its own rows: {ours[0]}{more}")

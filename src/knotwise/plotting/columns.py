@@ -78,6 +78,10 @@ def place_of(
     if isinstance(at, Mapping):
         for feature, value in at.items():
             column = column_index(feature, names, "A column of `at`")
+            if encoding is None and isinstance(value, str):
+                raise InvalidInputError(
+                    f"`at` has {value!r} for {names[column]!r}, a column of numbers. Give a number."
+                )
             place[column] = value if encoding is None else encoding.code(column, value)
     elif at is not None:
         given = np.asarray(at, float)
@@ -134,5 +138,5 @@ def describe_others(
 def _number(value: Any) -> str:
     """Enough digits to tell places apart, also far from the origin; levels and dates as they are."""
     if not isinstance(value, float):
-        return shorten(str(value), 24)
+        return shorten(str(value).removesuffix(" 00:00:00"), 24)
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.10g}"

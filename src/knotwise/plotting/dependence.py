@@ -24,7 +24,7 @@ class Effect:
     """The average response at values of one column, [g]: `centre` [g] or, of several classes, [g, classes].
 
     `low` and `high` are the ends of the band, None for several classes; `importance` is the standard deviation of the
-    centre over the rows of the data, in the units of the response.
+    centre over the rows of the data, in the units of the response. Of a category, `levels` has the names of the values.
     """
 
     column: int
@@ -33,11 +33,12 @@ class Effect:
     low: np.ndarray | None
     high: np.ndarray | None
     importance: float
+    levels: tuple[str, ...] | None = None
 
     @property
     def is_stepwise(self) -> bool:
-        """Whether the column has few values, each of which is shown by itself."""
-        return len(self.values) <= FEW_VALUES
+        """Whether each value is shown by itself: those of a category, and few numbers."""
+        return self.levels is not None or len(self.values) <= FEW_VALUES
 
 
 def effects_of(view: View, rows: np.ndarray, columns: Sequence[int], *, level: float) -> list[Effect]:
@@ -53,12 +54,15 @@ def effects_of(view: View, rows: np.ndarray, columns: Sequence[int], *, level: f
 
 
 def _effect(view: View, data: np.ndarray, some: np.ndarray, column: int, level: float) -> Effect:
-    values = _values(data)
+    data = data[~np.isnan(data)]  # a column is followed where it is known
+    names = view.level_names(column)
+    values = _values(data) if names is None else _frequent(data)
+    levels = None if names is None else tuple(names[int(code)] for code in values)
     points = np.tile(some, (len(values), 1))
     points[:, column] = np.repeat(values, len(some))
     low = high = None
     if view.n_classes > 2:
-        proba = view.quietly(view.gp.predict_proba, points)
+        proba = view.quietly(view.gp.predict_proba, view.rows(points))
         centre = proba.reshape(len(values), len(some), -1).mean(1)
     else:
         groups = np.repeat(np.arange(len(values)), len(some))
@@ -70,7 +74,13 @@ def _effect(view: View, data: np.ndarray, some: np.ndarray, column: int, level: 
         ends = (centre + wider * (end - centre) for end in (average.lower, average.upper))
         low, high = (np.clip(end, *view.model.likelihood_.support()) for end in ends)
     seen = [np.interp(data, values, each) for each in np.atleast_2d(centre.T)]
-    return Effect(column, values, centre, low, high, float(np.sqrt(np.mean(np.var(seen, axis=1)))))
+    return Effect(column, values, centre, low, high, float(np.sqrt(np.mean(np.var(seen, axis=1)))), levels)
+
+
+def _frequent(codes: np.ndarray) -> np.ndarray:
+    """The levels of a category by their numbers, in order; the most frequent ones where there are very many."""
+    different, counts = np.unique(codes, return_counts=True)
+    return np.sort(different[np.argsort(-counts, kind="stable")[:N_POINTS]])
 
 
 def _values(data: np.ndarray) -> np.ndarray:

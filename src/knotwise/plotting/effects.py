@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.columns import column_index
+from knotwise.plotting.columns import axis_name, column_index
 from knotwise.plotting.curve import response_name
 from knotwise.plotting.dependence import Effect, effects_of
 from knotwise.plotting.knots import draw_rug
@@ -22,6 +22,7 @@ __all__ = ["draw_effect", "effect_name", "heights_of", "name_classes", "plot_eff
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other
+SIDE_BY_SIDE, FEW_LEVELS = 26, 10  # letters of levels, and levels whose names may slant; more of them stand upright
 
 
 def plot_effects(
@@ -45,8 +46,8 @@ def plot_effects(
 
     All panels have one vertical axis, so that effects can be compared; ticks at the foot are deciles of the data. A
     column is followed between its 1 % and 99 % quantiles (of 200 rows or more), and one of up to eight different values
-    has a mark for each. Counts are per unit of exposure, or per trial. Several classes have a curve each, without a
-    band.
+    has a mark for each, as has each level of a category (of very many the 25 most frequent). Counts are per unit of
+    exposure, or per trial. Several classes have a curve each, without a band.
 
     Parameters
     ----------
@@ -134,12 +135,32 @@ def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level
             ax.vlines(x, effect.low, effect.high, color=BLUE, linewidth=1.6, zorder=2, label=band)
         else:
             ax.fill_between(x, effect.low, effect.high, color=BLUE, alpha=0.2, linewidth=0, zorder=2, label=band)
-    if effect.is_stepwise and len(x) > 1:
+    if effect.levels is not None:
+        _name_levels(ax, x, [shorten(level, 16) for level in effect.levels])
+    elif effect.is_stepwise and len(x) > 1:
         ax.set_xticks(x, [f"{value:.4g}" for value in x])
     elif not effect.is_stepwise:
-        draw_rug(ax, np.quantile(data, np.linspace(0.1, 0.9, 9)), colour=GREY)
+        draw_rug(ax, np.nanquantile(data, np.linspace(0.1, 0.9, 9)), colour=GREY)
     ax.margins(x=0.04 if not effect.is_stepwise else 0.12)
-    ax.set_xlabel(shorten(view.names[effect.column], 26))
+    ax.set_xlabel(_axis_label(view, effect.column))
+
+
+def _axis_label(view: View, column: int) -> str:
+    """The column, and below it what its numbers are where the name does not tell."""
+    name = view.names[column]
+    units = axis_name(view.names, column, view.encoding).removeprefix(name).lstrip(", ")
+    return "\n".join(filter(None, [shorten(name, 26), units]))
+
+
+def _name_levels(ax: Axes, x: np.ndarray, names: Sequence[str]) -> None:
+    """Write levels below their marks: beside each other, or slanting where they would overlap."""
+    slanting = sum(len(name) + 1 for name in names) > SIDE_BY_SIDE
+    ax.set_xticks(x, names)
+    if slanting:
+        ax.tick_params(axis="x", labelrotation=40 if len(names) <= FEW_LEVELS else 90)
+        for text in ax.get_xticklabels():
+            text.set_horizontalalignment("right" if len(names) <= FEW_LEVELS else "center")
+            text.set_rotation_mode("anchor" if len(names) <= FEW_LEVELS else "default")
 
 
 def name_classes(place: Any, ax: Axes) -> None:

@@ -59,6 +59,10 @@ class View:
         """Rows for a prediction, of points with one number for each column."""
         return points if self.encoding is None else self.encoding.expand(points)
 
+    def level_names(self, column: int) -> tuple[str, ...] | None:
+        """What the numbers of a category stand for, the last for levels that are new; None of other columns."""
+        return None if self.encoding is None else self.encoding.level_names(column)
+
     @property
     def ordered(self) -> bool:
         """Whether the knots were added one after the other."""

@@ -25,6 +25,12 @@ __all__ = [
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 SHOWN_ROWS = 5
+#: what to do with values that are numbers in another dress, by the name of their type
+REMEDIES = {
+    "Timedelta": "Convert durations to numbers (`column.dt.total_seconds()`)",
+    "timedelta": "Convert durations to numbers (`duration.total_seconds()`)",
+    "Period": "Convert periods to dates (`column.dt.to_timestamp()`)",
+}
 
 
 class NamedRows(np.ndarray):
@@ -32,9 +38,9 @@ class NamedRows(np.ndarray):
 
     column_names: Sequence[str]
 
-    def __array_finalize__(self, parent: Any) -> None:
-        names = getattr(parent, "column_names", None)
-        if names is not None and self.ndim == 2 and self.shape[1] == len(names):
+    def __array_finalize__(self, source: Any) -> None:
+        names = getattr(source, "column_names", ())
+        if self.ndim == 2 and self.shape[1] == len(names):  # some of the rows, with all columns
             self.column_names = names
 
     @staticmethod
@@ -138,8 +144,9 @@ def as_floats(column: Any, what: str) -> np.ndarray:
         try:
             numbers[row] = float(values[row])
         except (TypeError, ValueError):
+            remedy = REMEDIES.get(type(values[row]).__name__, "Correct it")
             raise InvalidInputError(
-                f"{what} holds {values[row]!r:.100} in row {row}, which is not a number. Correct it, or name the "
+                f"{what} holds {values[row]!r:.100} in row {row}, which is not a number. {remedy}, or name the "
                 "column in `categorical` and fit again if its values are levels.",
                 rows=np.array([row]),
             ) from None
@@ -167,8 +174,9 @@ def as_dates(column: Any, what: str) -> tuple[np.ndarray, bool]:
             found[row] = np.datetime64(value, "us").astype(np.int64)
         except (TypeError, ValueError):
             raise InvalidInputError(
-                f"{what} holds {values[row]!r:.100} in row {row}, which is not a date. Write dates as 2024-01-31, or "
-                "convert them (for example with pandas.to_datetime).",
+                f"{what} holds {values[row]!r:.100} in row {row}, which is not a date. Write dates as 2024-01-31, "
+                "convert them (for example with pandas.to_datetime), or name the column in `categorical` and fit again "
+                "if its values are levels.",
                 rows=np.array([row]),
             ) from None
     if 0 < n_aware < len(present):

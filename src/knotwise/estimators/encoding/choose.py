@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -33,7 +33,10 @@ MISSING_WORDS = ("error", "mean", "indicator")
 #: levels beyond which a column of text is taken for something else than a category, and beyond which nothing goes
 MANY_LEVELS, MOST_LEVELS = 100, 1000
 FEW_LEVELS = 10  # that may be as many as half of the rows
-OTHER_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")  # 31.1.2024, 1/31/2024, 2024/01/31
+#: 31/1/24, 31.01.2024, 2024/1/31 and 2024-01: dates of which one must know how they are meant
+OTHER_DATE = re.compile(
+    r"(\d{1,2}/\d{1,2}/(\d{4}|\d{2})|\d{1,2}[.-]\d{1,2}[.-]\d{4}|\d{4}[/.]\d{1,2}[/.]\d{1,2}|\d{4}-\d{2}$)\b"
+)
 
 
 def choose_encoding(options: Any, X: Any, weights: np.ndarray | None = None) -> Encoding | None:
@@ -107,10 +110,14 @@ class _Chooser:
         if kind == "M":
             return self._dates(i)
         values = np.asarray(column, object)[self.counted]
-        words = _what_values_are(values[~missing_in(values)])
+        values = values[~missing_in(values)]
+        words = _what_values_are(values)
         if words == "numbers":
             return self._numbers(i)
-        return self._dates(i) if words == "dates" else self._category(i, named=False)
+        if words == "dates":
+            return self._dates(i)
+        _refuse_other_dates(values, self.names[i])
+        return self._category(i, named=False)
 
     def _numbers(self, i: int) -> Numbers:
         return Numbers(self.names[i], i, *self._fill(i), self._periods_of(i, {}))
@@ -163,7 +170,7 @@ class _Chooser:
                 f"at most {MOST_LEVELS} are possible: join some of them, or leave the column out."
                 if named
                 else "that is no category but a name or number of each row, or text. Leave the column out, or name it "
-                f"in `categorical` if it is one.{_of_dates(levels)}"
+                "in `categorical` if it is one."
             )
             raise InvalidInputError(
                 f"Column {name!r} has {len(levels)} different values in {len(self.counted)} rows, such as "
@@ -172,14 +179,8 @@ class _Chooser:
         if not levels:
             raise InvalidInputError(f"Column {name!r} has no value in any row. Leave it out.")
         allow = self.missing != "error"
-        return Category(name, i, (*levels, *([MISSING_LEVEL] if n_missing and allow else [])), allow)
-
-
-def _of_dates(levels: Sequence[str]) -> str:
-    """What to do if text is a date in another order than 2024-01-31: which number is the day, only people know."""
-    if not all(OTHER_DATE.match(level) for level in levels[:3]):
-        return ""
-    return " If it holds dates, write them as 2024-01-31 (with pandas: `pandas.to_datetime`)."
+        gap = [MISSING_LEVEL] if n_missing and allow and MISSING_LEVEL not in levels else []
+        return Category(name, i, (*levels, *gap), allow)
 
 
 def _check_words(options: Any) -> None:
@@ -218,8 +219,8 @@ def _is_table_of_objects(X: Any) -> bool:
 def _what_values_are(values: np.ndarray) -> str:
     """What the values of a column of objects are: "numbers", "dates" or "levels".
 
-    Text among numbers is an error rather than a level, so most must be something else than numbers. What is neither
-    (a list, a duration) counts as a number here, and is refused as one.
+    Text among numbers or dates is an error rather than a level, so most must be something else than these. What is
+    neither (a list, a duration) counts as a number here, and is refused as one.
     """
     n_text = n_dates = n_iso = 0
     for value in values.tolist():
@@ -228,9 +229,20 @@ def _what_values_are(values: np.ndarray) -> str:
         elif isinstance(value, str) and not is_number(value.replace(",", ".")):  # a decimal comma makes no level
             n_text += 1
             n_iso += is_iso_date(value)
-    if len(values) and len(values) in (n_dates, n_iso):
+    if n_dates + n_iso > len(values) / 2:
         return "dates"
     return "levels" if n_text > len(values) / 2 else "numbers"
+
+
+def _refuse_other_dates(values: np.ndarray, name: str) -> None:
+    """Refuse text that is mostly dates in a form whose day, month or year is a guess: they would become levels."""
+    found = [value for value in values.tolist() if isinstance(value, str) and OTHER_DATE.match(value.strip())]
+    if len(found) > len(values) / 2:
+        raise InvalidInputError(
+            f"Column {name!r} holds {found[0]!r:.40}, which looks like a date whose day or month is a guess. Write "
+            "dates as 2024-01-31, convert them (for example with pandas.to_datetime), or name the column in "
+            "`categorical` if its values are levels."
+        )
 
 
 def _periods(given: Any, indices: Any) -> dict[int, list[Any]]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.estimators.encoding.cells import raw_columns
-from knotwise.estimators.encoding.kinds import Category, Dates, LonLat, Numbers
+from knotwise.errors import unknown_option
+from knotwise.estimators.encoding.cells import label_of, raw_columns
+from knotwise.estimators.encoding.kinds import OTHER_LEVEL, Category, Dates, LonLat, Numbers
 from knotwise.numerics.columns import InputColumns
 
 __all__ = ["EncodedRows", "Encoding", "Kind"]
@@ -90,6 +91,11 @@ class Encoding:
         """
         return next(kind for kind in self.kinds if column in kind.sources)
 
+    def level_names(self, column: int) -> tuple[str, ...] | None:
+        """What the numbers of a category stand for, the last for levels that are new; None of other columns."""
+        kind = self.kind_of(column)
+        return (*kind.levels, OTHER_LEVEL) if isinstance(kind, Category) else None
+
     def code(self, column: int, value: Any) -> float:
         """The number that stands for a value in one of the user's columns.
 
@@ -110,7 +116,10 @@ class Encoding:
             return float(value)
         columns: list[Any] = [None] * self.n_features
         columns[column] = np.array([value], object)
-        return float(kind.read(columns)[0, 0])
+        code = float(kind.read(columns, quiet=True)[0, 0])
+        if isinstance(kind, Category) and code == len(kind.levels):
+            raise unknown_option(f"The level of {kind.name!r}", label_of(value), kind.levels)
+        return code
 
     def read(self, X: Any, *, quiet: bool = False) -> np.ndarray:
         """The coded columns of a table: numbers, days, numbers of levels, degrees.
@@ -221,11 +230,12 @@ def _describe(kind: Kind) -> str:
         return "longitude and latitude, as a place on the sphere in km"
     words = "numbers"
     if isinstance(kind, Dates):
-        words = f"dates, in days since {np.datetime64(kind.origin, 'us').item()}"
+        words = f"dates, in days since {kind.day_of(0.0)}"
     if kind.periods:
-        words += f", with the period{'s' if len(kind.periods) > 1 else ''} {', '.join(f'{p:g}' for p in kind.periods)}"
+        words += f", also by {' and '.join(map(kind.period_word, kind.periods))}"
     if kind.fill is not None:
-        words += f", {kind.fill:g} where missing" + (" with an indicator" if kind.indicator else "")
+        fill = kind.day_of(kind.fill) if isinstance(kind, Dates) else f"{kind.fill:g}"
+        words += f", {fill} where missing" + (" with an indicator" if kind.indicator else "")
     return words
 
 

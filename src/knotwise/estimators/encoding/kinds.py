@@ -29,6 +29,7 @@ MISSING_LEVEL = "(missing)"
 OTHER_LEVEL = "(another level)"
 #: mean radius in kilometres
 EARTH_RADIUS = 6371.0088
+SHOWN_LEVELS = 3
 LEVEL_UNITS = "distances of two levels"
 #: periods of dates that have a word
 DAYS = {"year": 365.2425, "week": 7.0, "day": 1.0}
@@ -75,13 +76,14 @@ class Numbers:
     def _circles(self) -> list[InputColumn]:
         found = []
         for period in self.periods:
-            label = f"{self.name} ({self._period_word(period)})"
+            label = f"{self.name} ({self.period_word(period)})"
             for function in ("cos", "sin"):
                 name = f"{function} of {label}"
                 found.append(InputColumn(name, label, self.sources, "sphere", 1.0, radius=1.0, units="radii"))
         return found
 
-    def _period_word(self, period: float) -> str:
+    def period_word(self, period: float) -> str:
+        """What a period is called."""
         return f"period {period:g}"
 
     def read(self, columns: list[Any], *, quiet: bool = False) -> np.ndarray:
@@ -125,7 +127,13 @@ class Dates(Numbers):
     reads_text = True
     _units = "days"
 
-    def _period_word(self, period):
+    def day_of(self, days: float) -> str:
+        """The date so many days after the first one, without the time where it is midnight."""
+        moment = np.datetime64(self.origin + round(days * MICROSECONDS_PER_DAY), "us")
+        day = moment.astype("M8[D]")
+        return str(day) if moment == day else str(moment.astype("M8[s]")).replace("T", " ")
+
+    def period_word(self, period):
         return next((word for word, days in DAYS.items() if days == period), f"{period:g} days")
 
     def read(self, columns, *, quiet=False):
@@ -190,17 +198,19 @@ class Category:
 
     def _warn_of_new(self, labels: list[str], rows: np.ndarray) -> None:
         new = list(dict.fromkeys(labels[row] for row in rows))
-        near = nearest(new[0], self.levels)
-        meant = f" Did you mean {near!r}?" if near is not None else ""
-        several = (
-            f" These {len(new)} new levels are one and the same for covariances, samples and totals."
-            if len(new) > 1
-            else ""
-        )
-        warn(
-            f"Column {self.name!r} has the level {new[0]!r} in {some_rows(rows)}, which the fit did not see.{meant} "
-            f"It is predicted as a new level, of which nothing is known but how much levels differ.{several}"
-        )
+        meant = "".join(f" Did you mean {near!r}?" for near in [nearest(new[0], self.levels)] if near is not None)
+        unknown = "of which nothing is known but how much levels differ"
+        if len(new) == 1:
+            which, it_is = (
+                f"the level {new[0]!r} in {some_rows(rows)}, which",
+                f"It is predicted as a new level, {unknown}",
+            )
+        else:
+            more = f" and {len(new) - SHOWN_LEVELS} more" if len(new) > SHOWN_LEVELS else ""
+            shown = ", ".join(map(repr, new[:SHOWN_LEVELS]))
+            which = f"{len(new)} levels ({shown}{more})"
+            it_is = f"They are predicted as one new level, {unknown}"
+        warn(f"Column {self.name!r} has {which} in {some_rows(rows)}, which the fit did not see.{meant} {it_is}.", rows)
 
     def expand(self, coded: np.ndarray) -> np.ndarray:
         """The columns of the levels, [n, L + 1]: 1 for that of the row, and 0."""
