@@ -209,7 +209,7 @@ class FitWarning(UserWarning):
 
     Parameters
     ----------
-    message : str
+    message : str, default ""
         What it is, and what to do.
     rows : array of int, optional
         The numbers of the rows that it is about; None where it is about no row.

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.by_class import ByClass
 from knotwise.estimators.class_exceedance import exceedance_of_shares
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
@@ -146,7 +147,8 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         Coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none.
     coefficients_ : Coefficients
         Level or trend of the mean of f on the link's scale, with standard errors. This and what follows is of the
-        model, or a list with one entry for each of several models.
+        model, or a list with one entry for each of several models; such a list of tables shows itself with its
+        classes, and has `to_frame()`.
     parameters_ : ParameterTable
         Names, values and bounds of the parameters; `to_frame()` has standard errors, too.
     kernel_ : Kernel
@@ -356,12 +358,12 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             "inference_",
         ):
             values = [getattr(model, name) for model in self.models_]
-            setattr(self, name, values[0] if len(values) == 1 else values)
+            setattr(self, name, self._one_or_each(values, tables=name in ("parameters_", "trace_")))
         self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))
         self.log_prior_ = float(sum(model.log_prior_ for model in self.models_))
 
     @property
-    def coefficients_(self) -> Coefficients | list[Coefficients]:
+    def coefficients_(self) -> Coefficients | ByClass:
         """Coefficients of the mean of f, on the link's scale, with their uncertainty; one table for each model.
 
         Examples
@@ -375,8 +377,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         ('intercept', 'column 0')
         """
         check_is_fitted(self)
-        tables = [model.coefficients_ for model in self.models_]
-        return tables[0] if len(tables) == 1 else tables
+        return self._one_or_each([model.coefficients_ for model in self.models_], tables=True)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds of the second of two classes, or of each class against the rest.
@@ -823,7 +824,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         models = self._labelled_models()
         return join_summaries([(label, model.summary(standard_errors, variogram)) for label, model in models])
 
-    def diagnose(self) -> Diagnosis | list[Diagnosis]:
+    def diagnose(self) -> Diagnosis | ByClass:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
 
         Convergence, parameters at bounds, jitter and condition of Kuu, what the knots leave unexplained and where, and
@@ -833,7 +834,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         -------
         Diagnosis or list of Diagnosis
             `findings`, each with `name`, `level`, `text` and `advice`; `ok` says whether nothing should be repaired. A
-            list, one for each class, if there are several models.
+            list, one for each class, if there are several models, which has `to_frame()` too.
 
         Examples
         --------
@@ -850,7 +851,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             replace(diagnosis, model=f"class {label!r}: {diagnosis.model.removeprefix('GPRegressor: ')}")
             for label, diagnosis in found
         ]
-        return named[0] if len(named) == 1 else named
+        return self._one_or_each(named, tables=True)
 
     def certify(self, more_knots: int | None = None) -> Certificate | list[Certificate]:
         """Bounds of how far the fit can be from the exact GP; a list, one for each class, if there are several models.
@@ -932,6 +933,12 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         """The latent value of a new label, nugget included, for each model."""
         latents = [(model, model.predict_latent(rows)) for model, rows in self._rows_for_models(X)]
         return [Latent(f.mean, f.variance + model.nugget_) for model, f in latents]
+
+    def _one_or_each(self, values: list[Any], *, tables: bool) -> Any:
+        """What the only model has, or a list with that of each; of tables one that shows itself."""
+        if len(values) == 1:
+            return values[0]
+        return ByClass(values, self.classes_.tolist()) if tables else values
 
     def _classes_of_models(self) -> list[Any] | None:
         """The labels of the models; None for one model."""

@@ -57,6 +57,8 @@ class Encoding:
     >>> coded = gp.encoding_.read(table[:1])
     >>> coded.tolist(), gp.encoding_.code(0, "Rome"), gp.encoding_.kind_of(0).name
     ([[0.0, 1.0]], 1.0, 'city')
+    >>> gp.encoding_.level_names(0)
+    ('Oslo', 'Rome', '(another level)')
     >>> gp.encoding_.decode(gp.encoding_.contract(gp.encoding_.expand(coded))).tolist()
     [['Oslo', 1.0]]
     """
@@ -92,7 +94,18 @@ class Encoding:
         return next(kind for kind in self.kinds if column in kind.sources)
 
     def level_names(self, column: int) -> tuple[str, ...] | None:
-        """What the numbers of a category stand for, the last for levels that are new; None of other columns."""
+        """What the numbers of a category stand for.
+
+        Parameters
+        ----------
+        column : int
+            The number of the column, from 0.
+
+        Returns
+        -------
+        tuple of str or None
+            The levels in the order of their numbers, the last for all that are new; None for other columns.
+        """
         kind = self.kind_of(column)
         return (*kind.levels, OTHER_LEVEL) if isinstance(kind, Category) else None
 
