@@ -4,6 +4,7 @@ import enum
 import inspect
 import re
 from dataclasses import dataclass, field, is_dataclass
+from functools import cached_property
 
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "See Also", "Notes", "References", "Examples")
 PLACEHOLDER = re.compile(
@@ -51,6 +52,24 @@ def arguments(function, *, bound):
     return [p.name for p in (found[1:] if bound else found) if not p.name.startswith("_")]
 
 
+def faults_of_defaults(doc, function):
+    """What is not said, or wrongly, of the value that a parameter has if nobody gives it."""
+    parameters, faults = inspect.signature(function).parameters, []
+    for head, _ in doc.entries("Parameters"):
+        names, _, kind = head.partition(" : ")
+        for name in (name.strip().lstrip("*") for name in names.split(",")):
+            default = parameters[name].default if name in parameters else inspect.Parameter.empty
+            said = re.search(r"\bdefault (.+)$", kind)
+            if default is inspect.Parameter.empty:
+                faults += [f"{name!r} has no default"] if said or "optional" in kind else []
+            elif said:
+                right = said[1].replace('"', "'") == repr(default)
+                faults += [] if right else [f"the default of {name!r} is {default!r}"]
+            elif "optional" not in kind or isinstance(default, str | int | float | tuple):
+                faults.append(f"no default of {name!r}")
+    return faults
+
+
 def faults_of_parameters(doc, wanted, section="Parameters"):
     entries = [(head.partition(" : "), text) for head, text in doc.entries(section)]
     told = [name.strip().lstrip("*") for (names, _, _), _ in entries for name in names.split(",")]
@@ -77,6 +96,7 @@ def faults_of_text(doc):
     faults = [] if first.rstrip().endswith((".", "?", ":")) else ["the summary is no sentence"]
     faults += [] if "\n" not in first else ["the summary has more than one line"]
     whole = "\n".join([doc.text, *(line for lines in doc.sections.values() for line in lines)])
+    faults += ["an example that is not run"] if re.search(r"doctest:.*SKIP", whole) else []
     return faults + [f"placeholder {hit.group()!r}" for hit in PLACEHOLDER.finditer(whole)]
 
 
@@ -87,6 +107,7 @@ def faults_of_function(function, *, doc=None, bound=False, examples_of=()):
     if faults == ["no docstring"]:
         return faults
     faults += faults_of_parameters(doc, arguments(function, bound=bound)) + faults_of_returns(doc, function)
+    faults += faults_of_defaults(doc, function)
     called = r"\w\(" if function.__name__ == "__call__" else rf"\b{function.__name__}\("
     if not any(re.search(called, text) for text in (doc.examples, *examples_of)):
         faults.append("no example that calls it")
@@ -106,12 +127,17 @@ class Method:
         """None for attributes, and for what another package has defined."""
         home = next(each for each in owner.__mro__ if name in vars(each))
         value = vars(home)[name]
-        function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+        function = getattr(value, "__func__", None) or getattr(value, "fget", None) or getattr(value, "func", value)
         if not home.__module__.startswith("knotwise") or not inspect.isfunction(function):
             return None
         if not function.__module__.startswith("knotwise"):  # scikit-learn's `set_fit_request` and the like
             return None
         return cls(name, value, inspect.getdoc(getattr(owner, name)))
+
+    @property
+    def function(self):
+        """The function behind it."""
+        return getattr(self.value, "__func__", None) or getattr(self.value, "fget", None) or self.value
 
 
 def methods_of(owner):
@@ -130,12 +156,12 @@ def faults_of_class(cls, *, own_examples):
     if makes_its_own_objects(cls):
         # a record, which users read and do not make, has attributes
         section = "Attributes" if is_dataclass(cls) and "Attributes" in doc.sections else "Parameters"
-        faults += faults_of_parameters(doc, arguments(cls, bound=False), section)
+        faults += faults_of_parameters(doc, arguments(cls, bound=False), section) + faults_of_defaults(doc, cls)
     if not doc.examples:
         faults.append("no example")
     examples = [] if own_examples else [Docstring.of(vars(base).get("__doc__")).examples for base in cls.__mro__]
     for method in methods_of(cls):
-        if isinstance(method.value, property):
+        if isinstance(method.value, property | cached_property):
             found = faults_of_text(Docstring.of(method.doc))
         else:
             found = faults_of_function(

@@ -9,6 +9,7 @@ import pytest
 
 import knotwise
 from knotwise.cli import main as cli
+from knotwise.cli.command import in_options
 from knotwise.errors import InvalidInputError
 from knotwise.paper import reproduce
 from knotwise.paper.experiments import EXPERIMENTS
@@ -118,6 +119,27 @@ def test_the_command_line_and_its_help_start_without_the_heavy_packages(words):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Drop these rows, or fit with `missing='mean'`.", "Drop these rows, or fit with --missing mean."),
+        ("name it in `categorical`", "name it in --categorical"),
+        ("Raise `max_knots`, or `knots=80`.", "Raise --max-knots, or --knots 80."),
+        ("Call `diagnose()` before `save`.", "Call `diagnose()` before `save`."),
+    ],
+)
+def test_settings_of_python_are_named_as_options(text, shown):
+    assert in_options(text) == shown
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_help_has_examples_that_are_words_of_the_command(command, capsys):
+    assert cli.main([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    examples = [line for line in shown.split("examples:")[1].splitlines() if line.strip()]
+    assert examples and all(f"knotwise {command}" in line for line in examples)
 
 
 def test_a_new_command_is_one_entry(monkeypatch, capsys):

@@ -118,6 +118,20 @@ def test_a_summary_is_its_sections_and_survives_pickle(gp):
     assert again == summary and again._repr_html_() == summary._repr_html_()
 
 
+def test_tables_of_several_classes_show_each_with_its_class():
+    X = np.linspace(0, 1, 30)[:, None]
+    gp = GPClassifier(knots=3, optimizer=None).fit(X, np.repeat(["a", "<b>", "c"], 10))
+    for tables in (gp.parameters_, gp.trace_, gp.diagnose(), gp.coefficients_):
+        frame = tables.to_frame()
+        assert list(dict.fromkeys(frame["class"])) == (["<b>", "a", "c"] if len(tables[0].to_frame()) else [])
+        assert [list(frame.columns[1:]), len(frame)] == [
+            list(tables[0].to_frame()),
+            sum(len(t.to_frame()) for t in tables),
+        ]
+        assert "&lt;b&gt;" in tables._repr_html_() and "<b>" not in tables._repr_html_()
+        assert repr(tables).startswith("class '<b>'\n") and repr(pickle.loads(pickle.dumps(tables))) == repr(tables)
+
+
 def test_the_frame_of_a_classifiers_summary_names_the_classes():
     X = np.linspace(0, 1, 24)[:, None]
     y = np.repeat(["a", "b", "c"] * 2, 4)

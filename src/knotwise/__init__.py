@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any
 from knotwise.version import __version__
 
 if TYPE_CHECKING:
-    from knotwise import datasets, errors, kernels, knots, likelihoods, metrics, optimize, plotting, spatial, testing
+    from knotwise import (
+        datasets,
+        errors,
+        kernels,
+        knots,
+        likelihoods,
+        means,
+        metrics,
+        optimize,
+        plotting,
+        priors,
+        spatial,
+        testing,
+    )
     from knotwise.crossvalidation.validate import cross_validate
     from knotwise.estimators import GPClassifier, GPRegressor
     from knotwise.estimators.loading import load
@@ -28,9 +41,11 @@ __all__ = [
     "knots",
     "likelihoods",
     "load",
+    "means",
     "metrics",
     "optimize",
     "plotting",
+    "priors",
     "response_scorer",
     "spatial",
     "testing",

@@ -189,7 +189,7 @@ class WorkersLostError(RuntimeError):
     ----------
     message : str
         What could not be done, and what to do.
-    partitions : sequence of int
+    partitions : sequence of int, default ()
         Numbers of the partitions in the task.
 
     Examples
@@ -209,7 +209,7 @@ class FitWarning(UserWarning):
 
     Parameters
     ----------
-    message : str
+    message : str, default ""
         What it is, and what to do.
     rows : array of int, optional
         The numbers of the rows that it is about; None where it is about no row.

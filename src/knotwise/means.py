@@ -26,7 +26,25 @@ VAGUE_ON_LINK = 3.0
 
 @dataclass(frozen=True)
 class Term:
-    """What a coefficient of a mean is: `weights` [p] times those of the basis; the slope of a column, or a height."""
+    """What a coefficient of a mean is: a sum of those of the basis, and its name.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in `coefficients_`.
+    weights : array [p]
+        How much of each of the coefficients of the basis it has.
+    column : int, optional
+        The column of which it is the slope; None for a height.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.means import Linear
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> [(term.name, term.column) for term in Linear().bind(X, 1.0).terms(np.zeros(2))]
+    [('intercept', None), ('slope', 0), ('slope', 1)]
+    """
 
     name: str
     weights: np.ndarray
@@ -92,11 +110,11 @@ class Mean(Part):
             Inputs, as the kernel sees them.
         second_moment : float
             Mean square of the targets about their level.
-        level : float
+        level : float, default 0.0
             Overall level of the latent function.
         weights : array [N], optional
             How often each row of the inputs counts.
-        on_link : bool
+        on_link : bool, default False
             Whether the latent function is on the scale of a link, where a difference of 1 is much.
 
         Returns
@@ -179,7 +197,7 @@ class Constant(Mean):
     ----------
     mean : float, optional
         Hold the mean exactly there, in the units of y (of f, for data with a link). None takes it from the data.
-    prior_sd : "auto", float or None
+    prior_sd : "auto", float or None, default "auto"
         Standard deviation of the level's Gaussian prior about the overall level of the data. The level is integrated
         out, so that its uncertainty is part of every prediction. A number counts in standard deviations of y; for data
         with a link (counts, classes, ...) it is on the scale of f, a log rate for example. "auto" says little: 10, or
@@ -273,7 +291,7 @@ class Linear(Mean):
 
     Parameters
     ----------
-    prior_sd : "auto" or float
+    prior_sd : "auto" or float, default "auto"
         Prior standard deviation of every slope and of the intercept's distance from the overall level of the data, for
         columns that are centred and scaled to unit variance first. A number counts in standard deviations of y; for
         data with a link it is on the scale of f. "auto" says little: 10, but 3 for the intercept with a link.

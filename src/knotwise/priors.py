@@ -173,7 +173,7 @@ class HalfNormal(SdPrior):
     ----------
     scale : float
         Standard deviations are below it with probability 0.68, below twice it with 0.95; in the units of y.
-    share : float
+    share : float, default 0.5
         The standard deviation is exp(share theta): 1/2 for the logarithm of a variance, 1 for that of a deviation.
         An estimator sets it by the units of the parameter.
 
@@ -244,11 +244,11 @@ class PCSd(SdPrior):
 
     Parameters
     ----------
-    upper : float
+    upper : float, default 30.0
         A standard deviation that is hardly exceeded, in the units of y; on a link's scale 30 is certainty already.
-    prob : float
+    prob : float, default 0.05
         The probability that it is exceeded.
-    share : float
+    share : float, default 0.5
         The standard deviation is exp(share theta): 1/2 for the logarithm of a variance, 1 for that of a deviation.
         An estimator sets it by the units of the parameter.
 
@@ -287,11 +287,11 @@ class PCRange(PositivePrior):
     ----------
     lower : float
         A range that is hardly undercut, in the units of the columns.
-    prob : float
+    prob : float, default 0.05
         The probability that it is.
-    columns : int
+    columns : int, default 1
         How many columns the length-scale is about, 1 to 3. An estimator sets it.
-    factor : float
+    factor : float, default 1.0
         The range over the length-scale. An estimator sets it by the kernel.
 
     Examples

@@ -36,13 +36,13 @@ class FitEvent:
         fraction).
     log_evidence : float
         Log evidence of these rows; NaN for "signal", where models with and without inputs are compared.
-    share, residual_information : float
+    share, residual_information : float, default nan
         What the knots leave unexplained, NaN where the step does not tell.
-    seconds : float
+    seconds : float, default 0.0
         Since the call of `fit`.
-    note : str
+    note : str, default ""
         The reason, in words.
-    label : str
+    label : str, default ""
         The class that the model is for, where a classifier fits several.
 
     Examples

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli_tables import inputs, make_columns, numbers, read_csv, write_csv
 from numpy.testing import assert_allclose
@@ -59,14 +60,35 @@ def test_the_column_of_the_blocks_is_no_input(table, here, run):
     assert_allclose(json.loads(out)["scores"]["rmse"], expected.scores["rmse"], rtol=1e-12)
 
 
+def test_levels_places_and_periods_are_named_as_in_a_data_frame(here, run):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"zone": rng.choice([1, 2], 24), "lon": rng.uniform(0, 9, 24), "lat": rng.uniform(0, 9, 24)})
+    table["day"] = (pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 24), unit="D")).strftime("%F")
+    table["y"] = np.sin(table["lon"]) + table["zone"] + 0.1 * rng.normal(size=24)
+    table.to_csv("t.csv", index=False)
+    exact = ["--kernel", "se", "--approximation", "full", "--blocks", "2", "--keep", "zone,day", "-o", "p.csv"]
+    words = ["--categorical", "zone", "--lonlat", "lon,lat", "--period", "day=year"]
+    code, out, err = run("cv", "t.csv", "--target", "y", *exact, *words, "--json")
+    coded = {"categorical": ["zone"], "coords": ("lonlat", ["lon", "lat"]), "periods": {"day": "year"}}
+    gp = GPRegressor(SquaredExponential(), approximation="full", random_state=0, **coded)
+    X = table.drop(columns="y")
+    expected = cross_validate(gp, X, table["y"], blocks=2)
+    assert code == 0 and not err
+    assert_allclose(list(json.loads(out)["scores"].values()), list(expected.scores.values()), rtol=1e-9)
+    shown = read_csv(here / "p.csv")
+    assert list(shown)[:3] == ["zone", "day", "block"] and list(shown["day"]) == list(table["day"])
+
+
 @pytest.mark.parametrize(
     ("words", "code", "named"),
     [
         (["--target", "y", "--blocks", "wher"], 2, "Did you mean 'where'"),
-        (["--target", "y", "--blocks", "1"], 1, "at least 2"),
+        (["--target", "y", "--blocks", "1"], 2, "at least 2"),
         (["--target", "colour"], 2, "cv is for numbers"),
         (["--target", "y", "-o", "t.csv"], 1, "lost"),
         (["--target", "y", "-o", "-", "--json"], 2, "--json"),
+        (["--target", "y", "--keep", "where"], 2, "-o FILE"),
+        (["--target", "y", "--keep", "y", "-o", "p.csv"], 2, "column of the predictions too"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_it(table, run, words, code, named):

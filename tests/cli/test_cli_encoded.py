@@ -164,6 +164,31 @@ def test_the_table_of_the_gallery_has_one_answer_in_a_pipeline_and_here(here, ru
     assert table["mass_g"].between(table["lower"], table["upper"])[table["mass_g"].notna()].mean() > 0.9
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_codes_that_are_named_as_levels_are_the_same_levels_in_a_prediction(here, run, ending):
+    table = make_table()[["zone", "depth", "y"]]
+    table["zone"] = table["zone"].map("{:05d}".format) if ending == "csv" else table["zone"].astype(float)
+    table.to_csv("t.csv", index=False) if ending == "csv" else table.to_parquet("t.parquet")
+    words = ["--target", "y", *EXACT, "--categorical", "zone", "-o", "m.knotwise"]
+    assert run("fit", f"t.{ending}", *words)[0] == 0
+    levels = {"csv": ("00001", "00002", "00010"), "parquet": ("1", "10", "2")}[ending]
+    assert knotwise.load("m.knotwise").encoding_.levels == {"zone": levels}
+    code, _, err = run("predict", "m.knotwise", f"t.{ending}")
+    assert (code, err) == (0, "")  # no level is new
+
+
+def test_where_inputs_are_filled_only_rows_without_a_target_are_dropped(here, run):
+    table = make_table()[["depth", "y"]]
+    table.loc[3, "depth"] = np.nan
+    table.loc[[5, 6], "y"] = np.nan
+    table.to_csv("t.csv", index=False)
+    words = ["--target", "y", *EXACT, "--missing", "mean", "--drop-missing", "-o", "m.knotwise"]
+    code, _, err = run("fit", "t.csv", *words)
+    assert code == 0 and "left out 2 of 40 rows" in err
+    gp = in_python(table.dropna(subset="y"), missing="mean")
+    assert_allclose(predicted(run, "m.knotwise", "t.csv"), gp.predict(table[["depth"]]), rtol=1e-12)
+
+
 def test_degrees_are_as_in_python(here, run):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"east": rng.uniform(-180, 180, 40), "north": rng.uniform(-80, 80, 40)})

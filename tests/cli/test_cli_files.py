@@ -1,5 +1,6 @@
 """Tables in packed text and workbooks, and targets that are meant as numbers or are no labels."""
 
+import datetime
 import gzip
 import json
 import sys
@@ -71,6 +72,23 @@ def test_the_first_of_several_sheets_is_read_and_said(folder, here, run):
     code, out, err = run("predict", folder / "y.knotwise", "new.xlsx")
     assert code == 0 and "'Sheet', the first of 3 sheets" in err
     assert out == run("predict", folder / "y.knotwise", "new.csv")[1]
+
+
+@pytest.mark.parametrize("sheet", ["Rows of 2024", "2"])
+def test_a_sheet_is_found_by_its_name_or_number_and_dates_are_days(folder, here, run, sheet):
+    columns = rounded(make_columns(5, seed=2))
+    book = openpyxl.Workbook()
+    book.active.append(["made by Anna"])
+    other = book.create_sheet("Rows of 2024")
+    other.append(["day", *columns])
+    for row in zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True):
+        other.append([datetime.date(2024, 1, 31), *row])
+    book.save("new.xlsx")
+    write_csv(here / "new.csv", {"day": ["2024-01-31"] * 5} | columns)
+    words = ["predict", folder / "y.knotwise", "new.xlsx", "--keep", "day", "--sheet"]
+    assert run(*words, sheet) == run(*words[:2], "new.csv", "--keep", "day")
+    code, _, err = run(*words, "Rows of 2023")
+    assert code == 2 and "Did you mean 'Rows of 2024'" in err
 
 
 def test_without_openpyxl_a_workbook_has_a_remedy(folder, here, run, monkeypatch):

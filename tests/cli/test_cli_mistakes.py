@@ -28,6 +28,18 @@ MISTAKES = {
     "one value too many": ("a,b,y\n1,2,3\n1,2,3,4\n", FIT, 1, ["Line 3", "4 values", "3 column names"]),
     "one value too few": ("a,b,y\n1,2\n", FIT, 1, ["Line 2", "2 values"]),
     "a quote that is not closed": ('a,b,y\n1,2,3\n1,"2,3\n4,5,6\n', FIT, 1, ["Line 3", "quotes"]),
+    "amounts in an input": (
+        "a,b,y\n" + "".join(f'{i},"{i},000.50",{i}\n' for i in range(1, 9)), FIT, 1,
+        ["'b'", "'1,000.50'", "line 2", "plain numbers", "--categorical"]
+    ),
+    "dates in another order": (
+        "a,y\n" + "".join(f"{i}.12.2024,{i}\n" for i in range(10, 30)), FIT, 1, ["'a'", "2024-01-31", "--categorical"]
+    ),
+    "a sheet of a text file": (GOOD, [*FIT, "--sheet", "2"], 2, ["--sheet", "t.csv"]),
+    "no target, where only inputs are filled": ("a,y\n1,\n,2\n", [*FIT, "--missing", "mean"], 1, ["'y' in line 2"]),
+    "a file after several values": (
+        GOOD, ["predict", "good.knotwise", "--exceed", "4", "t.csv"], 2, ["'t.csv'", "files are named before"]
+    ),
     "text among numbers": ("a,b,y\n1,4,2\n1,5,3\n1,x,3\n", FIT, 1, ["'b'", "'x'", "line 4", "--categorical"]),
     "text further below": ("a,b,y\n1,2,3\n\n1,oops,3\n", FIT, 1, ["'b'", "'oops'", "line 4"]),
     "an input with marks in it": ("a,b,y\n1,2,3\n2,1_000,3\n", FIT, 1, ["'b'", "'1_000'", "line 3", "digits 0 to 9"]),

@@ -85,7 +85,8 @@ def number(text: str) -> float:
     try:
         return to_float(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a number") from None
+        file = "; files are named before this option" if Path(text).suffix else ""  # --exceed 1000 new.csv
+        raise ArgumentTypeError(f"{text!r} is not a number{file}") from None
 
 
 def share(text: str) -> float:
@@ -95,7 +96,8 @@ def share(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1:
-        raise ArgumentTypeError(f"{text!r} is not a number between 0 and 1, such as 0.95")
+        file = "; files are named before this option" if value == 0 and Path(text).suffix else ""
+        raise ArgumentTypeError(f"{text!r} is not a number between 0 and 1, such as 0.95{file}")
     return value
 
 
@@ -149,7 +151,12 @@ def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> Non
     )
     group = parser.add_argument_group("reading the table")
     group.add_argument("--separator", metavar="S", help="between columns, if guessing it fails: ',' ';' '|' or tab")
-    group.add_argument("--decimal", type=one_of(".", ","), default=".", metavar="S", help="decimal sign (default .)")
+    group.add_argument(
+        "--decimal", type=one_of(".", ","), default=".", metavar="S", help="decimal sign: . (default) or ','"
+    )
+    group.add_argument(
+        "--sheet", metavar="NAME", help="of a workbook: name of the sheet, or its number (default: the first)"
+    )
     group.add_argument(
         "--drop-missing",
         action="store_true",

@@ -45,7 +45,7 @@ class Check:
 def check_predictions(gp: Any, arguments: Namespace) -> Check:
     """Compare predictions with the values of a table."""
     require_size_option(gp, arguments)
-    with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+    with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     with told_with_places(rows, table):
         if hasattr(gp, "classes_"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,13 @@ from dataclasses import dataclass
 from knotwise.cli.numerals import is_whole
 from knotwise.errors import KnotwiseError
 
-__all__ = ["Command", "UsageError", "count", "explain_interruption"]
+__all__ = ["Command", "UsageError", "count", "explain_interruption", "in_options"]
+
+#: settings of Python that are options here, by the same name but for the sign between words
+SETTING = re.compile(
+    r"`(?P<name>approximation|blocks|categorical|exposure|inference|kernel|knots|likelihood|max_knots|mean|missing|nugget|"
+    r"priors|standardize|trials)(?:=['\"]?(?P<value>[\w.]+)['\"]?)?`"
+)
 
 
 class UsageError(KnotwiseError):
@@ -41,3 +48,13 @@ def explain_interruption(what_is_kept: Callable[[], str]) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted. {what_is_kept()}".rstrip()) from None
+
+
+def in_options(text: str) -> str:
+    """A message of Python in the words of the command line: `missing='mean'` is --missing mean."""
+
+    def option(found: re.Match[str]) -> str:
+        value = "" if found["value"] is None else f" {found['value']}"
+        return f"--{found['name'].replace('_', '-')}{value}"
+
+    return SETTING.sub(option, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from dataclasses import replace
 from typing import Any
@@ -29,21 +30,31 @@ COLUMNS = ("block", "y", "mean", "sd", "lower", "upper", "error", "standardized_
 
 def run(arguments: Namespace) -> None:
     check_arguments(arguments)
+    if arguments.keep and arguments.output is None:
+        raise UsageError("--keep copies columns to the predictions of the rows: name their file with -o FILE.")
     if arguments.output is not None:
         kind_of_file(arguments.output)
         check_output(arguments.output, inputs=[arguments.data])
         if arguments.json and arguments.output == "-":
             raise UsageError("--json and -o - both ask for standard output: name a file, or leave one of them out.")
     with warnings_as_notes() as told:
-        with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+        with open_table(arguments) as table:
             by_column = _is_column(arguments.blocks, table)
+            require_columns(arguments.keep, "A column of --keep", table.columns)
+            double = next((name for name in arguments.keep if name in (table.unit, *COLUMNS)), None)
+            if double is not None:
+                raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
             wanted = _with_blocks(choose_columns(table, arguments), arguments, by_column)
             rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
         if rows.n_dropped:
             note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
         gp, y = prepare(table, rows, arguments)
         if hasattr(gp, "link"):
-            raise UsageError("cv is for numbers, and the target is a label: score a classifier on rows not fitted to.")
+            raise UsageError(
+                f"cv is for numbers, and the target {arguments.target!r} is a label. Put some rows in a file of their "
+                "own, fit to the others, and score those: knotwise diagnose MODEL FILE --target "
+                f"{shlex.quote(arguments.target)}."
+            )
         # a fit for each row would take long, and tell hardly more
         hold = arguments.hold or arguments.blocks is None
         blocks: Any = arguments.blocks
@@ -65,9 +76,10 @@ def run(arguments: Namespace) -> None:
                 **per_row,
             )
     if arguments.output is not None:
-        places = {table.unit: rows.places} if arguments.drop_missing else {}
-        columns = places | {name: getattr(found, name) for name in COLUMNS}
-        write_table(arguments.output, [{name: values.tolist() for name, values in columns.items()}])
+        places = {table.unit: rows.places.tolist()} if arguments.drop_missing else {}
+        kept = {name: rows.kept[name] for name in arguments.keep}
+        found_columns = {name: getattr(found, name).tolist() for name in COLUMNS}
+        write_table(arguments.output, [places | kept | found_columns])
     if arguments.json:
         print_json(_facts(found, arguments, rows.n_dropped, told))
     elif arguments.output != "-":
@@ -76,7 +88,11 @@ def run(arguments: Namespace) -> None:
 
 def _is_column(blocks: str | None, table: Table) -> bool:
     """Whether --blocks names a column of labels; a whole number is one of blocks."""
-    if blocks is None or (is_whole(blocks) and blocks not in table.columns):
+    if blocks is None:
+        return False
+    if is_whole(blocks) and blocks not in table.columns:
+        if int(blocks) < 2:
+            raise UsageError(f"--blocks is {blocks}, but there must be at least 2, or a column of labels.")
         return False
     require_columns([blocks], "--blocks", table.columns)
     return True
@@ -84,12 +100,13 @@ def _is_column(blocks: str | None, table: Table) -> bool:
 
 def _with_blocks(wanted: Wanted, arguments: Namespace, by_column: bool) -> Wanted:
     """Read the labels of the blocks too; their column is an input only where --inputs names it."""
+    wanted = replace(wanted, keep=arguments.keep)
     if not by_column:
         return wanted
     inputs = [name for name in wanted.inputs if arguments.inputs is not None or name != arguments.blocks]
     if not inputs:
         raise InvalidInputError(f"There is no column left to predict {arguments.target!r} from. Add at least one.")
-    return replace(wanted, inputs=inputs, keep=[arguments.blocks])
+    return replace(wanted, inputs=inputs, keep=[*arguments.keep, arguments.blocks])
 
 
 def _labels(table: Table, rows: Rows, name: str) -> np.ndarray:

@@ -1,11 +1,11 @@
-"""Workbooks (.xlsx): the first sheet, with column names in its first row; the values of formulas, not the formulas."""
+"""Workbooks (.xlsx): a sheet with column names in its first row; the values of formulas, not the formulas."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
-from datetime import date, time
+from datetime import date, datetime, time
 from itertools import islice
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from knotwise.cli.columns import TextColumn, check_names
 from knotwise.cli.messages import note
+from knotwise.cli.numerals import is_whole
 from knotwise.cli.tables import CHUNK_ROWS, Piece
-from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 
 __all__ = ["ExcelTable", "MissingOpenpyxlError", "open_excel"]
 
@@ -35,19 +36,31 @@ def _openpyxl() -> Any:
 
 
 @contextlib.contextmanager
-def open_excel(path: str, decimal: str) -> Iterator[ExcelTable]:
-    """Open the first sheet of a workbook."""
+def open_excel(path: str, decimal: str, sheet: str | None = None) -> Iterator[ExcelTable]:
+    """Open a sheet of a workbook: the first, or that of a name or number."""
     load = _openpyxl().load_workbook
     with _readable(path):
         book = load(path, read_only=True, data_only=True)
     try:
         if not book.worksheets:
             raise InvalidInputError(f"{path} has no sheet with cells. Save the table as CSV.")
-        if len(book.worksheets) > 1:
-            note(f"reading {book.worksheets[0].title!r}, the first of {len(book.worksheets)} sheets of {path}")
-        yield ExcelTable(book.worksheets[0], path, decimal)
+        yield ExcelTable(_chosen(book.worksheets, sheet, path), path, decimal)
     finally:
         book.close()
+
+
+def _chosen(sheets: Sequence[Any], asked: str | None, path: str) -> Any:
+    """The sheet of this name, or else of this number, counted from 1; the first by default, which is said."""
+    titles = [sheet.title for sheet in sheets]
+    if asked is None:
+        if len(sheets) > 1:
+            note(f"reading {titles[0]!r}, the first of {len(sheets)} sheets of {path}; --sheet names another")
+        return sheets[0]
+    if asked not in titles and is_whole(asked) and 1 <= int(asked) <= len(sheets):
+        return sheets[int(asked) - 1]
+    if asked not in titles:
+        raise unknown_option("--sheet", asked, titles)
+    return sheets[titles.index(asked)]
 
 
 class ExcelTable:
@@ -61,7 +74,7 @@ class ExcelTable:
         with _readable(name):
             _, head = next(self._next_rows(1), (0, ()))
         if not head:
-            raise InvalidInputError(f"The first sheet of {name} is empty: it has no row with column names.")
+            raise InvalidInputError(f"The sheet {sheet.title!r} of {name} is empty: it has no row with column names.")
         self.columns = [as_text(cell, decimal).strip() for cell in head]
         check_names(self.columns, name)
 
@@ -103,6 +116,8 @@ def as_text(cell: Any, decimal: str) -> str:
         return ""
     if isinstance(cell, float):
         return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell).replace(".", decimal)
+    if isinstance(cell, datetime) and cell.time() == time():  # a sheet has no other form of a date
+        cell = cell.date()
     return cell.isoformat() if isinstance(cell, date | time) else str(cell)
 
 

@@ -40,7 +40,7 @@ def run(arguments: Namespace) -> None:
         return
     check_output(arguments.output, inputs=[arguments.data])
     with warnings_as_notes() as told:
-        with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+        with open_table(arguments) as table:
             wanted = choose_columns(table, arguments)
             rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
         if rows.n_dropped:
@@ -141,7 +141,7 @@ def choose_columns(table: Table, arguments: Namespace) -> Wanted:
     per_row = {argument: getattr(arguments, option) for option, argument in ROW_OPTIONS.items()}
     extras = {argument: name for argument, name in per_row.items() if name is not None}
     may_lack = inputs if arguments.missing in ("mean", "indicator") else ()
-    return Wanted(inputs, arguments.target, extras, may_lack=may_lack)
+    return Wanted(inputs, arguments.target, extras, may_lack=may_lack, levels=arguments.categorical)
 
 
 def _refuse_second_role(name: str, role: str, roles: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from knotwise.cli.rows import Wanted
 from knotwise.cli.tables import Table, check_readable
 from knotwise.errors import InvalidInputError, nearest, warn
 
-__all__ = ["choose_columns", "load_model", "require_size_option", "size_name", "unit_name"]
+__all__ = ["choose_columns", "load_model", "require_size_option", "size_name", "text_inputs", "unit_name"]
 
 
 def load_model(arguments: Namespace) -> Any:
@@ -73,6 +73,11 @@ def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:
     require_columns([] if target is None else [target], "--target", table.columns)
     inputs = _inputs(gp, table, arguments.inputs)
     return Wanted(inputs, target, sizes, keep, *_encoded(gp, inputs))
+
+
+def text_inputs(gp: Any) -> list[str]:
+    """The inputs of a model whose values are text: levels and dates."""
+    return _encoded(gp, [str(name) for name in getattr(gp, "feature_names_in_", range(gp.n_features_in_))])[0]
 
 
 def _encoded(gp: Any, inputs: Sequence[str]) -> tuple[list[str], list[str]]:

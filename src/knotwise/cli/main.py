@@ -9,13 +9,18 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import NoReturn
 
-from knotwise.cli.command import Command, UsageError
+from knotwise.cli.command import Command, UsageError, in_options
 from knotwise.cli.models import COMMANDS as MODEL_COMMANDS
 from knotwise.cli.paper import COMMANDS as PAPER_COMMANDS
 from knotwise.errors import KnotwiseError, UnknownOptionError, unknown_option
 from knotwise.version import __version__
 
 __all__ = ["COMMANDS", "Command", "main"]
+
+EXAMPLES = """`knotwise COMMAND --help` shows every option of a command, with examples. To begin:
+  knotwise data boston -o boston.csv --test new.csv
+  knotwise fit boston.csv --target medv -o boston.knotwise
+  knotwise predict boston.knotwise new.csv -o predictions.csv"""
 
 USER_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 
@@ -62,7 +67,13 @@ class Parser(ArgumentParser):
 
 def _parse(words: list[str]) -> Namespace | None:
     """Turn words into arguments; None if there is no command, after printing the help."""
-    parser = Parser("knotwise", description="Gaussian processes on a few knots.", allow_abbrev=False)
+    parser = Parser(
+        "knotwise",
+        description="Gaussian processes on a few knots: from a table to a model to predictions.",
+        epilog=EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     parser.add_argument("--version", action="version", version=f"knotwise {__version__}")
     children = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     options: dict[str | None, list[str]] = {None: ["--help", "--version"]}
@@ -97,7 +108,7 @@ def _parse(words: list[str]) -> Namespace | None:
 
 
 def _complain(error: object, code: int, as_json: bool) -> int:
-    text = " ".join(str(error).split())
+    text = in_options(" ".join(str(error).split()))
     print("knotwise:", text, file=sys.stderr)
     if as_json:
         print(json.dumps({"error": text, "type": type(error).__name__, "exit_code": code}))

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.cli.command import in_options
+
 __all__ = ["note", "print_json", "warnings_as_notes"]
 
 
@@ -31,7 +33,7 @@ def warnings_as_notes() -> Iterator[list[str]]:
                 show(message, category, *others, **options)
             elif str(message) not in told:
                 told.append(str(message))
-                note(f"warning: {message}")
+                note(f"warning: {in_options(str(message))}")
 
         warnings.showwarning = tell
         warnings.simplefilter("always", UserWarning)

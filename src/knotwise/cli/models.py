@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 
 import knotwise.cli.arguments as words
@@ -40,19 +40,26 @@ def add_cv_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the prediction of each row: .csv, .tsv, .parquet or -")
     parser.add_argument(
+        "--keep", type=words.column_names, default=[], metavar="A,B,...", help="columns to copy to these predictions"
+    )
+    parser.add_argument(
         "--inputs", type=words.column_names, metavar="A,B,...", help="columns to predict from (default: all others)"
     )
     words.add_json_argument(parser)
-    _add_kind_and_model_arguments(parser)
+    _add_kind_and_model_arguments(parser, labels=False)
     group = parser.add_argument_group("run")
     group.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the random numbers (default 0)")
     group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
     parser.set_defaults(checkpoint=None, no_progress=True)
 
 
-def _add_kind_and_model_arguments(parser: ArgumentParser) -> None:
+def _add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True) -> None:
     group = parser.add_argument_group("kind of data")
-    group.add_argument("--classes", action="store_true", help="the target is a label, although it looks like a number")
+    group.add_argument(
+        "--classes",
+        action="store_true",
+        help="the target is a label, although it looks like a number" if labels else SUPPRESS,
+    )
     group.add_argument(
         "--likelihood",
         metavar="NAME",
@@ -73,11 +80,15 @@ def _add_kind_and_model_arguments(parser: ArgumentParser) -> None:
     )
     group.add_argument(
         "--period", type=words.period, action="append", default=[], metavar="COLUMN=P",
-        help="what repeats itself: so many units of the column, or of a date year, week, day or so many days"
+        help="what repeats itself: so many units of the column, or of a date year, week, day or so many days; may be "
+        "given several times"
     )  # fmt: skip
     group = parser.add_argument_group("model")
-    group.add_argument("--kernel", type=words.one_of(*KERNELS), metavar="NAME", help=", ".join(KERNELS))
-    group.add_argument("--ard", action="store_true", help="a length-scale for each input")
+    group.add_argument(
+        "--kernel", type=words.one_of(*KERNELS), metavar="NAME",
+        help=f"{', '.join(KERNELS)} (default: chosen from se, matern52 and matern32, with --ard or without)"
+    )  # fmt: skip
+    group.add_argument("--ard", action="store_true", help="a length-scale for each input (alone: with the kernel se)")
     group.add_argument(
         "--approximation", type=words.word_or_number("vfe", "fic", "full"), metavar="NAME", help="vfe (default), fic, "
         "full (the exact GP), or a power from 0 to 1"
@@ -87,7 +98,7 @@ def _add_kind_and_model_arguments(parser: ArgumentParser) -> None:
         "--neighbors", type=words.word_or_count("auto", least=0), metavar="N", dest="n_neighbors",
         help="near rows that predict what the knots leave: auto (default), their number, or 0"
     )  # fmt: skip
-    group.add_argument("--max-knots", type=count, metavar="N", help="limit of the automatic choice")
+    group.add_argument("--max-knots", type=count, metavar="N", help="limit of the automatic choice of knots")
     group.add_argument(
         "--inference",
         type=words.one_of("auto", "variational", "laplace", "ep"),
@@ -131,7 +142,12 @@ def add_predict_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--interval", type=words.share, metavar="P", help="level of lower and upper (default 0.95)")
     parser.add_argument(
-        "--level", type=words.share, nargs="+", default=[], metavar="P", help="several levels: lower_80, upper_80, ..."
+        "--level",
+        type=words.share,
+        nargs="+",
+        default=[],
+        metavar="P",
+        help="several levels, such as 0.8 0.95: adds lower_80, upper_80, ...",
     )
     parser.add_argument(
         "--exceed",
@@ -149,7 +165,7 @@ def add_predict_arguments(parser: ArgumentParser) -> None:
         "--kind",
         type=words.one_of("observation", "mean", "latent"),
         metavar="KIND",
-        help="of a new observation (default), of its mean, or of the latent function",
+        help="what is predicted: observation (a new one, the default), mean (of the response) or latent (function)",
     )
     parser.add_argument("--std", action="store_true", help="add the standard deviation")
     words.add_size_arguments(parser)
@@ -194,7 +210,12 @@ def add_plot_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--target", metavar="COLUMN", help="observed values in DATA")
     parser.add_argument("--feature", type=words.column_names, metavar="A[,B]", help="input of a fit, two of a map")
-    parser.add_argument("--at", type=words.places, metavar="A=1,B=2", help="values of other inputs (default: medians)")
+    parser.add_argument(
+        "--at",
+        type=words.places,
+        metavar="A=1,B=low",
+        help="values of other inputs (default: medians)",
+    )
     parser.add_argument(
         "--what",
         metavar="WHAT",
@@ -225,7 +246,9 @@ def add_report_arguments(parser: ArgumentParser) -> None:
 
 def add_data_set_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="boston, banana or hickory; without it, their list")
-    parser.add_argument("-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet")
+    parser.add_argument(
+        "-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet (default: CSV to standard output)"
+    )
     parser.add_argument("--test", metavar="FILE", help="write some rows, drawn at random, to this file instead")
     parser.add_argument("--test-share", type=words.share, metavar="P", help="share of these rows (default 0.2)")
     parser.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the draw (default 0)")
@@ -322,7 +345,7 @@ COMMANDS = {
         run_cv,
         """examples:
   knotwise cv boston.csv --target medv
-  knotwise cv boston.csv --target medv --blocks 5 --knots 30 -o left_out.csv
+  knotwise cv boston.csv --target medv --blocks 5 --knots 30 --keep lstat,rm -o left_out.csv
   knotwise cv wells.csv --target level --inputs east,north --blocks district --hold --json""",
     ),
     "summary": Command(

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["are_plain", "is_number", "is_whole", "looks_like_amount", "looks_like_number", "to_float"]
+__all__ = [
+    "are_plain",
+    "is_number",
+    "is_whole",
+    "looks_like_amount",
+    "looks_like_number",
+    "meant_as_number",
+    "to_float",
+]
 
 #: a sign or a code of a currency, before or after the number, or percent
 UNIT = r"(?:[$%\u00a2-\u00a5\u0e3f\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD)"
@@ -49,6 +57,11 @@ def looks_like_number(text: str) -> bool:
 def looks_like_amount(text: str) -> bool:
     """Whether it is meant as a number, with a currency, percent or marks between thousands: $1,200 or 1 200,50 EUR."""
     return AMOUNT.fullmatch(text.strip()) is not None
+
+
+def meant_as_number(text: str, decimal: str = ".") -> bool:
+    """Whether it is meant as a number, read by us or not: 1.5, 1,5, 1_000, $1,200 or 12 %."""
+    return looks_like_number(text.replace(decimal, ".")) or looks_like_amount(text)
 
 
 def is_whole(text: str) -> bool:

@@ -75,8 +75,26 @@ def run_list(arguments: Namespace) -> None:
 
 COMMANDS = {
     "reproduce": Command(
-        "run the paper's experiments and set our numbers beside the paper's", add_reproduce_arguments, run_reproduce
+        "run the paper's experiments and set our numbers beside the paper's",
+        add_reproduce_arguments,
+        run_reproduce,
+        """examples:
+  knotwise reproduce boston banana --quick
+  knotwise reproduce all --out paper --jobs 2""",
     ),
-    "list": Command("show the paper's experiments, and what goes beyond them", lambda parser: None, run_list),
-    "demo": Command("run the quick form: reproduce all --quick", add_demo_arguments, run_demo),
+    "list": Command(
+        "show the paper's experiments, and what goes beyond them",
+        lambda parser: None,
+        run_list,
+        """examples:
+  knotwise list""",
+    ),
+    "demo": Command(
+        "run the quick form of the paper's experiments: reproduce all --quick",
+        add_demo_arguments,
+        run_demo,
+        """examples:
+  knotwise demo
+  knotwise demo --out demo --fresh""",
+    ),
 }

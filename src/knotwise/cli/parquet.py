@@ -84,7 +84,7 @@ class ArrowColumn:
         return _pyarrow().types.is_dictionary(self.values.type)
 
     def text(self) -> list[str]:
-        return ["" if value is None else str(value).strip() for value in self.values.to_pylist()]
+        return ["" if value is None else _as_text(value) for value in self.values.to_pylist()]
 
     def numbers(self) -> np.ndarray:
         arrow = _pyarrow()
@@ -103,6 +103,12 @@ class ArrowColumn:
         if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):  # dates are not what they look like
             raise NotANumberError(0, f"{texts[0]} ({kind})")
         return TextColumn(texts).numbers()
+
+
+def _as_text(value: Any) -> str:
+    """A value as other tables have it; one text for 1 and 1.0, which may be the code of a level."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return str(int(value) if whole else value).strip()
 
 
 def write_parquet(path: Path, pieces: Iterable[dict[str, Any]]) -> None:

@@ -33,6 +33,8 @@ def are_parts(arguments: Namespace) -> bool:
         raise UsageError("--memory is that of each worker that --workers starts: give both.")
     if arguments.scheduler is not None and arguments.workers is not None:
         raise UsageError("--scheduler has its own workers, and --workers starts some: give one of them.")
+    if (several or asked) and arguments.sheet is not None:
+        raise UsageError("--sheet is for workbooks (.xlsx): leave it out.")
     return several or asked
 
 
@@ -41,6 +43,8 @@ def files_of(data: str) -> list[str]:
     folder = Path(data).is_dir()
     files = sorted(glob.glob(str(Path(data) / "*.parquet") if folder else data, recursive=True))
     if not files:
+        if folder:
+            raise InvalidInputError(f"The folder {data!r} has no .parquet files: name a table in it.")
         raise InvalidInputError(f"{data} names no file. Check the pattern, and put it in quotes.")
     other = next((file for file in files if Path(file).suffix != ".parquet"), None)
     if other is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise import plotting
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import choose_columns, load_model, require_size_option
+from knotwise.cli.loading import choose_columns, load_model, require_size_option, text_inputs
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
@@ -79,9 +79,10 @@ def _check_fitting(gp: Any, arguments: Namespace) -> None:
     """Refuse pictures that a model does not have, in the words of the command line."""
     if hasattr(gp, "classes_") and arguments.kind in ("pit", "observed"):
         raise UsageError(f"--kind {arguments.kind} is for numbers; for a classifier there is --kind calibration.")
-    text = next((f"{name}={value}" for name, value in (arguments.at or {}).items() if isinstance(value, str)), None)
-    if text is not None and gp.encoding_ is None:
-        raise UsageError(f"--at {text!r} is not a number, but the inputs of this model are, such as rm=6,lstat=10.")
+    numeric = set(map(str, getattr(gp, "feature_names_in_", ()))) - set(text_inputs(gp))
+    for name, value in (arguments.at or {}).items():
+        if isinstance(value, str) and name in numeric:
+            raise UsageError(f"--at has '{name}={value}', but the input {name!r} is a number.")
     if arguments.kind == "map" and arguments.feature is None and gp.n_features_in_ != 2:
         raise UsageError(
             f"A map is over two inputs, and the model has {gp.n_features_in_}: name two with --feature a,b."
@@ -96,7 +97,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
         return plotting.plot_trace(gp, **options)
     if arguments.kind in NEEDS_SIZE:
         require_size_option(gp, arguments)
-    with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+    with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     say_what_was_left_out(rows.n_dropped)
     y = None

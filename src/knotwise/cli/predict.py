@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> None:
 
 def predictions(gp: Any, arguments: Namespace) -> Iterator[tuple[dict[str, Any], int]]:
     """Predicted columns of the table, piece by piece, and how many rows were left out."""
-    with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+    with open_table(arguments) as table:
         yield from predict_table(gp, table, choose_columns(gp, table, arguments), arguments)
 
 

@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> None:
 def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[str, Any]) -> None:
     from knotwise.report.page import write_report
 
-    with open_table(arguments.data, arguments.separator, arguments.decimal) as table:
+    with open_table(arguments) as table:
         arguments.target = arguments.target or _only_other_column(gp, table, arguments)
         if arguments.target is not None:
             require_size_option(gp, arguments)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.columns import MISSING, Column, NotANumberError, is_missing
-from knotwise.cli.numerals import are_plain, is_whole, looks_like_amount, looks_like_number
+from knotwise.cli.numerals import are_plain, is_whole, looks_like_amount, looks_like_number, meant_as_number
 from knotwise.cli.tables import Piece, Table
 from knotwise.errors import InvalidInputError
 
@@ -25,7 +25,8 @@ class Wanted:
     """The columns to read: inputs in order, the target, further numbers for each row by the argument that takes them
     (exposure, trials, sample_weight), and columns to copy.
 
-    `texts` are the inputs that are read as text, None to find out; `may_lack` those that may have missing values.
+    `texts` are the inputs that are read as text, None to find out, beside the `levels`, which are so in any case;
+    `may_lack` those that may have missing values.
     """
 
     inputs: Sequence[str]
@@ -34,6 +35,7 @@ class Wanted:
     keep: Sequence[str] = ()
     texts: Sequence[str] | None = None
     may_lack: Sequence[str] = ()
+    levels: Sequence[str] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -84,7 +86,7 @@ def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool, may_be_emp
     n_read = n_left = 0
     for piece in table.pieces(wanted.columns):
         if wanted.texts is None:
-            texts = [name for name in wanted.inputs if _is_text(piece.columns[name])]
+            texts = [name for name in wanted.inputs if name in wanted.levels or _is_text(piece.columns[name])]
             wanted = replace(wanted, texts=texts)
         rows, missing = _convert(table, piece, wanted)
         complete = ~np.logical_or.reduce([np.zeros(len(rows), bool), *missing.values()])
@@ -95,7 +97,8 @@ def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool, may_be_emp
         if not gaps:
             yield rows if complete.all() else _choose(rows, complete)
     if gaps:
-        raise _missing_error(table, gaps, n_read - n_left)
+        can_fill = any(gaps[name] for name in wanted.inputs if name in gaps)
+        raise _missing_error(table, gaps, n_read - n_left, can_fill=can_fill)
     if may_be_empty:
         return
     if not n_read:
@@ -149,8 +152,8 @@ def _is_text(column: Column) -> bool:
     try:
         column.numbers()
     except NotANumberError:
-        texts = [text.replace(",", ".") for text in column.text() if text not in MISSING]  # a comma may be decimal
-        return sum(map(looks_like_number, texts)) < len(texts) / 2
+        texts = [text for text in column.text() if text not in MISSING]
+        return sum(meant_as_number(text, ",") for text in texts) < len(texts) / 2  # a comma may be decimal
     return False
 
 
@@ -174,12 +177,8 @@ def _choose(rows: Rows, chosen: np.ndarray) -> Rows:
 
 def number_error(table: Table, role: str, name: str, place: int, value: str) -> InvalidInputError:
     """The error for a value that should be a number, with its column and its place."""
-    remedy = "Correct it."
-    if role == "input":
-        remedy = (
-            "Correct it; or, if its values are levels, name the column with --categorical; or leave it out: choose the "
-        )
-        remedy += "others with --inputs."
+    levels = "if its values are levels, name the column with --categorical; or leave it out: choose the others with"
+    remedy = f"Correct it; or, {levels} --inputs." if role == "input" else "Correct it."
     if looks_like_number(value) and not are_plain([value]):
         remedy = "Numbers are written with the digits 0 to 9, without a mark between thousands."
     if is_whole(value.replace(",", "", 1).lstrip("+-")) and "," in value:
@@ -187,13 +186,14 @@ def number_error(table: Table, role: str, name: str, place: int, value: str) -> 
     if looks_like_amount(value):
         plain = "Write plain numbers, such as 1200.5, without currency, percent or marks between thousands."
         remedy = f"{plain} {remedy}" if "--decimal" in remedy else plain
+        remedy += f" Or, {levels} --inputs." if role == "input" else ""
     return InvalidInputError(
         f"The {role} {name!r} of {table.name} is {value!r} in {table.unit} {place}, which is not a finite number. "
         f"{remedy}"
     )
 
 
-def _missing_error(table: Table, gaps: dict[str, list[int]], n_rows: int) -> InvalidInputError:
+def _missing_error(table: Table, gaps: dict[str, list[int]], n_rows: int, *, can_fill: bool) -> InvalidInputError:
     texts = []
     for name, places in gaps.items():
         if places:
@@ -201,9 +201,10 @@ def _missing_error(table: Table, gaps: dict[str, list[int]], n_rows: int) -> Inv
             several = "s" if len(places) > 1 else ""
             texts.append(f"{name!r} in {table.unit}{several} {', '.join(map(str, places[:FEW_PLACES]))}{more}")
     rows = "this row" if n_rows == 1 else f"these {n_rows} rows"
+    fill = "; a fit can also take the means of input columns (--missing mean)" if can_fill else ""
     return InvalidInputError(
         f"Values are missing in {table.name}: {'; '.join(texts)}. Fill them in, or leave {rows} out with "
-        "--drop-missing; a fit can also take the mean of their columns (--missing mean)."
+        f"--drop-missing{fill}."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.columns import NotANumberError, numbers_of
-from knotwise.cli.numerals import is_number, looks_like_amount, looks_like_number, to_float
+from knotwise.cli.numerals import is_number, meant_as_number, to_float
 from knotwise.cli.rows import Rows, number_error
 from knotwise.cli.tables import Table
 from knotwise.errors import InvalidInputError
@@ -23,11 +23,7 @@ LARGEST_WHOLE = 2.0**53  # up to which every whole number is a float
 
 def are_labels(texts: Sequence[str], decimal: str) -> bool:
     """Whether a target is text: most of its values are no numbers, nor meant to be, as 1_000 and $1,200 are."""
-
-    def is_meant(text: str) -> bool:
-        return looks_like_number(text.replace(decimal, ".")) or looks_like_amount(text)
-
-    return sum(count for text, count in Counter(texts).items() if is_meant(text)) < len(texts) / 2
+    return sum(count for text, count in Counter(texts).items() if meant_as_number(text, decimal)) < len(texts) / 2
 
 
 def target_numbers(table: Table, rows: Rows, target: str, decimal: str) -> np.ndarray:

@@ -48,9 +48,9 @@ class CrossValidation:
         What was fitted anew, in words.
     weights : ndarray [N], optional
         How often each row counts in the scores.
-    gaussian : bool
+    gaussian : bool, default True
         Whether predictions are normal distributions, for which `crps` is known.
-    X : array or data frame [N, D]
+    X : array or data frame [N, D], optional
         The inputs as they were given, for maps.
 
     Examples

@@ -60,11 +60,11 @@ def cross_validate(
         With the settings of the fits. It must be fitted itself where parameters or knots are held, and is not changed.
     X, y : array or data frame [N, D], array [N]
         The data.
-    blocks : None, int, array of labels [N], or scikit-learn splitter
+    blocks : None, int, array of labels [N], or scikit-learn splitter, optional
         Which rows are left out together. None: each row by itself. A number: so many compact blocks, by k-means of
         the columns that the kernel sees. Labels: rows with the same label. A splitter such as `KFold(5)`, or a list of
         pairs (train, test) of row numbers, which must test each row once; it may leave out more rows than it tests.
-    refit : bool
+    refit : bool, default True
         Whether the parameters (kernel, noise) are fitted anew without each block; False holds those of `gp`. Then
         Gaussian data need no more than one evaluation of all rows for all blocks, and it is exact: the same as fits to
         the other rows with these parameters. Other data search for their sites without each block.
@@ -73,9 +73,9 @@ def cross_validate(
         fitted anew, else "held".
     sample_weight, exposure, trials, offset, noise_variance : array [N], optional
         Of the rows, as in `fit`. A row is left out with all its weight, and weighs so in the scores.
-    level : float
+    level : float, default 0.95
         Probability of the intervals, between 0 and 1.
-    random_state : int, Generator, optional
+    random_state : int or Generator, default 0
         For compact blocks, and for the `pit` of counts.
 
     Returns

@@ -170,7 +170,7 @@ def load_boston(*, censored: bool = False) -> Dataset:
 
     Parameters
     ----------
-    censored : bool
+    censored : bool, default False
         Keep the 16 tracts at the recorded maximum of 50, which the paper leaves out; False by default.
 
     Returns
@@ -256,7 +256,7 @@ def split(dataset: Dataset, test_share: float | None = None, seed: int = 0, *, n
         What `load_boston` and the others give.
     test_share : float, optional
         Share of the rows to judge with, between 0 and 1; 0.2 if neither is given.
-    seed : int
+    seed : int, default 0
         The same number gives the same rows.
     n_train : int, optional
         Number of rows to learn from.

@@ -71,9 +71,26 @@ class Finding:
 
 @dataclass(frozen=True)
 class Place:
-    """A row around which the knots leave much open: its inputs in the user's units, and its unexplained share.
+    """A row around which the knots leave much open: one of those in `inflated` of a `Diagnosis`.
 
-    `row` is its number, None for a row of a sample.
+    Attributes
+    ----------
+    row : int or None
+        Its number in the data of the fit, from 0; None for a row of a sample.
+    inputs : dict
+        Its inputs by the name of their column, in the units of the data.
+    share : float
+        How much of its posterior variance the knots leave unexplained, from 0 to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 20, 100)[:, None]
+    >>> gp = GPRegressor(knots=np.array([[2.0], [4.0]]), optimizer=None).fit(X, np.sin(X[:, 0]))
+    >>> place = gp.diagnose().inflated[0]
+    >>> list(place.inputs), place.inputs["column 0"] > 4, place.share > 0.45
+    (['column 0'], True, True)
     """
 
     row: int | None

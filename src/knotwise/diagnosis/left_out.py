@@ -21,8 +21,27 @@ MOST_LEVERAGE = 0.95  # of a row in what the knots say: knots on rows would say 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How `n_rows` training rows were predicted by the others: `size` is the root mean square of errors over their
-    standard deviations, 1 if the model is right, and `coverage` the share of rows in their 95 % intervals.
+    """How well training rows were predicted by their neighbours without themselves: `left_out` of a `Diagnosis`.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows were predicted.
+    size : float
+        Root mean square of their errors over their standard deviations; 1 if the model is right.
+    coverage : float
+        Share of the rows in their 95 % intervals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 60)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> gp = GPRegressor(knots=4, n_neighbors=5, random_state=0).fit(X, y)
+    >>> left_out = gp.diagnose().left_out
+    >>> left_out.n_rows, 0.8 < left_out.coverage <= 1
+    (60, True)
     """
 
     n_rows: int

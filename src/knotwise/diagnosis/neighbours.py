@@ -23,12 +23,32 @@ MAX_PLACES, MAX_PLACES_EXACT = 5000, 1000  # whose neighbours are looked up: the
 
 @dataclass(frozen=True)
 class NeighbourTest:
-    """How much residuals of neighbours agree beyond what the model expects.
+    """How much residuals of neighbours agree beyond what the model expects: `neighbours` of a `Diagnosis`.
 
-    `correlation` is the excess correlation, `z` the same in standard deviations under the model, `p` the chance of
-    a larger one if the knots and the kernel miss nothing. A row that counts more than once has the sum of the residuals
-    of its copies, and its pairs count as often (once in a model with neighbours). Where residuals are larger than the
-    model says, the correlation is relative to their own size.
+    A row that counts more than once has the sum of the residuals of its copies, and its pairs count as often (once in a
+    model with neighbours). Where residuals are larger than the model says, the correlation is relative to their own
+    size.
+
+    Attributes
+    ----------
+    correlation : float
+        The correlation of residuals beyond that of the model.
+    z : float
+        The same, in standard deviations under the model.
+    p : float
+        The chance of a larger one if the knots and the kernel miss nothing.
+    n_pairs : int
+        How many pairs of neighbours were compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 60)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> test = GPRegressor(knots=6, random_state=0).fit(X, y).diagnose().neighbours
+    >>> test.n_pairs > 0, 0 < test.p < 1
+    (True, True)
     """
 
     correlation: float

@@ -193,7 +193,7 @@ class LatentGP(ReportMixin, BaseEstimator):
         ----------
         X : array or data frame [n, D]
             Inputs, in the units of the fit.
-        n_samples : int
+        n_samples : int, default 1
             Functions to draw.
         random_state : int, Generator, optional
             The same number gives the same samples.
@@ -235,7 +235,7 @@ class LatentGP(ReportMixin, BaseEstimator):
         ----------
         theta : array [P], optional
             Parameters in the order of `parameters_`, with logarithms of positive ones; None is where the fit ended.
-        gradient : bool
+        gradient : bool, default True
             Also compute the gradients, which takes two to three times as long as the value.
 
         Returns
@@ -312,7 +312,7 @@ class LatentGP(ReportMixin, BaseEstimator):
         standard_errors : bool, optional
             Parameters have standard errors, which are computed when they are first asked for: unless that takes long
             (None), in any case (True), or not (False).
-        variogram : bool
+        variogram : bool, default False
             Also show nugget, sill and range, as `parameters_.variogram()` has them.
 
         Returns

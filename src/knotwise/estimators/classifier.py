@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.by_class import ByClass
 from knotwise.estimators.class_exceedance import exceedance_of_shares
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
@@ -58,34 +59,34 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         is the squared exponential with one length-scale. Length-scales are in the units of the inputs that the kernel
         sees (standardised ones by default), a period in those of its column. A parameter given as a value starts there;
         None is taken from the data.
-    link : "logit" or "probit"
+    link : "logit" or "probit", default "logit"
         From the latent function to the probability of a class.
     approximation : "vfe", "fic", "full" or a number, optional
         A power between 0 (VFE) and 1 (FIC), or the exact GP. By default VFE; and the exact GP where `knots="auto"`
         would need more knots than a third of up to 1,000 rows. A file of the exact GP holds the training rows.
-    knots : "auto", int, array [K, D] or selector
+    knots : "auto", int, array [K, D] or selector, default "auto"
         "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots starts with
         k-means within each class and is optimised together with the parameters; an array is held exactly as given; or a
         selector from `knotwise.knots`, such as `OneAtATime()`.
-    n_neighbors : "auto" or int
+    n_neighbors : "auto" or int, default "auto"
         Near rows that predict what the knots leave: so many of them, or 0 for none. "auto" uses them of more than 1,000
         rows, where `knots="auto"` would need more knots than its limit, or misses what near rows share, and rows that
         were held out are predicted better with neighbours; `n_neighbors_` and `stop_reason_` say so. A number holds for
         any knots and number of rows; it needs variational inference, and `approximation` must be left open. The model
         and its file then hold the training rows. See `docs/neighbours.md`.
-    mean : "constant", "zero", "linear", a number or Mean
+    mean : "constant", "zero", "linear", a number or Mean, default "constant"
         Prior mean of the latent function, on the link's scale. A constant and a linear trend are integrated out, so
         that their uncertainty is part of every prediction, and `coefficients_` shows them; a number is held.
         `knotwise.means` has `Constant(prior_sd=...)`, in which None is a point estimate, and `Linear(prior_sd=...,
         columns=[...])` for a trend in some columns.
-    nugget : float or "fit"
+    nugget : float or "fit", default 0.0
         Variance of independent noise on the latent function, held or learned.
-    inference : "auto", "variational", "laplace" or "ep"
+    inference : "auto", "variational", "laplace" or "ep", default "auto"
         How the posterior of the latent function is approximated. "variational" is the best Gaussian, by the largest
         lower bound of the log evidence; "laplace" centres it at the mode, which is quick and biased towards 1/2 for
         classes; "ep" matches moments, under FIC. "auto" (the default) gives the variational posterior, with parameters
         from Laplace's approximation where the two evidences agree within half a nat.
-    fixed : list of names
+    fixed : list of names, default ()
         Parameters to hold at their start, by the names in `parameters_`.
     bounds : dict, optional
         (low, high) by parameter name, instead of the bounds taken from the data.
@@ -95,19 +96,19 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         function. None, the default, is no prior. See `docs/priors.md`.
     jitter : float, optional
         Diagonal added to Kuu, relative to the kernel's variance; None is the smallest that works.
-    optimizer : "lbfgs", optimizer or None
+    optimizer : "lbfgs", optimizer or None, default "lbfgs"
         How parameters are found: by name, or as an object such as `knotwise.optimize.Adadelta()`. None keeps every
         parameter as given.
-    n_restarts : int
+    n_restarts : int, default 0
         Further random starts of the optimiser.
-    standardize : "columns", "common" or False
+    standardize : "columns", "common" or False, default "columns"
         Scale inputs by column or all by one factor (maps keep their distances), or leave inputs alone.
-    categorical : "auto" or list of columns
+    categorical : "auto" or list of columns, default "auto"
         Columns, by name or number, whose values are levels even where they look like numbers. Columns of text and
         pandas categories are so by themselves ("auto"). All pairs of levels are at the same distance, in which the
         length-scale of the column is measured, so that levels are exchangeable; one that the fit has not seen is
         predicted as a new draw, with a warning. See `docs/tables.md`.
-    missing : "error", "mean" or "indicator"
+    missing : "error", "mean" or "indicator", default "error"
         What is done where an input is missing: it is refused with column and rows; or takes the mean of its column in
         the fit; or the mean and a further input that says so. A missing category is a level of its own in both.
     coords : "lonlat" or ("lonlat", [longitude, latitude]), optional
@@ -122,7 +123,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         Threads; None is all cores. Results do not depend on it.
     block_size : int, optional
         Rows per block of work.
-    progress : "auto", True or False
+    progress : "auto", True or False, default "auto"
         A live line on stderr while a fit runs: "auto" in terminals and notebooks, when two seconds have passed.
     callback : function, optional
         Gets a `knotwise.progress.FitEvent` after each step; what it raises ends the fit.
@@ -138,11 +139,16 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         The latent models: one for two classes (of the second class), else one for each class against the rest.
     log_evidence_, log_prior_ : float
         Log evidence of the labels and log density of the parameters' priors: of the model, or summed over models.
+    n_features_in_, feature_names_in_ : int and array of str
+        The number of the columns of X, and their names where X was a data frame.
+    encoding_ : Encoding or None
+        How categories, dates, missing values and places became numbers; None for plain numbers.
     crs_ : str or None
         Coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none.
     coefficients_ : Coefficients
         Level or trend of the mean of f on the link's scale, with standard errors. This and what follows is of the
-        model, or a list with one entry for each of several models.
+        model, or a list with one entry for each of several models; such a list of tables shows itself with its
+        classes, and has `to_frame()`.
     parameters_ : ParameterTable
         Names, values and bounds of the parameters; `to_frame()` has standard errors, too.
     kernel_ : Kernel
@@ -352,12 +358,12 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             "inference_",
         ):
             values = [getattr(model, name) for model in self.models_]
-            setattr(self, name, values[0] if len(values) == 1 else values)
+            setattr(self, name, self._one_or_each(values, tables=name in ("parameters_", "trace_")))
         self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))
         self.log_prior_ = float(sum(model.log_prior_ for model in self.models_))
 
     @property
-    def coefficients_(self) -> Coefficients | list[Coefficients]:
+    def coefficients_(self) -> Coefficients | ByClass:
         """Coefficients of the mean of f, on the link's scale, with their uncertainty; one table for each model.
 
         Examples
@@ -371,8 +377,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         ('intercept', 'column 0')
         """
         check_is_fitted(self)
-        tables = [model.coefficients_ for model in self.models_]
-        return tables[0] if len(tables) == 1 else tables
+        return self._one_or_each([model.coefficients_ for model in self.models_], tables=True)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds of the second of two classes, or of each class against the rest.
@@ -451,7 +456,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         ----------
         X : array or data frame [n, D]
             Inputs, in the units of the fit.
-        n_samples : int
+        n_samples : int, default 1
             Functions to draw.
         random_state : int, Generator, optional
             The same number gives the same samples.
@@ -495,7 +500,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             The probability to exceed, between 0 and 1.
         label : object, optional
             A class: the second of two by default; all of several.
-        n_samples : int
+        n_samples : int, default 2000
             Samples for several classes.
         random_state : int, Generator, optional
             For these samples; the same number gives the same result.
@@ -643,9 +648,9 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         ----------
         X : array or data frame [n, D]
             Inputs, in the units of the fit.
-        level : float
+        level : float, default 0.95
             Probability of the interval, between 0 and 1; the same share is left out at either end.
-        kind : "mean" or "latent"
+        kind : "mean" or "latent", default "mean"
             Of the probability given f, which says how well it is known; or of f itself, on the link's scale. A label
             has no interval.
 
@@ -695,14 +700,14 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             How often each row counts, 1 by default.
         groups : array, Series or Categorical [n], optional
             A label for each row; None counts all rows.
-        statistic : "sum" or "mean"
+        statistic : "sum" or "mean", default "sum"
             Numbers, or shares of the rows.
-        kind : "mean" or "observation"
+        kind : "mean" or "observation", default "mean"
             The expected number given the probabilities, whose interval says how well these are known; or the number
             among new labels.
-        level : float
+        level : float, default 0.95
             Probability of the central interval.
-        n_samples : int
+        n_samples : int, default 2000
             Samples for the interval.
         random_state : int, Generator, optional
             The same number gives the same result.
@@ -798,7 +803,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         standard_errors : bool, optional
             Parameters have standard errors, which are computed when they are first asked for: unless that takes long
             (None), in any case (True), or not (False).
-        variogram : bool
+        variogram : bool, default False
             Also show nugget, sill and range, as `parameters_.variogram()` has them.
 
         Returns
@@ -819,7 +824,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         models = self._labelled_models()
         return join_summaries([(label, model.summary(standard_errors, variogram)) for label, model in models])
 
-    def diagnose(self) -> Diagnosis | list[Diagnosis]:
+    def diagnose(self) -> Diagnosis | ByClass:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
 
         Convergence, parameters at bounds, jitter and condition of Kuu, what the knots leave unexplained and where, and
@@ -829,7 +834,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         -------
         Diagnosis or list of Diagnosis
             `findings`, each with `name`, `level`, `text` and `advice`; `ok` says whether nothing should be repaired. A
-            list, one for each class, if there are several models.
+            list, one for each class, if there are several models, which has `to_frame()` too.
 
         Examples
         --------
@@ -846,7 +851,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             replace(diagnosis, model=f"class {label!r}: {diagnosis.model.removeprefix('GPRegressor: ')}")
             for label, diagnosis in found
         ]
-        return named[0] if len(named) == 1 else named
+        return self._one_or_each(named, tables=True)
 
     def certify(self, more_knots: int | None = None) -> Certificate | list[Certificate]:
         """Bounds of how far the fit can be from the exact GP; a list, one for each class, if there are several models.
@@ -928,6 +933,12 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         """The latent value of a new label, nugget included, for each model."""
         latents = [(model, model.predict_latent(rows)) for model, rows in self._rows_for_models(X)]
         return [Latent(f.mean, f.variance + model.nugget_) for model, f in latents]
+
+    def _one_or_each(self, values: list[Any], *, tables: bool) -> Any:
+        """What the only model has, or a list with that of each; of tables one that shows itself."""
+        if len(values) == 1:
+            return values[0]
+        return ByClass(values, self.classes_.tolist()) if tables else values
 
     def _classes_of_models(self) -> list[Any] | None:
         """The labels of the models; None for one model."""

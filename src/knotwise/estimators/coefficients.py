@@ -63,7 +63,7 @@ class Coefficients:
 
         Parameters
         ----------
-        level : float
+        level : float, default 0.95
             Posterior probability of each interval, between 0 and 1.
 
         Returns
@@ -83,7 +83,7 @@ class Coefficients:
 
         Parameters
         ----------
-        level : float
+        level : float, default 0.95
             Posterior probability of the intervals.
 
         Returns

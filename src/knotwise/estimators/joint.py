@@ -55,18 +55,18 @@ class JointResponse(LatentGP):
             observation of weight 2 is one observation, counted twice. Weights of sums may be negative, for differences.
         groups : array, Series or Categorical [n], optional
             A label for each row; None adds up all rows.
-        statistic : "sum" or "mean"
+        statistic : "sum" or "mean", default "sum"
             Averages are sums divided by the sum of the weights: rows count equally unless `weights` say otherwise. The
             rate of a region is the average with the areas as `weights`, without `exposure`.
-        kind : "mean" or "observation"
+        kind : "mean" or "observation", default "mean"
             What is added up: the mean response given f, whose interval says how well the surface is known; or new
             observations, with their own noise. The nugget's effect on the mean (e^(nugget/2) for counts) is in both;
             its random part, drawn for each row, is that of observations only.
-        level : float
+        level : float, default 0.95
             Probability of the central interval.
         noise_variance : array [n], optional
             Known noise of each new observation of Gaussian data.
-        n_samples : int
+        n_samples : int, default 2000
             Samples for the interval, where there is no closed form (Gaussian data, and the mean of Student-t data, have
             one). With 2,000 an end of a 95 % interval has a standard error of 1.6 % of the interval's width.
         random_state : int, Generator, optional
@@ -134,7 +134,7 @@ class JointResponse(LatentGP):
         ----------
         X : array or data frame [n, D]
             Inputs, in the units of the fit.
-        n_samples : int
+        n_samples : int, default 1
             Data sets to draw.
         exposure, trials : float or array [n], optional
             Of each row, for counts; needed if the fit had them.

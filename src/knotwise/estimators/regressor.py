@@ -51,7 +51,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         length-scale. Length-scales are in the units of the inputs that the kernel sees (standardised ones by default),
         a period in those of its column, variances in those of y. A parameter given as a value starts there; None is
         taken from the data.
-    likelihood : name or Likelihood
+    likelihood : name or Likelihood, default "gaussian"
         "gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "gamma", "exponential", "weibull",
         "lognormal", "beta", "student_t", or an object from `knotwise.likelihoods`; `Gaussian(noise_variance=...)`
         starts the noise at a value.
@@ -59,30 +59,30 @@ class GPRegressor(RegressorMixin, JointResponse):
         A power between 0 (VFE) and 1 (FIC), or the exact GP. By default VFE; and the exact GP where `knots="auto"`
         would need more knots than a third of up to 3,000 rows (1,000 of data that are not Gaussian), or neighbours
         (`n_neighbors`) where these are better. A file of the exact GP holds the training rows.
-    knots : "auto", int, array [K, D] or selector
+    knots : "auto", int, array [K, D] or selector, default "auto"
         "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots is placed by
         k-means and optimised together with the parameters; an array is held exactly as given; or a selector from
         `knotwise.knots`, such as `OneAtATime()`.
-    n_neighbors : "auto" or int
+    n_neighbors : "auto" or int, default "auto"
         What the knots leave of each row can be predicted from the rows nearest to it: so many of them, or 0 for none.
         "auto" does so of more than 3,000 rows (1,000 of data that are not Gaussian), where `knots="auto"` would need
         more knots than its limit, or misses what near rows share, and rows that were held out are predicted better with
         neighbours; `n_neighbors_` and `stop_reason_` say so. A number holds for any knots and number of rows. Then
         `approximation` means nothing and must be left open, and the model and its file hold the training rows; data
         that are not Gaussian need variational inference. See `docs/neighbours.md`.
-    mean : "constant", "zero", "linear", a number or Mean
+    mean : "constant", "zero", "linear", a number or Mean, default "constant"
         Prior mean. A constant and a linear trend are integrated out, so that their uncertainty is part of every
         prediction, and `coefficients_` shows them; a number is held. `knotwise.means` has `Constant(prior_sd=...)`, in
         which None is a point estimate, and `Linear(prior_sd=..., columns=[...])` for a trend in some columns.
-    nugget : float or "fit"
+    nugget : float or "fit", default 0.0
         Variance of independent noise on the latent function, held or learned; not for Gaussian data, where it is
         the noise itself.
-    inference : "auto", "variational", "laplace" or "ep"
+    inference : "auto", "variational", "laplace" or "ep", default "auto"
         How the posterior is approximated where data are not Gaussian (for these it is exact). "variational" is the best
         Gaussian, by the largest lower bound of the log evidence; "laplace" centres it at the mode, which is quick and
         biased for counts and classes; "ep" matches moments, under FIC. "auto" (the default) gives the variational
         posterior, with parameters from Laplace's approximation where the two evidences agree within half a nat.
-    fixed : list of names
+    fixed : list of names, default ()
         Parameters to hold at their start, by the names in `parameters_`.
     bounds : dict, optional
         (low, high) by parameter name, instead of the bounds taken from the data.
@@ -95,18 +95,18 @@ class GPRegressor(RegressorMixin, JointResponse):
         standardised columns and targets; it cannot be saved to a file. None, the default, is no prior.
     jitter : float, optional
         Diagonal added to Kuu, relative to the kernel's variance; None is the smallest that works.
-    optimizer : "lbfgs", Adadelta(), None, ...
+    optimizer : "lbfgs", Adadelta(), None, ..., default "lbfgs"
         None keeps every parameter as given.
-    n_restarts : int
+    n_restarts : int, default 0
         Further random starts of the optimiser.
-    standardize : "columns", "common" or False
+    standardize : "columns", "common" or False, default "columns"
         Scale inputs by column or all by one factor (maps keep their distances), or leave inputs and targets alone.
-    categorical : "auto" or list of columns
+    categorical : "auto" or list of columns, default "auto"
         Columns, by name or number, whose values are levels even where they look like numbers. Columns of text and
         pandas categories are so by themselves ("auto"). All pairs of levels are at the same distance, in which the
         length-scale of the column is measured, so that levels are exchangeable; one that the fit has not seen is
         predicted as a new draw, with a warning. See `docs/tables.md`.
-    missing : "error", "mean" or "indicator"
+    missing : "error", "mean" or "indicator", default "error"
         What is done where an input is missing: it is refused with column and rows; or takes the mean of its column in
         the fit; or the mean and a further input that says so. A missing category is a level of its own in both.
     coords : "lonlat" or ("lonlat", [longitude, latitude]), optional
@@ -121,7 +121,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         Threads; None is all cores. Results do not depend on it.
     block_size : int, optional
         Rows per block of work.
-    progress : "auto", True or False
+    progress : "auto", True or False, default "auto"
         A live line on stderr while a fit runs: "auto" in terminals and notebooks, when two seconds have passed.
     callback : function, optional
         Gets a `knotwise.progress.FitEvent` after each step; what it raises ends the fit.
@@ -143,6 +143,8 @@ class GPRegressor(RegressorMixin, JointResponse):
     knots_, n_knots_ : array [K, D] and int
         The knots in the units of X, and their number (0 for the exact GP); with categories or dates an array of
         objects, as X has them.
+    n_features_in_, feature_names_in_ : int and array of str
+        The number of the columns of X, and their names where X was a data frame.
     encoding_ : Encoding or None
         How categories, dates, missing values and places became numbers; None for plain numbers.
     crs_ : str or None
@@ -342,9 +344,9 @@ class GPRegressor(RegressorMixin, JointResponse):
         ----------
         X : array or data frame [n, D]
             Inputs, in the units and with the columns of the fit.
-        return_std : bool
+        return_std : bool, default False
             Also return the standard deviation of a new observation: what is not known of f, and its noise.
-        return_cov : bool
+        return_cov : bool, default False
             Also return the covariance of new observations, [n, n]; for Gaussian data.
         exposure : float or array [n], optional
             What each new count is out of (area, time, population); without it the mean is that of one unit.
@@ -502,9 +504,9 @@ class GPRegressor(RegressorMixin, JointResponse):
         ----------
         X : array or data frame [n, D]
             Inputs, in the units of the fit.
-        level : float
+        level : float, default 0.95
             Probability of the interval, between 0 and 1; the same share is left out at either end.
-        kind : "observation", "mean" or "latent"
+        kind : "observation", "mean" or "latent", default "observation"
             Of what: a new observation, with its noise; its mean given f, which says how well the surface is known; or f
             itself, on the scale of the link.
         exposure : float or array [n], optional

@@ -136,7 +136,7 @@ def response_scorer(metric: Callable[..., float], *, greater_is_better: bool = F
     metric : function
         Of y and the predicted means, for example `sklearn.metrics.mean_poisson_deviance`; weights are handed on as
         `sample_weight`.
-    greater_is_better : bool
+    greater_is_better : bool, default False
         False, the default, is for errors: the score is minus the metric, as everywhere in scikit-learn.
     **options : dict
         Further arguments of the metric.

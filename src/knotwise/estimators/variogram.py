@@ -53,7 +53,7 @@ class Variogram:
     ----------
     lines : tuple of VariogramLine
         One for each line of the table.
-    remark : str
+    remark : str, default ""
         What is to be said of all of them, or "".
 
     Examples

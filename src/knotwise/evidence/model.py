@@ -191,7 +191,24 @@ class Jitter:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a model is evaluated: parameters theta [P], knots Z [K, D] and jitter; the exact GP has no jitter."""
+    """Where a model is evaluated: parameters, knots and jitter.
+
+    Parameters
+    ----------
+    theta : array [P]
+        The unconstrained parameters, those that are free.
+    Z : array [K, D]
+        The knots, in standardised columns.
+    jitter : Jitter or None
+        What is added to the diagonal of Kuu; None for the exact GP. `Problem.point` chooses the smallest that works.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.evidence.model import Point
+    >>> Point(np.zeros(3), np.array([[0.0], [1.0]]), None).Z.shape
+    (2, 1)
+    """
 
     theta: np.ndarray
     Z: np.ndarray

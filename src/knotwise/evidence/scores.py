@@ -34,11 +34,30 @@ WIDE = 0.45  # unexplained share of a row at which its latent sd is up to 35 % t
 class KnotScores:
     """What the knots leave unexplained, over all rows, and the log evidence through them.
 
-    `share` is the mean of c / v, residual prior variance over latent posterior variance: at the right parameters the
-    latent AUKL is about 0.58 share^2 for knots on rows, and less for moved ones. `residual_information` is in nats per
-    row, what the data could still say about what the knots leave open. `wide_rows` is the share of rows with c / v
-    above `WIDE`, `observation_share` the mean of c over the variance of an observation: v, the nugget and 1 / W.
-    `signal` is the mean of W times the prior variance. `rows` are scores of the rows that were asked for.
+    Attributes
+    ----------
+    value : float
+        The log evidence.
+    share : float
+        Mean of c / v, residual prior variance over latent posterior variance: at the right parameters the latent AUKL
+        is about 0.58 share^2 for knots on rows, and less for moved ones.
+    residual_information : float
+        What the data could still say about what the knots leave open, in nats per row.
+    wide_rows : float
+        Share of the rows with c / v above 0.45, whose latent standard deviation is up to 35 % too wide.
+    observation_share : float
+        Mean of c over the variance of an observation: v, the nugget and 1 / W.
+    signal : float
+        Mean of W times the prior variance.
+    rows : RowScores or None
+        Scores of the rows that were asked for.
+
+    Examples
+    --------
+    >>> from knotwise.evidence.scores import KnotScores
+    >>> scores = KnotScores(-12.0, 0.05, 0.01, wide_rows=0.0, observation_share=0.01, signal=9.0)
+    >>> scores.share < 0.18  # enough for automatic knots
+    True
     """
 
     value: float
@@ -52,8 +71,33 @@ class KnotScores:
 
 @dataclass(frozen=True)
 class RowScores:
-    """Per row: residual prior variance c, latent posterior variance v, site precision W, and the residual a (S6, L5)
-    counted once; the log evidence, the nugget, and the rows themselves.
+    """What the knots leave unexplained of each row.
+
+    Attributes
+    ----------
+    c : array [n]
+        Residual prior variance: what the knots leave of the prior.
+    v : array [n]
+        Latent posterior variance.
+    W : array [n]
+        Precision of the site: 1 over the noise variance for Gaussian data.
+    a : array [n]
+        The residual (S6, L5), counted once.
+    value : float
+        The log evidence.
+    nugget : float
+        Variance of independent noise on the latent function.
+    rows : Rows
+        The rows themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.evidence.blocks import Rows
+    >>> from knotwise.evidence.scores import RowScores
+    >>> rows = Rows(np.zeros((2, 1)), np.zeros(2), None, np.empty((2, 0)))
+    >>> RowScores(np.array([0.1, 0.3]), np.array([0.4, 0.4]), np.ones(2), np.zeros(2), -3.0, 0.0, rows).shares.tolist()
+    [0.25, 0.7499999999999999]
     """
 
     c: np.ndarray

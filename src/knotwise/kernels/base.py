@@ -80,9 +80,9 @@ class DataScale:
     ----------
     spread : array [D]
         Standard deviation of each input column.
-    variance : float
+    variance : float, default 1.0
         Variance of the latent function.
-    largest : float
+    largest : float, default 100000.0
         How many times larger a kernel's variance may be.
 
     Examples

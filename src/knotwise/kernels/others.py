@@ -71,7 +71,7 @@ class Linear(Kernel):
     variance : float or list of floats, optional
         Prior variance of the slope, in the units of y squared over those of the column squared: one for all columns, or
         a list with one per column; None takes it from the data.
-    ard : bool
+    ard : bool, default False
         Ask for one variance per column without giving values.
 
     Examples
@@ -157,7 +157,7 @@ class Periodic(ConstantDiagonal):
         data.
     period : float, optional
         After how much the function repeats itself; None takes it from the data.
-    ard : bool
+    ard : bool, default False
         Ask for one length-scale per column without giving values.
 
     Examples

@@ -39,7 +39,7 @@ class Stationary(ConstantDiagonal):
         Prior variance of the function; None takes it from the data.
     lengthscale : float or list of floats, optional
         A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
-    ard : bool
+    ard : bool, default False
         Ask for one length-scale per column without giving values.
 
     Examples
@@ -266,7 +266,7 @@ class SquaredExponential(Stationary):
         Prior variance of the function; None takes it from the data.
     lengthscale : float or list of floats, optional
         A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
-    ard : bool
+    ard : bool, default False
         Ask for one length-scale per column without giving values.
 
     Examples
@@ -305,7 +305,7 @@ class Matern12(Stationary):
         Prior variance of the function; None takes it from the data.
     lengthscale : float or list of floats, optional
         A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
-    ard : bool
+    ard : bool, default False
         Ask for one length-scale per column without giving values.
 
     Examples
@@ -337,7 +337,7 @@ class Matern32(Stationary):
         Prior variance of the function; None takes it from the data.
     lengthscale : float or list of floats, optional
         A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
-    ard : bool
+    ard : bool, default False
         Ask for one length-scale per column without giving values.
 
     Examples
@@ -368,7 +368,7 @@ class Matern52(Stationary):
         Prior variance of the function; None takes it from the data.
     lengthscale : float or list of floats, optional
         A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
-    ard : bool
+    ard : bool, default False
         Ask for one length-scale per column without giving values.
 
     Examples
@@ -402,7 +402,7 @@ class RationalQuadratic(Stationary):
         A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
     shape : float, optional
         The larger, the nearer to a squared exponential of one length-scale; None takes it from the data.
-    ard : bool
+    ard : bool, default False
         Ask for one length-scale per column without giving values.
 
     Examples

@@ -50,11 +50,11 @@ class BayesOpt(Proposal):
 
     Parameters
     ----------
-    n_random : int
+    n_random : int, default 10
         Number of random rows (T_min).
-    n_evaluations : int
+    n_evaluations : int, default 25
         Evaluations of the evidence in total, those of the random rows included (T_max).
-    acquisition : "ei", "pi", "ucb" or "budget"
+    acquisition : "ei", "pi", "ucb" or "budget", default "ei"
         Expected improvement over the best value so far, probability of improvement, upper confidence bound, or the
         improvement expected with the evaluations that remain (see `budgeted_improvement`).
     kernel : Kernel, optional

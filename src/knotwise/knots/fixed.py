@@ -21,10 +21,10 @@ class Fixed(Selector):
 
     Parameters
     ----------
-    initial : array [K, D], name or function
+    initial : array [K, D], name or function, default "kmeans"
         The knots, or how to place them: "grid", "random", "kmeans", "kmeans-per-class". An array is in the units
         of the inputs, and is used exactly as given.
-    n_knots : int
+    n_knots : int, default 50
         Number of knots, where `initial` is not an array.
 
     Examples

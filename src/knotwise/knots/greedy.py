@@ -24,11 +24,11 @@ class GreedyVariance(Selector):
 
     Parameters
     ----------
-    n_knots : int
+    n_knots : int, default 50
         Number of knots; fewer where further rows are determined by those taken.
-    weighted : bool
+    weighted : bool, default False
         Weigh the variance by the precision of each row's observation.
-    rounds : int
+    rounds : int, default 1
         Choose so many times, each time at the parameters optimised with the knots before.
 
     Examples
@@ -114,7 +114,7 @@ class KMeans(Selector):
 
     Parameters
     ----------
-    n_knots : int
+    n_knots : int, default 50
         Number of knots; fewer where there are fewer distinct rows.
 
     Examples

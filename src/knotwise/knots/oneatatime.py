@@ -56,37 +56,37 @@ class OneAtATime(Selector):
 
     Parameters
     ----------
-    initial : name, array [K, D] or function
+    initial : name, array [K, D] or function, default "kmeans"
         The first knots: "kmeans", "grid", "random", "kmeans-per-class", or an array in the units of the inputs.
-    n_initial : int
+    n_initial : int, default 5
         Number of first knots, where `initial` is not an array.
-    max_knots : int
+    max_knots : int, default 50
         Stop at so many.
     proposal : Proposal, optional
         `BayesOpt()` by default; `RandomSubset`, `EvidenceGain`, `ResidualVariance`, or your own.
-    tolerance : float
+    tolerance : float, default 0.001
         A knot must gain more than this, in nats of log evidence. With `-np.inf` every knot is kept.
-    patience : int
+    patience : int, default 0
         Further proposals after a rejected one, before stopping.
-    optimize_initial : bool
+    optimize_initial : bool, default False
         Move the first knots too, together with the parameters, before growth.
-    move_new : bool
+    move_new : bool, default True
         Move each new knot from the row where it was proposed.
     share : float, optional
         Stop as well when the unexplained share, mean(c / v), falls below this: at the right parameters the latent
         AUKL to the exact GP is then about 0.58 share^2. The gain per knot cannot tell how much is still missing.
     residual_information : float, optional
         Stop as well when the residual information, in nats per row, falls below this.
-    hold_until : float, "auto" or None
+    hold_until : float, "auto" or None, default 0.18
         Hold the parameters at their start until the unexplained share falls below this, and optimise them from then
         on. Few knots are explained best by noise alone (a kernel variance of 0) or by a length-scale that is too long,
         from which no single knot leads back. "auto" is 0.5 for powers below 1 and None for FIC; None is Algorithm 1 as
         it stands.
     optimizer : Optimizer, optional
         Instead of the estimator's.
-    start_rows : int
+    start_rows : int, default 1000
         The parameters start at those of an exact GP on so many rows at most, drawn at random. O(start_rows^3).
-    unexplained : float, optional
+    unexplained : float or None, default 0.18
         While the unexplained share is larger than this, go on: where no proposal gains more than the tolerance, the row
         with the largest share becomes a knot. Parameters that are held when `max_knots` is reached stay as they are.
         A fit in which nothing but noise is found goes by the gain alone, and so does every fit with None.
@@ -143,19 +143,19 @@ class OneAtATime(Selector):
 
         Parameters
         ----------
-        proposal : "bo" or "rs"
+        proposal : "bo" or "rs", default "bo"
             OAT-BO, Bayesian optimisation over the rows; or OAT-RS, the best of some random rows.
-        t_max : int
+        t_max : int, default 25
             Evaluations of the evidence for each knot.
-        t_min : int
+        t_min : int, default 10
             How many of them are at random rows, for "bo".
-        max_knots : int
+        max_knots : int, default 50
             Stop at so many knots.
-        n_initial : int
+        n_initial : int, default 5
             Number of first knots.
-        initial : name, array [K, D] or function
+        initial : name, array [K, D] or function, default "kmeans"
             The first knots: "kmeans", "grid", "random", "kmeans-per-class", or an array in the units of the inputs.
-        tolerance : float
+        tolerance : float, default 0.001
             A knot must gain more than this, in nats of log evidence.
 
         Returns

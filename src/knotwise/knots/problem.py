@@ -82,27 +82,27 @@ class Problem:
         The parameters to which the user gave a value; the others may start elsewhere.
     jitter : float, optional
         Diagonal added to Kuu, relative to the kernel's variance; None is the smallest that works.
-    n_restarts : int
+    n_restarts : int, default 0
         Further random starts of the optimiser.
-    full : bool
+    full : bool, default False
         Whether it is the exact GP, without knots.
     guide : Inference, optional
         A quicker inference than the model's, with which parameters and knots are looked for first; no value of it is
         kept.
-    scale_inputs : function
-        From the user's units of the inputs to the engine's.
-    may_be_exact : bool
+    scale_inputs : function, optional
+        From the user's units of the inputs to the engine's; by default they are the same.
+    may_be_exact : bool, default False
         Whether a selector may take the exact GP instead of knots.
-    n_neighbors : int or None
+    n_neighbors : int or None, default 0
         How many neighbours predict what the knots leave; None where a selector may decide.
     found : Found, optional
         What an earlier search has found on some rows.
-    earlier : tuple of KnotStep
+    earlier : tuple of KnotStep, default ()
         The steps of that search.
     with_kernel : function, optional
         Makes the problem for another kernel, where it is to be chosen.
-    places : KnotPlaces
-        Where knots may be: on levels of categories, on spheres.
+    places : KnotPlaces, optional
+        Where knots may be: on levels of categories, on spheres; by default anywhere.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class Problem:
             How many to draw.
         rng : Generator
             Where randomness comes from.
-        by_weight : bool
+        by_weight : bool, default False
             Draw rows as often as they count.
 
         Returns
@@ -315,7 +315,7 @@ class Problem:
         ----------
         point : Point
             Parameters, knots and jitter.
-        gradient : bool
+        gradient : bool, default True
             Also compute the gradients.
         start : array, optional
             Where inference begins, from a state of the same rows and knots: a of the exact GP, gamma through knots.

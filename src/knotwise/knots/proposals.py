@@ -208,7 +208,7 @@ class RandomSubset(Proposal):
 
     Parameters
     ----------
-    n_candidates : int
+    n_candidates : int, default 25
         Number of rows, each of which costs one evaluation of the evidence (the paper's T_max).
 
     Examples
@@ -237,7 +237,7 @@ class ResidualVariance(Proposal):
 
     Parameters
     ----------
-    weighted : bool
+    weighted : bool, default False
         Weigh c by the precision W of the row's observation: rows that say nothing of f need no knot.
 
     Examples
@@ -281,9 +281,9 @@ class EvidenceGain(Proposal):
 
     Parameters
     ----------
-    n_exact : int
+    n_exact : int, default 5
         Number of rows whose evidence is evaluated.
-    max_candidates : int
+    max_candidates : int, default 2000
         Predict for at most so many rows, a random sample where there are more.
 
     Examples

@@ -22,10 +22,10 @@ class Simultaneous(Selector):
 
     Parameters
     ----------
-    n_knots : int
+    n_knots : int, default 50
         Number of knots. Fewer are used, with a warning, where there are fewer distinct rows or where so many would
         cost more than the exact GP; and fewer where some end up so close to others that they serve no function.
-    initial : name, array [K, D] or function
+    initial : name, array [K, D] or function, default "kmeans"
         Where the knots start: "kmeans", "grid", "random", "kmeans-per-class", or an array in the units of the inputs.
 
     Examples

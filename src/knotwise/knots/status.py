@@ -11,6 +11,15 @@ class Status(StrEnum):
     """How a fit ended, in a word; a member is its word, as text.
 
     Only "limit reached", "not settled" and "not converged" ask for something to be done.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 24)[:, None]
+    >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    >>> gp.status_, gp.status_ == "converged", gp.status_.is_good
+    ('converged', True, True)
     """
 
     CONVERGED = "converged"  # parameters and knots are what was looked for

@@ -109,9 +109,9 @@ class KnotTrace:
     ----------
     listener : function, optional
         Is told each step as it is added.
-    inference : str
+    inference : str, default ""
         Of which inference the evidence of a step is, if the step names no other.
-    steps : sequence of KnotStep
+    steps : sequence of KnotStep, default ()
         Steps of an earlier search, with which it begins.
 
     Examples

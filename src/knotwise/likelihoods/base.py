@@ -97,7 +97,7 @@ class Likelihood(Part):
         ----------
         y : array [n]
             Observations, as `check_targets` allows them.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -118,7 +118,7 @@ class Likelihood(Part):
             Observations, as `check_targets` allows them.
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -137,7 +137,7 @@ class Likelihood(Part):
             Observations, as `check_targets` allows them.
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -156,7 +156,7 @@ class Likelihood(Part):
             Observations, as `check_targets` allows them.
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -175,7 +175,7 @@ class Likelihood(Part):
             Observations, as `check_targets` allows them.
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -196,7 +196,7 @@ class Likelihood(Part):
             Observations, as `check_targets` allows them.
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -215,7 +215,7 @@ class Likelihood(Part):
             Observations, as `check_targets` allows them.
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -235,7 +235,7 @@ class Likelihood(Part):
         ----------
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -252,7 +252,7 @@ class Likelihood(Part):
         ----------
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -269,7 +269,7 @@ class Likelihood(Part):
         ----------
         mean : float or array [n]
             Means of y.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -288,7 +288,7 @@ class Likelihood(Part):
             Observations, as `check_targets` allows them.
         f : array [n]
             Values of the latent function.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -307,7 +307,7 @@ class Likelihood(Part):
             Values of the latent function, of any shape.
         rng : Generator
             Where randomness comes from.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -332,7 +332,7 @@ class Likelihood(Part):
             Means of the latent function.
         variance : array [n]
             Its variances; 0 is f known exactly.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -357,7 +357,7 @@ class Likelihood(Part):
             Means of the latent function.
         variance : array [n]
             Its variances; 0 is f known exactly.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -387,9 +387,9 @@ class Likelihood(Part):
             Means of the latent function.
         variance : array [n]
             Its variances; 0 is f known exactly.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
-        power : float
+        power : float, default 1.0
             Power of the density, between 0 and 1.
 
         Returns
@@ -419,9 +419,9 @@ class Likelihood(Part):
             Means of the latent function.
         variance : array [n]
             Its variances; 0 is f known exactly.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
-        power : float
+        power : float, default 1.0
             Power of the density, between 0 and 1.
 
         Returns
@@ -446,7 +446,7 @@ class Likelihood(Part):
             Means of the latent function.
         variance : array [n]
             Its variances; 0 is f known exactly.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -473,7 +473,7 @@ class Likelihood(Part):
             Means of the latent function.
         variance : array [n]
             Its variances; 0 is f known exactly.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -498,7 +498,7 @@ class Likelihood(Part):
             Means of the latent function.
         variance : array [n]
             Its variances; 0 is f known exactly.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -515,7 +515,7 @@ class Likelihood(Part):
 
         Parameters
         ----------
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -536,7 +536,7 @@ class Likelihood(Part):
         ----------
         y : array [n]
             What a user gave.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
@@ -553,7 +553,7 @@ class Likelihood(Part):
         ----------
         y : array [n]
             Observations, as `check_targets` allows them.
-        size : float or array [n]
+        size : float or array [n], default 1.0
             Exposure of each count or number of its trials; 1 where the data say nothing.
         weights : array [n], optional
             How often each row counts; one's own likelihood may do without them.

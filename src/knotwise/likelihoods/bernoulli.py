@@ -25,7 +25,7 @@ class Bernoulli(Likelihood):
 
     Parameters
     ----------
-    link : "logit" or "probit"
+    link : "logit" or "probit", default "logit"
         From the latent function to the probability of 1.
 
     Examples

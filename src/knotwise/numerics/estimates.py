@@ -102,7 +102,7 @@ class Estimates:
     ----------
     lines : tuple of Estimate
         One for each line of the table.
-    remark : str
+    remark : str, default ""
         What is to be said of all standard errors, in a sentence, or "".
 
     Examples

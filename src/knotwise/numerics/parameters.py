@@ -54,11 +54,11 @@ class Parameter:
     ----------
     name : str
         An argument of the part's constructor, and an attribute of it.
-    transform : "log" or "identity"
+    transform : "log" or "identity", default "log"
         "log" for a positive parameter: optimisers see its logarithm.
-    role : "amplitude", "lengthscale", "noise", "nugget", "shape", "mean" or "other"
+    role : "amplitude", "lengthscale", "noise", "nugget", "shape", "mean" or "other", default "other"
         What it does. Without its amplitude a kernel is 0; a length-scale says how far the function keeps its values.
-    units : "none", "x", "1/x", "1/x^2", "y", "y^2", "y^2/x" or "y^2/x^2"
+    units : "none", "x", "1/x", "1/x^2", "y", "y^2", "y^2/x" or "y^2/x^2", default "none"
         What it is measured in: x is a column of the inputs, y the latent function, whose units are those of the
         targets where the likelihood `scales_targets`. Users give length-scales and amplitudes for standardised columns,
         everything else in the units of the column.
@@ -67,13 +67,13 @@ class Parameter:
     prior : Prior, optional
         What is known of it before the data; optimisers add its log density to the log evidence. One that a part
         declares is for standardised columns and targets; the option `priors` of estimators speaks in the data's units.
-    per_column : bool
+    per_column : bool, default False
         Whether it may be a list with one entry per column.
-    direction : 1 or -1
+    direction : 1 or -1, default 1
         For noise: -1 where more of it is less noise, as of a precision.
     range_factor : float, optional
         For a length-scale: how many of it are the range, at which hardly any correlation is left (H6).
-    columns : tuple of int
+    columns : tuple of int, default ()
         The columns of the inputs that an entry of theta is about; filled in by `Part.flat_parameters`.
 
     Examples
@@ -230,7 +230,29 @@ class Columns:
 
 @dataclass(frozen=True)
 class DataValue:
-    """The value of a parameter in the units of the data; `column` is the one that it is about, in words."""
+    """The value of a parameter in the units of the data.
+
+    Attributes
+    ----------
+    entry : int
+        Which entry of the table it is, from 0.
+    column : str
+        The column that it is about, in words; empty for a parameter of all.
+    value : float
+        The value, in `units`.
+    units : str
+        The units in words, such as "y^2"; empty for a number without units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 50, 40)[:, None]
+    >>> gp = GPRegressor(knots=6, random_state=0).fit(X, np.sin(X[:, 0] / 8))
+    >>> lengthscale = next(v for v in gp.parameters_.data_values() if v.units == "x")
+    >>> bool(5 < lengthscale.value < 30)
+    True
+    """
 
     entry: int
     column: str
@@ -341,7 +363,7 @@ class ParameterTable:
         ----------
         name : str
             Its name, or `part__name`.
-        what : str
+        what : str, default "A parameter"
             What is asked for, as the first words of an error.
 
         Returns

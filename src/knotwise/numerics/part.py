@@ -84,7 +84,7 @@ class Part:
 
         Parameters
         ----------
-        columns : sequence of int
+        columns : sequence of int, default ()
             Numbers of the columns that the part sees.
 
         Returns
@@ -227,7 +227,7 @@ class Part:
 
         Parameters
         ----------
-        deep : bool
+        deep : bool, default True
             Also those of the children, as `child__name`.
 
         Returns

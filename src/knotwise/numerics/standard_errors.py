@@ -24,7 +24,7 @@ class ParameterErrors:
         Of theta  (F1); NaN in the rows and columns of parameters without a standard error.
     notes : tuple of str
         For each parameter why it has none ("fixed", "at its upper bound", "not determined by the data"), or "".
-    remark : str
+    remark : str, default ""
         What is to be said of all of them, in a sentence, or "".
 
     Examples

@@ -24,17 +24,17 @@ class Adadelta(OptimizerSettings):
 
     Parameters
     ----------
-    max_iterations : int
+    max_iterations : int, default 1000
         Limit of iterations; reaching it is not convergence.
-    value_tolerance : float
+    value_tolerance : float, default 0.001
         Stop when one step changes the objective by at most this.
-    decay : float
+    decay : float, default 0.95
         rho above, between 0 and 1: how long steps and gradients are remembered.
-    epsilon : float
+    epsilon : float, default 0.0001
         Added under the roots above; the larger it is, the larger are the first steps.
-    eta : float
+    eta : float, default 1000.0
         How strongly coordinates are damped that change their sign; 1 is plain Adadelta.
-    return_best : bool
+    return_best : bool, default True
         Return the best iterate; False returns the last one, as the paper's program does.
 
     Examples

@@ -184,7 +184,7 @@ class OptimizerSettings:
 
         Parameters
         ----------
-        deep : bool
+        deep : bool, default True
             For scikit-learn; settings have no settings of their own.
 
         Returns

@@ -22,13 +22,13 @@ class LBFGS(OptimizerSettings):
 
     Parameters
     ----------
-    max_iterations : int
+    max_iterations : int, default 1000
         Limit of iterations, and a third of the limit of evaluations; reaching either is not convergence.
-    value_tolerance : float
+    value_tolerance : float, default 1e-08
         Stop when an iteration gains less than this share of the objective.
-    gradient_tolerance : float
+    gradient_tolerance : float, default 0.0001
         Stop when the projected gradient's largest entry is below this.
-    memory : int
+    memory : int, default 50
         Number of steps from which curvature is learned.
 
     Examples

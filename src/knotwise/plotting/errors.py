@@ -39,11 +39,11 @@ def plot_errors(
     ----------
     found : CrossValidation
         What `knotwise.cross_validate` returned.
-    features : two columns, by number or name
+    features : two columns, by number or name, optional
         The columns of the map; needed where X has more than two.
-    standardized : bool
+    standardized : bool, default False
         Whether errors are divided by their predicted standard deviations.
-    blocks : bool
+    blocks : bool, default True
         Whether blocks of at least three rows have their outline drawn.
     ax : Axes, optional
         Where to draw; a new figure by default.

@@ -49,11 +49,11 @@ def plot_fit(
     y : array [n], optional
         Their targets, if they shall be drawn. With several columns, data of a Gaussian model are moved to the curve:
         drawn is the curve plus the residual.
-    feature : int or str
+    feature : int or str, default 0
         The column to follow. Others stay at the medians of X, or where `at` says.
     at : mapping or array, optional
         Values for other columns, by name or number: `at={"rm": 6}`; or a value for each column.
-    level : float
+    level : float, default 0.95
         Probability of the central band.
     kind : "observation", "mean" or "latent", optional
         The band of a new observation (the default), of the mean response (the default where it is a probability), or
@@ -61,7 +61,7 @@ def plot_fit(
     exposure, trials : float or array [n], optional
         Of the rows. Counts are then drawn per unit of exposure or per trial, and a new observation is one at the
         median exposure or trials. Needed if the fit had them and counts are drawn: with y, or a band of observations.
-    color : str
+    color : str, default "#0072B2"
         Colour of the curve, to draw several models on the same axes.
     label : str, optional
         Name of the curve in the legend.
@@ -81,7 +81,8 @@ def plot_fit(
     >>> X = np.linspace(0, 1, 24)[:, None]
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
     >>> ax = plot_fit(GPRegressor(knots=5, random_state=0).fit(X, y), X, y, level=0.8)
-    >>> ax.figure.savefig("fit.png")  # doctest: +SKIP
+    >>> ax.get_xlabel(), ax.get_ylabel()  # ax.figure.savefig("fit.png") saves the picture
+    ('x', 'y')
     """
     view = view_of(gp, X)
     rows = checked_rows(view, X)

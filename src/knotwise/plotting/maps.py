@@ -91,7 +91,7 @@ def plot_map(
         Colour map; viridis for values and cividis for spreads by default.
     limits : (low, high), optional
         The values at the ends of the colours.
-    scale : "auto", "linear" or "log"
+    scale : "auto", "linear" or "log", default "auto"
         Of the colours. "auto" is logarithmic where what is shown is positive by its nature (counts, durations) and its
         99 % quantile on the map more than 10 times its 1 % quantile.
     mask : bool or float, default False

@@ -57,18 +57,18 @@ def plot_variogram(
         Their targets.
     noise_variance : array [n], optional
         Known noise of the rows, if the fit had it.
-    n_bins : int
+    n_bins : int, default 15
         Number of bins of equal width.
     max_distance : float, optional
         The largest distance that is shown; half of the largest one between rows by default.
-    robust : bool
+    robust : bool, default False
         Whether semivariances are those of Cressie and Hawkins, which single outliers hardly move; by default they are
         Matheron's means of squares. The band is made in the same way.
-    n_simulations : int
+    n_simulations : int, default 99
         Data sets that are simulated; 0 draws no band.
-    max_rows : int
+    max_rows : int, default 500
         Rows beyond which a random sample is looked at.
-    random_state : int or Generator
+    random_state : int or Generator, default 0
         For the sample and the simulations.
     ax : Axes, optional
         Where to draw; a new figure by default.

@@ -56,9 +56,9 @@ def predict_grid(
     covariates : dict or xarray.Dataset, optional
         The model's other columns, as for `count_points`, or one value for all places: a number, a date or the level of
         a category. Cells where one has no value are NaN.
-    kind : "mean" or "observation"
+    kind : "mean" or "observation", default "mean"
         The mean response (a rate, for counts with an exposure), or a new observation. `mean` is the same for both.
-    level : float
+    level : float, default 0.95
         Probability of the central interval.
     threshold : float, optional
         Adds `exceedance`, the probability that the mean response exceeds it.
@@ -71,7 +71,7 @@ def predict_grid(
         `coords="lonlat"`.
     data : array [n, 2], GeoDataFrame or GeoSeries of points, optional
         From where distance is measured; by default the training rows, which a model from a file may not have.
-    chunk : int
+    chunk : int, default 100000
         Cells that are predicted at once, which bounds the memory. The values depend on it by rounding only.
 
     Returns

@@ -49,7 +49,7 @@ def predict_total(
         As for `count_points`, by the names of the fit; or one value for all places.
     by : str, optional
         The column of `regions` with their labels.
-    statistic : "sum" or "mean"
+    statistic : "sum" or "mean", default "sum"
         The number in each region, or the number per unit of area.
     **options : dict
         `kind`, `level`, `n_samples` and `random_state` of the model's `predict_total`. `kind="mean"`, the default, is

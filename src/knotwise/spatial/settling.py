@@ -22,12 +22,34 @@ FIRST_CELLS, MOST_CELLS = 100, 8000
 
 @dataclass(frozen=True)
 class Step:
-    """One size of cells: `total` is the expected number of points; the changes are those by halving the cells.
+    """One size of cells that `choose_cell` tried, and what halving the cells changed; NaN for the finest.
 
-    `change_of_intensity` is the mean distance of the two intensities over the window, relative to the mean intensity,
-    `sd_of_intensity` the mean posterior standard deviation, relative to the same, beside which it can be seen;
-    `change_of_totals` is the largest change among the totals of the four quarters of the bounding box, relative to the
-    total of an average quarter. NaN for the finest.
+    Attributes
+    ----------
+    cell : (float, float)
+        Width and height of the cells, in the units of the window.
+    n_cells : int
+        How many cells there are.
+    total : float
+        The expected number of points in the window.
+    change_of_intensity : float
+        Mean distance of the intensities with these and with half the cells, relative to the mean intensity.
+    change_of_totals : float
+        The largest change among the totals of the four quarters of the bounding box, relative to the total of an
+        average quarter.
+    sd_of_intensity : float
+        Mean posterior standard deviation of the intensity, relative to its mean, beside which a change can be seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> from knotwise.spatial import choose_cell
+    >>> points = np.random.default_rng(0).uniform(size=(200, 2)) ** [2, 1]
+    >>> gp = GPRegressor(likelihood="poisson", knots=5, random_state=0)
+    >>> step = choose_cell(points, (0, 0, 1, 1), gp, start=0.25).steps[0]
+    >>> step.cell, step.n_cells, step.change < 0.1
+    ((0.25, 0.25), 16, True)
     """
 
     cell: tuple[float, float]
@@ -39,6 +61,7 @@ class Step:
 
     @property
     def change(self) -> float:
+        """The larger of the two changes, which `tolerance` is compared with."""
         return max(self.change_of_intensity, self.change_of_totals)
 
 
@@ -128,9 +151,9 @@ def choose_cell(
         By name, functions of x and y, grids (x, y, values) or `xarray.DataArray`s, read at a point of each cell.
     start : float or (width, height), optional
         The first side; by default that of about 100 cells.
-    tolerance : float
+    tolerance : float, default 0.1
         Share by which the answer may still change.
-    max_cells : int
+    max_cells : int, default 8000
         No more cells than this are tried; a warning says that the answer had not settled.
 
     Returns

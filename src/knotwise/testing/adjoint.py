@@ -32,9 +32,9 @@ def assert_adjoint(
         Where the gradient is tested.
     rng : Generator
         For the directions.
-    rtol : float
+    rtol : float, default 1e-06
         Relative error allowed.
-    n_directions : int
+    n_directions : int, default 3
         How many directions are tried.
 
     Examples

@@ -28,9 +28,9 @@ def check_kernel(kernel: Kernel, n_columns: int = 3, seed: int = 0) -> None:
     kernel : Kernel
         The kernel to test. Parameters that are None are set from data first; columns given by name must be bound
         already.
-    n_columns : int
+    n_columns : int, default 3
         Columns of these data.
-    seed : int
+    seed : int, default 0
         For these data.
 
     Examples

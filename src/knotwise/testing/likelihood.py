@@ -38,7 +38,7 @@ def check_likelihood(
         Some possible targets; needed if there is no `sample` and y cannot take every value.
     size : float or array [n], optional
         Exposure or trials of them.
-    seed : int
+    seed : int, default 0
         For values of the latent function, and targets where none are given.
 
     Examples

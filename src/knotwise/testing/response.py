@@ -37,7 +37,7 @@ def slow_predictive_cdf(
         Means of f.
     variance : array [n]
         Variances of f.
-    size : float or array [n]
+    size : float or array [n], default 1.0
         Exposure or trials of each row.
 
     Returns
@@ -91,9 +91,9 @@ def slow_predictive_quantile(
         Means of f.
     variance : array [n]
         Variances of f.
-    size : float or array [n]
+    size : float or array [n], default 1.0
         Exposure or trials of each row.
-    rtol : float
+    rtol : float, default 1e-15
         Stop when the bracket is this share of y wide.
 
     Returns

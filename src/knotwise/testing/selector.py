@@ -19,9 +19,9 @@ def check_selector(selector: Any, n_columns: int = 2, seed: int = 0) -> None:
     ----------
     selector : Selector
         The selector to test.
-    n_columns : int
+    n_columns : int, default 2
         Columns of these data.
-    seed : int
+    seed : int, default 0
         For these data and for the fits.
 
     Examples

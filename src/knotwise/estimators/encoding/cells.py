@@ -34,7 +34,7 @@ REMEDIES = {
 
 
 class NamedRows(np.ndarray):
-    """Rows of any values whose columns have names, for those who have no data frames."""
+    """Rows of any values whose columns have names, for those who have no data frames; some of the rows keep them."""
 
     column_names: Sequence[str]
 

@@ -53,6 +53,18 @@ class Encoding:
     >>> print(gp.encoding_)
     city  category of 2 levels: Oslo, Rome
     age   numbers
+
+    The columns that the kernel sees, and the way back:
+
+    >>> gp.encoding_(table[:1]).tolist()  # Oslo, Rome, a new city; age
+    [[1.0, 0.0, 0.0, 1.0]]
+    >>> coded = gp.encoding_.read(table[:1])
+    >>> coded.tolist(), gp.encoding_.code(0, "Rome"), gp.encoding_.kind_of(0).name
+    ([[0.0, 1.0]], 1.0, 'city')
+    >>> gp.encoding_.level_names(0)
+    ('Oslo', 'Rome', '(another level)')
+    >>> gp.encoding_.decode(gp.encoding_.contract(gp.encoding_.expand(coded))).tolist()
+    [['Oslo', 1.0]]
     """
 
     kinds: tuple[Kind, ...]
@@ -71,11 +83,35 @@ class Encoding:
         return {kind.name: kind.levels for kind in self.kinds if isinstance(kind, Category)}
 
     def kind_of(self, column: int) -> Kind:
-        """The kind of one of the user's columns, by its number."""
+        """The kind of one of the user's columns.
+
+        Parameters
+        ----------
+        column : int
+            Its number, from 0.
+
+        Returns
+        -------
+        Numbers, Dates, Category or LonLat
+            What the column is, with its `name`.
+        """
         return next(kind for kind in self.kinds if column in kind.sources)
 
     def code(self, column: int, value: Any) -> float:
-        """The number that stands for a value in one of the user's columns, by its number."""
+        """The number that stands for a value in one of the user's columns.
+
+        Parameters
+        ----------
+        column : int
+            The number of the column, from 0.
+        value : object
+            A value as the table has it: a level, a date or a number.
+
+        Returns
+        -------
+        float
+            The number of the level, days since the first date of the fit, or the number itself.
+        """
         kind = self.kind_of(column)
         if isinstance(kind, LonLat):
             return float(value)
@@ -87,9 +123,19 @@ class Encoding:
         return code
 
     def read(self, X: Any, *, quiet: bool = False) -> np.ndarray:
-        """The coded columns [n, D] of a table: numbers, days, numbers of levels, degrees; NaN where one is missing.
+        """The coded columns of a table: numbers, days, numbers of levels, degrees.
 
-        `quiet` says nothing of levels that are new.
+        Parameters
+        ----------
+        X : data frame or array [n, D]
+            Rows with the columns of the fit.
+        quiet : bool, default False
+            Say nothing of levels that are new.
+
+        Returns
+        -------
+        array [n, D]
+            A number for each value, NaN where one is missing.
         """
         columns, _ = raw_columns(X)
         coded = np.empty((len(X), self.n_features))
@@ -98,16 +144,51 @@ class Encoding:
         return coded
 
     def expand(self, coded: np.ndarray) -> np.ndarray:
-        """The engine's columns [n, E] of coded columns [n, D], in natural units."""
+        """The engine's columns of coded columns.
+
+        Parameters
+        ----------
+        coded : array [n, D]
+            Rows as `read` makes them.
+
+        Returns
+        -------
+        array [n, E]
+            One column for each level, and further ones for periods, indicators and places; in natural units.
+        """
         parts = [kind.expand(coded[:, kind.sources]) for kind in self.kinds]
         return np.ascontiguousarray(np.hstack(parts)).view(EncodedRows)
 
     def __call__(self, X: Any, *, quiet: bool = False) -> np.ndarray:
-        """The engine's columns [n, E] of a table."""
+        """The engine's columns of a table.
+
+        Parameters
+        ----------
+        X : data frame or array [n, D]
+            Rows with the columns of the fit.
+        quiet : bool, default False
+            Say nothing of levels that are new.
+
+        Returns
+        -------
+        array [n, E]
+            What the kernel sees, before it is standardised.
+        """
         return self.expand(self.read(X, quiet=quiet))
 
     def contract(self, expanded: np.ndarray) -> np.ndarray:
-        """Coded columns [n, D] of the engine's [n, E]; of knots, for example."""
+        """Coded columns of the engine's columns; of knots, for example.
+
+        Parameters
+        ----------
+        expanded : array [n, E]
+            Rows as `expand` makes them.
+
+        Returns
+        -------
+        array [n, D]
+            The nearest values that the table's columns can have, coded.
+        """
         coded, start = np.empty((len(expanded), self.n_features)), 0
         for kind in self.kinds:
             stop = start + len(kind.columns())
@@ -116,7 +197,18 @@ class Encoding:
         return coded
 
     def decode(self, coded: np.ndarray) -> np.ndarray:
-        """Values as the table has them, [n, D]: an array of objects where some are no numbers."""
+        """Values as the table has them.
+
+        Parameters
+        ----------
+        coded : array [n, D]
+            Rows as `read` makes them.
+
+        Returns
+        -------
+        array [n, D]
+            Levels, dates and numbers; an array of objects where some are no numbers.
+        """
         if all(isinstance(kind, LonLat) or type(kind) is Numbers for kind in self.kinds):
             return coded
         values = np.empty(coded.shape, object)

@@ -68,7 +68,7 @@ class Auto(Selector):
         How much the knots may leave unexplained, as a mean over rows: 0.18 for the target "latent", 0.01 for
         "observation". For "latent" the average divergence from the exact GP is about 0.6 share^2 nats per row for
         knots on rows, and less for knots that were moved.
-    tolerance : float
+    tolerance : float, default 0.01
         Knots whose removal costs less log evidence than this (nats) are dropped, as long as the others are enough.
     target : "latent" or "observation", optional
         What the knots must be enough for. "latent": the function itself, prior variance left by the knots over
