@@ -834,6 +834,15 @@ def test_a_task_without_memory_and_workers_that_pause_are_errors_in_words(monkey
     assert caught.value.partitions == (4, 5)
 
 
+def test_rows_whose_client_is_gone_are_an_error_in_words(data, monkeypatch):
+    def compute(*lazy, **options):
+        raise ValueError("Missing dependency ('array-2297', 3, 0) for dependents {'ReadAndCall'}")
+
+    monkeypatch.setattr("dask.compute", compute)
+    with pytest.raises(WorkersLostError, match="persisted at the workers of a client"):
+        regressor(knots=3).fit(lazy(data["X"]), lazy(data["gaussian"]))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_nothing_stays_at_the_workers_after_a_fit(cluster, rng):
