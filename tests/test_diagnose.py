@@ -295,7 +295,7 @@ def test_the_advice_to_ask_for_more_knots_never_asks_for_fewer(n_rows, knots, wo
 
 def test_what_knots_leave_of_an_observation_is_said_beside_what_they_leave_of_f(rng):
     c, v, W = np.full(9, 0.9), np.full(9, 1.0), rng.uniform(0.001, 0.002, size=9)
-    scores = RowScores(c, v, W, np.zeros(9), 0.0, 0.5, Rows(np.zeros((9, 1)), np.zeros(9)))
+    scores = RowScores(c, v, W, np.zeros(9), 0.0, 0.5, Rows(np.zeros((9, 1)), np.zeros(9), None, np.ones((9, 1))))
     assert_allclose(scores.observation_share, np.mean(c / (v + 0.5 + 1 / W)), rtol=1e-12)
     model = SimpleNamespace(knots="auto", status_=None, _fit=SimpleNamespace(n_rows=200_000, n_neighbors=0))
     found = findings.knots(model, scores)

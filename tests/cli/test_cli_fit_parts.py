@@ -67,6 +67,15 @@ def test_mistakes_are_said_in_words(words, said, code, parts, run):
     assert said in found[2]
 
 
+def test_a_bad_value_is_named_by_its_file(parts, run):
+    table = pq.read_table(parts / "rows" / "1.parquet")
+    gap = [None if i == 7 else value for i, value in enumerate(table["a"].to_pylist())]
+    pq.write_table(table.set_column(table.column_names.index("a"), "a", pa.array(gap)), parts / "rows" / "1.parquet")
+    code, _, said = run("fit", "rows/*.parquet", "--target", "y", "--inputs", "a,b", "-o", "m.knotwise", *QUICK)
+    assert code == 1
+    assert "1.parquet: Input X contains NaN in row 7, column 'a'. Drop these rows (--drop-missing)" in said
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_workers_read_the_files(parts, run):

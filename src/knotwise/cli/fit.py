@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +71,23 @@ def run_on_parts(arguments: Namespace) -> None:
         text = y.dtype.kind not in "biuf"
         gp = GPClassifier(**settings) if arguments.classes or text else GPRegressor(**settings)
         extras = {argument: rows[name] for argument, name in wanted.extras.items()}
-        with explain_interruption(lambda: what_is_kept(arguments)):
+        with explain_interruption(lambda: what_is_kept(arguments)), named_by_file(files, rows.npartitions):
             gp.fit(rows[list(wanted.inputs)], y, **extras)
         gp.save(arguments.output)
         n_rows = getattr(gp, "models_", [gp])[0]._fit.n_rows
         report(gp, arguments, n_rows=n_rows, n_dropped=None, told=told)
+
+
+@contextmanager
+def named_by_file(files: list[str], n_partitions: int) -> Iterator[None]:
+    """Say which file has a bad value, where each is one partition, in the words of the shell."""
+    try:
+        yield
+    except InvalidInputError as error:
+        if len(files) != n_partitions or not hasattr(error, "partition"):
+            raise
+        words = str(error).replace(f"Partition {error.partition}:", f"{files[error.partition]}:")
+        raise InvalidInputError(words.replace("`frame.dropna()`", "--drop-missing"), **error.__dict__) from None
 
 
 def refuse_encoded_inputs(rows: Any, arguments: Namespace) -> None:
