@@ -37,6 +37,7 @@ from knotwise.numerics.weighted import Moments, mean_and_variance
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
+delayed = pytest.importorskip("dask").delayed
 
 N = 600
 CHUNK = 200
@@ -296,6 +297,36 @@ def test_lazy_predictions_for_frames_have_their_index(data):
     assert len(gp.predict(none_left).compute()) == (X[:, 0] > X[:, 0].max() - 1e-3).sum()
 
 
+def test_lazy_predictions_become_columns_of_their_frame(data, tmp_path):
+    """By position: the index of each file begins with 0, and Dask reads files together where few columns are needed."""
+    pytest.importorskip("pyarrow")
+    X, y = data["X"], data["gaussian"]
+    frame = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "y": y} | {f"other{i}": y for i in range(20)})
+    for i in range(6):
+        frame[100 * i : 100 * i + 100].reset_index(drop=True).to_parquet(tmp_path / f"{i}.parquet")
+    gp = regressor(knots=X[::90], kernel=KERNEL, optimizer=None).fit(X, y)
+    rows = dd.read_parquet(tmp_path)
+    inputs = rows[["east", "north"]].rename(columns={"east": 0, "north": 1})
+    mean, sd = gp.predict(inputs, return_std=True)
+    density = gp.log_predictive_density(inputs, rows["y"])
+    found = rows.assign(mean=mean, sd=sd, density=density, lower=gp.predict_interval(inputs)["lower"]).compute()
+    assert_array_equal(found["y"], y)
+    assert_array_equal(found["mean"], gp.predict(X))
+    assert_array_equal(found["sd"], gp.predict(X, return_std=True)[1])
+    assert_array_equal(found["lower"], gp.predict_interval(X)[:, 0])
+    assert_array_equal(found["density"], gp.log_predictive_density(X, y))
+    elsewhere = gp.log_predictive_density(inputs, lazy(y, 100))  # of another origin
+    assert_array_equal(elsewhere.compute(), gp.log_predictive_density(X, y))
+
+
+def test_an_array_for_a_model_with_names_is_remarked_once(data):
+    X, y = data["X"], data["gaussian"]
+    gp = regressor(knots=X[::90], kernel=KERNEL, optimizer=None).fit(pd.DataFrame(X, columns=["east", "north"]), y)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        predicted = gp.predict(lazy(X))
+    assert len(predicted.compute()) == N  # without warnings, which are errors here
+
+
 def test_what_needs_all_rows_is_refused_in_words(data):
     X, y = lazy(data["X"]), lazy(data["gaussian"])
     gp = regressor(knots=8, kernel=KERNEL).fit(X, y)
@@ -309,6 +340,70 @@ def test_what_needs_all_rows_is_refused_in_words(data):
         regressor().fit(data["X"], y)
     with pytest.raises(InvalidInputError, match="X has 3 partitions, but `y` has 2"):
         regressor().fit(X[X[:, 0] > -1], lazy(data["gaussian"], 500))
+
+
+def test_columns_that_are_no_numbers_are_refused_with_what_to_do(data):
+    X, y = data["X"], data["gaussian"]
+    frame = pd.DataFrame({"east": X[:, 0], "soil": np.where(X[:, 1] > 0.5, "clay", "sand")})
+    frame["kind"], frame["gap"] = frame["soil"].astype("category"), frame["east"].where(frame.index != CHUNK + 17)
+    frame["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(N), unit="D")
+    parts, y_parts = dd.from_pandas(frame, npartitions=3), lazy(y)
+    for column, words in {
+        "soil": r"Partition \d: Column 'soil' holds '(clay|sand)' in row 0.*get_dummies.*predicts Dask collections",
+        "kind": "Column 'kind' holds levels of a category.*get_dummies.*predicts Dask collections",
+        "day": "Column 'day' holds dates.*days since.*predicts Dask collections",
+        "gap": r"Partition 1: Input X contains NaN in row 17, column 'gap'\. Drop these rows .*, or impute them\.$",
+    }.items():
+        with pytest.raises(InvalidInputError, match=words):
+            regressor(knots=5).fit(parts[["east", column]], y_parts)
+    for option, words in {
+        "missing": ("mean", "Fill the gaps"),
+        "categorical": (["soil"], "get_dummies"),
+        "coords": ("lonlat", "Project"),
+    }.items():
+        with pytest.raises(InvalidInputError, match=f"{option}=.* in one place.*{words[1]}.*predicts Dask"):
+            regressor(knots=5, **{option: words[0]}).fit(parts[["east", "gap"]], y_parts)
+    gp = regressor(knots=5, missing="mean").fit(frame.drop(columns="day"), y)
+    assert_array_equal(gp.predict(parts.drop(columns="day")).compute(), gp.predict(frame.drop(columns="day")))
+
+
+def test_what_is_no_table_or_no_column_is_refused_in_words(data):
+    X, y = data["X"], data["gaussian"]
+    parts = dd.from_pandas(pd.DataFrame({"east": X[:, 0], "north": X[:, 1]}), npartitions=3)
+    for given, words in [
+        (parts["east"], "is a Series of Dask.*to_frame"),
+        (delayed(X), "is a Delayed.* of Dask.*from_delayed"),
+        (lazy(X[:, 0]), r"has shape \(600,\)\. Write `X\[:, None\]`"),
+    ]:
+        with pytest.raises(InvalidInputError, match=words):
+            regressor().fit(given, lazy(y))
+    with pytest.raises(InvalidInputError, match=r"`y` must be one value for each row.*Write `y\[:, 0\]`"):
+        regressor().fit(lazy(X), lazy(y[:, None]))
+    turned = parts.map_partitions(lambda part: part[["north", "east"]], meta=parts._meta, enforce_metadata=False)
+    with pytest.raises(InvalidInputError, match=r"columns are \['north', 'east'\], but Dask says"):
+        regressor().fit(turned, lazy(y))
+    gp = regressor(knots=X[::90], kernel=KERNEL, optimizer=None).fit(X, y)
+    with pytest.raises(InvalidInputError, match="y is a Dask collection, but X is not"):
+        gp.score(X, lazy(y))
+    with pytest.raises(InvalidInputError, match="y is None"):
+        gp.score(lazy(X), None)
+
+
+def test_labels_that_are_missing_or_of_two_kinds_are_named_by_partition(data):
+    X = data["X"]
+    labels = np.where(X[:, 1] > 0.5, "b", "a").astype(object)
+    labels[CHUNK + 17] = None
+    with pytest.raises(InvalidInputError, match="Partition 1: Input y contains no label in row 17"):
+        GPClassifier(knots=5).fit(lazy(X), lazy(labels))
+    with pytest.raises(InvalidInputError, match=f"Input y contains no label in row {CHUNK + 17}"):
+        GPClassifier(knots=5).fit(X, labels)
+    ones = da.concatenate([lazy(np.ones(CHUNK, int)), lazy(np.full(N - CHUNK, "1"))])
+    with pytest.raises(InvalidInputError, match=r"1 in partition 0, '1' in partition 1"):
+        GPClassifier(knots=5).fit(lazy(X), ones.map_blocks(_as_number_in_first, dtype=object))
+
+
+def _as_number_in_first(labels, block_info=None):
+    return labels.astype(int) if block_info[0]["chunk-location"] == (0,) else labels
 
 
 # -- what is wrong ------------------------------------------------------------------------------------
@@ -737,6 +832,15 @@ def test_a_task_without_memory_and_workers_that_pause_are_errors_in_words(monkey
     with pytest.raises(WorkersLostError, match=r"ran out of memory .*the partitions 4, 5.*7.3 TiB") as caught:
         Cluster(Client())._gather(futures, [(0, 1), (4, 5)])
     assert caught.value.partitions == (4, 5)
+
+
+def test_rows_whose_client_is_gone_are_an_error_in_words(data, monkeypatch):
+    def compute(*lazy, **options):
+        raise ValueError("Missing dependency ('array-2297', 3, 0) for dependents {'ReadAndCall'}")
+
+    monkeypatch.setattr("dask.compute", compute)
+    with pytest.raises(WorkersLostError, match="persisted at the workers of a client"):
+        regressor(knots=3).fit(lazy(data["X"]), lazy(data["gaussian"]))
 
 
 @pytest.mark.slow

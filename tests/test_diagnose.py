@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from sklearn.exceptions import NotFittedError
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
+from knotwise.diagnosis import findings
 from knotwise.errors import FitWarning, UnknownOptionError
+from knotwise.evidence import Rows
+from knotwise.evidence.scores import RowScores
 from knotwise.kernels import Linear, Matern32, SquaredExponential
-from knotwise.knots import Fixed
+from knotwise.knots import Auto, Fixed
 from knotwise.likelihoods import Gaussian
 from knotwise.optimize import LBFGS
 
@@ -272,3 +276,29 @@ def test_a_model_that_was_not_fitted_and_a_finding_that_does_not_exist_are_error
             gp.diagnose()
     with pytest.raises(UnknownOptionError, match="Did you mean 'bounds'"):
         fit(*wiggles, knots=5).diagnose().finding("bound")
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "knots", "words"),
+    [
+        (900, "auto", "share=0.05"),
+        (200_000, "auto", "target='latent'"),
+        (200_000, Auto(target="latent"), "share=0.05"),
+        (900, Auto(target="observation"), "target='latent'"),
+    ],
+)
+def test_the_advice_to_ask_for_more_knots_never_asks_for_fewer(n_rows, knots, words):
+    """Of observations the default share is 0.01 already."""
+    model = SimpleNamespace(knots=knots, _fit=SimpleNamespace(n_rows=n_rows, n_neighbors=0))
+    assert f"Auto(max_knots=..., {words})" in findings.places(model, 3, ()).advice
+
+
+def test_what_knots_leave_of_an_observation_is_said_beside_what_they_leave_of_f(rng):
+    c, v, W = np.full(9, 0.9), np.full(9, 1.0), rng.uniform(0.001, 0.002, size=9)
+    scores = RowScores(c, v, W, np.zeros(9), 0.0, 0.5, Rows(np.zeros((9, 1)), np.zeros(9), None, np.ones((9, 1))))
+    assert_allclose(scores.observation_share, np.mean(c / (v + 0.5 + 1 / W)), rtol=1e-12)
+    model = SimpleNamespace(knots="auto", status_=None, _fit=SimpleNamespace(n_rows=200_000, n_neighbors=0))
+    found = findings.knots(model, scores)
+    assert found.level == "ok"
+    assert "90.0% of the posterior variance of f" in found.text
+    assert "of f are too wide" in found.text

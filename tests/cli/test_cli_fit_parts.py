@@ -53,13 +53,27 @@ def test_text_makes_a_classifier_and_counts_have_an_exposure(parts, run):
         (["fit", "rows/*.parquet", "--workers", "1", "--scheduler", "tcp://a:1"], "give one of them", 2),
         (["fit", "rows/*.parquet", "--neighbors", "4"], "nearest rows of a row", 1),
         (["fit", "rows/*"], "is no .parquet file", 1),
+        (["fit", "empty"], "The folder empty has no .parquet file", 1),
+        (["fit", "rows/*.parquet", "--missing", "mean"], "--missing is for one file", 2),
+        (["fit", "rows/*.parquet", "--inputs", "a,colour"], "The input 'colour' holds no numbers", 1),
     ],
 )
 def test_mistakes_are_said_in_words(words, said, code, parts, run):
     (parts / "rows" / "note.txt").write_text("no table")
-    found = run(*words, "--target", "y", "--inputs", "a,b", "-o", "m.knotwise", *QUICK)
+    (parts / "empty").mkdir()
+    inputs = [] if "--inputs" in words else ["--inputs", "a,b"]
+    found = run(*words, "--target", "y", *inputs, "-o", "m.knotwise", *QUICK)
     assert found[0] == code
     assert said in found[2]
+
+
+def test_a_bad_value_is_named_by_its_file(parts, run):
+    table = pq.read_table(parts / "rows" / "1.parquet")
+    gap = [None if i == 7 else value for i, value in enumerate(table["a"].to_pylist())]
+    pq.write_table(table.set_column(table.column_names.index("a"), "a", pa.array(gap)), parts / "rows" / "1.parquet")
+    code, _, said = run("fit", "rows/*.parquet", "--target", "y", "--inputs", "a,b", "-o", "m.knotwise", *QUICK)
+    assert code == 1
+    assert "1.parquet: Input X contains NaN in row 7, column 'a'. Drop these rows (--drop-missing)" in said
 
 
 @pytest.mark.slow

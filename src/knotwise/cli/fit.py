@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +65,44 @@ def run_on_parts(arguments: Namespace) -> None:
     check_parts(files, wanted.columns)
     with warnings_as_notes() as told, workers(arguments):
         rows = read_parts(files, wanted, drop_missing=arguments.drop_missing)
+        refuse_encoded_inputs(rows[list(wanted.inputs)], arguments)
         y, settings = rows[arguments.target], settings_from(arguments)
         settings |= {"categorical": arguments.categorical} if arguments.categorical else {}
         text = y.dtype.kind not in "biuf"
         gp = GPClassifier(**settings) if arguments.classes or text else GPRegressor(**settings)
         extras = {argument: rows[name] for argument, name in wanted.extras.items()}
-        with explain_interruption(lambda: what_is_kept(arguments)):
+        with explain_interruption(lambda: what_is_kept(arguments)), named_by_file(files, rows.npartitions):
             gp.fit(rows[list(wanted.inputs)], y, **extras)
             gp.save(arguments.output)
         n_rows = getattr(gp, "models_", [gp])[0]._fit.n_rows
         report(gp, arguments, n_rows=n_rows, n_dropped=None, told=told)
+
+
+@contextmanager
+def named_by_file(files: list[str], n_partitions: int) -> Iterator[None]:
+    """Say which file has a bad value, where each is one partition, in the words of the shell."""
+    try:
+        yield
+    except InvalidInputError as error:
+        if len(files) != n_partitions or not hasattr(error, "partition"):
+            raise
+        words = str(error).replace(f"Partition {error.partition}:", f"{files[error.partition]}:")
+        raise InvalidInputError(words.replace("`frame.dropna()`", "--drop-missing"), **error.__dict__) from None
+
+
+def refuse_encoded_inputs(rows: Any, arguments: Namespace) -> None:
+    """Inputs of several files are numbers: nobody has looked for levels, dates and gaps in all of them."""
+    options = ("categorical", "lonlat", "period", *(("missing",) if arguments.missing != "error" else ()))
+    asked = next((f"--{option}" for option in options if getattr(arguments, option)), None)
+    if asked is not None:
+        raise UsageError(f"{asked} is for one file; of several, and with workers, all inputs are numbers as they are.")
+    other = next((name for name, dtype in rows.dtypes.items() if getattr(dtype, "kind", "O") not in "biuf"), None)
+    if other is not None:
+        raise InvalidInputError(
+            f"The input {other!r} holds no numbers ({rows.dtypes[other]}), and several files, or workers, need these. "
+            "Leave it out (--inputs names the others), make numbers of it, or fit one of the files: its model predicts "
+            "the others."
+        )
 
 
 def report(gp: Any, arguments: Namespace, *, n_rows: int, n_dropped: int | None, told: list[str]) -> None:

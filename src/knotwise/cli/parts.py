@@ -42,13 +42,18 @@ def files_of(data: str) -> list[str]:
     """The Parquet files that a pattern or a folder names, in the order of their names."""
     folder = Path(data).is_dir()
     files = sorted(glob.glob(str(Path(data) / "*.parquet") if folder else data, recursive=True))
+    if not files and folder:
+        raise InvalidInputError(f"The folder {data} has no .parquet file. Is it the right one?")
     if not files:
         if folder:
             raise InvalidInputError(f"The folder {data!r} has no .parquet files: name a table in it.")
         raise InvalidInputError(f"{data} names no file. Check the pattern, and put it in quotes.")
     other = next((file for file in files if Path(file).suffix != ".parquet"), None)
     if other is not None:
-        raise InvalidInputError(f"{other} is no .parquet file: several files, and workers, are for Parquet alone.")
+        raise InvalidInputError(
+            f"{other} is no .parquet file: several files, and workers, are for Parquet alone. Convert these, or "
+            "join them to one file, which may be text."
+        )
     return files
 
 

@@ -53,7 +53,7 @@ class Diagnosis:
     residual_information : float or None
         The same in nats per row.
     n_inflated : int, float or None
-        How many rows have inflated uncertainty.
+        How many rows have inflated uncertainty that the data there could reduce.
     inflated : tuple of Place
         The worst of them that are not neighbours, with their inputs.
     neighbours : NeighbourTest or None
@@ -250,7 +250,7 @@ def _condition(posterior: SparsePosterior) -> float:
 def _inflated(estimator: Any, scores: RowScores) -> tuple[int | float, tuple[Place, ...]]:
     """How many rows have inflated uncertainty, and the worst of them that are not neighbours."""
     share = scores.shares
-    relevant = scores.W / (1.0 + scores.W * scores.nugget) * scores.c > RELEVANT
+    relevant = scores.precision * scores.c > RELEVANT
     inflated = (share > WIDE) & relevant
     X, kernel = scores.rows.X, estimator._fit.model.kernel
     names = getattr(estimator, "feature_names_in_", [f"column {i}" for i in range(estimator.n_features_in_)])

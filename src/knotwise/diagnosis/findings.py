@@ -12,7 +12,7 @@ from knotwise.diagnosis.left_out import LeftOut
 from knotwise.diagnosis.neighbours import NeighbourTest
 from knotwise.evidence import Evidence
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
-from knotwise.knots.automatic.auto import Auto
+from knotwise.knots.automatic.auto import SELECTION_ROWS, Auto
 from knotwise.knots.status import Status
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
@@ -172,13 +172,16 @@ def knots(estimator: Any, scores: RowScores | None) -> Finding:
     if scores is None:
         return _untold(estimator, "knots")
     text = (
-        f"the knots leave {scores.share:.1%} of the posterior variance unexplained, about which the data could say "
-        f"{scores.residual_information:.2g} nats per row"
+        f"the knots leave {scores.share:.1%} of the posterior variance of f unexplained, and "
+        f"{scores.observation_share:.2g} of the variance of an observation; the data could say "
+        f"{scores.residual_information:.2g} nats per row about it"
     )
     if scores.share > LARGE_SHARE and scores.residual_information > LARGE_RESIDUAL:
         return Finding("knots", "problem", text, _more_knots(estimator))
     if estimator.status_ is Status.LIMIT_REACHED:
         return Finding("knots", "problem", f"{text}; yet more knots are needed than were allowed")
+    if scores.share > WIDE:  # many rows know f so well that what is left is nothing beside the noise
+        text += "; standard deviations of f are too wide then, and those of observations are right"
     return Finding("knots", "ok", text)
 
 
@@ -195,9 +198,9 @@ def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place
     return Finding(
         "places",
         "problem" if n_inflated > 0.1 * n_rows else "note",
-        f"at {round(n_inflated, 2)} of {round(n_rows, 2)} rows more than {WIDE:.0%} of the latent variance is "
-        f"there only for want of knots, so that standard deviations may be over {largest_widening(WIDE):.0%} too "
-        f"wide, around {where}",
+        f"at {round(n_inflated, 2)} of {round(n_rows, 2)} rows the data could say more than the knots let them: over "
+        f"{WIDE:.0%} of the latent variance is there only for want of knots, so that standard deviations may be over "
+        f"{largest_widening(WIDE):.0%} too wide, around {where}",
         f"Knots are missing there. {_more_knots(estimator)}",
     )
 
@@ -317,7 +320,10 @@ def _untold(estimator: Any, name: str) -> Finding:
 def _more_knots(estimator: Any) -> str:
     exact = ", or the exact GP (`approximation='full'`)" if estimator._fit.n_rows <= 2500 else ""
     if _is_auto(estimator):
-        return f"Ask for more knots (`knots=Auto(max_knots=..., share=0.05)`){exact}."
+        target = getattr(estimator.knots, "target", None)
+        for_f = estimator._fit.n_rows <= SELECTION_ROWS if target is None else target == "latent"
+        option = "share=0.05" if for_f else "target='latent'"  # of observations 0.05 would be less than the default
+        return f"Ask for more knots (`knots=Auto(max_knots=..., {option})`){exact}."
     return f"Use more knots, or let `knots='auto'` choose them{exact}."
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 
-__all__ = ["Partitions", "is_dask", "is_frame"]
+__all__ = ["Partitions", "has_origin_of", "is_array", "is_dask", "is_frame", "only_column"]
 
 
 def is_dask(given: Any) -> bool:
@@ -19,7 +19,13 @@ def is_dask(given: Any) -> bool:
 
 def is_frame(given: Any) -> bool:
     """Whether a Dask collection is a data frame."""
-    return is_dask(given) and hasattr(given, "columns") and given.ndim == 2  # a series has columns, too
+    # a series has columns, too, and a `Delayed` has every attribute that its type has not
+    return is_dask(given) and hasattr(type(given), "columns") and given.ndim == 2
+
+
+def is_array(given: Any) -> bool:
+    """Whether a Dask collection is an array."""
+    return is_dask(given) and hasattr(type(given), "rechunk")
 
 
 class Partitions:
@@ -35,10 +41,15 @@ class Partitions:
                 "array or data frame too, or compute the other (`.compute()`)."
             )
         if not is_frame(X):
-            if getattr(X, "ndim", 0) != 2 or np.isnan(X.shape[1]):
+            if not is_array(X):
                 raise InvalidInputError(
-                    f"X must be a Dask array [n, D] with a known number of columns, or a data frame, but has shape "
-                    f"{getattr(X, 'shape', 'unknown')}."
+                    f"X must be a Dask array [n, D] or a data frame, but is a {type(X).__name__} of Dask. Of a series "
+                    "make a frame (`X.to_frame()`), of delayed values a collection (`da.from_delayed(...)`)."
+                )
+            if X.ndim != 2 or np.isnan(X.shape[1]):
+                raise InvalidInputError(
+                    "X must be a Dask array [n, D] with a known number of columns, or a data frame, but has shape "
+                    f"{X.shape}.{' Write `X[:, None]` for one column.' if X.ndim == 1 else ''}"
                 )
             X = X.rechunk({1: -1})
         self.X = X
@@ -62,13 +73,13 @@ class Partitions:
         """What belongs to each partition of something with one value for each row; a number or None is for all."""
         if given is None or (not is_dask(given) and np.ndim(given) == 0):
             return [given] * len(self)
-        if is_frame(given):
-            if len(given.columns) != 1:
-                raise InvalidInputError(f"`{name}` is a data frame of {len(given.columns)} columns: give one column.")
-            given = given[given.columns[0]]
+        given = only_column(given, name)
         if not is_dask(given):
             return self._cut(given, name)
-        if self.sizes is not None and hasattr(given, "rechunk") and not np.isnan(given.shape[0]):
+        if is_array(given) and given.ndim != 1:
+            advice = f" Write `{name}[:, 0]`." if given.shape[1:] == (1,) else ""
+            raise InvalidInputError(f"`{name}` must be one value for each row, but has shape {given.shape}.{advice}")
+        if self.sizes is not None and is_array(given) and not np.isnan(given.shape[0]):
             if given.shape[0] != sum(self.sizes):
                 raise InvalidInputError(f"X has {sum(self.sizes)} rows, but `{name}` has {given.shape[0]}.")
             given = given.rechunk({0: self.sizes})
@@ -76,7 +87,8 @@ class Partitions:
         if len(parts) != len(self):
             raise InvalidInputError(
                 f"X has {len(self)} partitions, but `{name}` has {len(parts)}, and Dask does not know how many rows "
-                "they have. Take both from the same collection, or let Dask count (`X.compute_chunk_sizes()`)."
+                "they have. Take both from the same collection, or let Dask count: `X.to_dask_array(lengths=True)` of "
+                "a data frame, `X.compute_chunk_sizes()` of an array."
             )
         return parts
 
@@ -92,8 +104,26 @@ class Partitions:
         return np.split(values, np.cumsum(self.sizes)[:-1])
 
 
+def only_column(given: Any, name: str) -> Any:
+    """What is given for each row: of a data frame of one column, that column."""
+    if not is_frame(given):
+        return given
+    if len(given.columns) != 1:
+        raise InvalidInputError(f"`{name}` is a data frame of {len(given.columns)} columns: give one column.")
+    return given[given.columns[0]]
+
+
+def has_origin_of(X: Any, series: Any) -> bool:
+    """Whether Dask makes a series of what it makes a data frame of, and so of the same partitions."""
+    return not is_array(series) and _origins(series) <= _origins(X)
+
+
+def _origins(frame: Any) -> set[str]:
+    return {each._name for each in frame.expr.walk() if not each.dependencies()}
+
+
 def _partitions(given: Any) -> list[Any]:
-    if hasattr(given, "rechunk"):
+    if is_array(given):
         return list(np.ravel(given.to_delayed()))
     # Dask would join partitions of few columns, so that X and y of one data frame were cut at different places; as it
     # is, they share the tasks that read them

@@ -66,7 +66,15 @@ class Here:
     def compute(self, lazy: Sequence[Any], partitions: Sequence[int] | None = None) -> list[Any]:
         import dask
 
-        return list(dask.compute(*lazy, scheduler="threads"))
+        try:
+            return list(dask.compute(*lazy, scheduler="threads"))
+        except ValueError as error:
+            if not str(error).startswith("Missing dependency"):
+                raise
+            raise WorkersLostError(  # Dask's name of a task would tell nobody anything
+                "The rows were persisted at the workers of a client that is no longer there, and Dask cannot make them "
+                "again without it. Make the collection anew, or open the client again and persist it there."
+            ) from error
 
     def hold(self, lazy: Sequence[Any], partitions: Sequence[Sequence[int]]) -> list[Any]:
         return self.compute(lazy)

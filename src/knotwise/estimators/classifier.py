@@ -22,7 +22,7 @@ from knotwise.estimators.collections import read_collections
 from knotwise.estimators.encoding.encoding import Encoding
 from knotwise.estimators.geometry import as_columns, crs_of
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
-from knotwise.estimators.numbers import refuse_masked_and_dates
+from knotwise.estimators.numbers import refuse_masked_and_dates, refuse_missing_labels
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.reporting import ReportMixin, name_of
@@ -285,6 +285,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
     def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
         X = as_columns(X)
         refuse_masked_and_dates(y, "y")
+        refuse_missing_labels(y)
         X_given = X
         X, y = check_X_y(fit_inputs(self, X, sample_weight), y, ensure_all_finite=False, estimator=self)
         check_classification_targets(y)

@@ -11,12 +11,21 @@ from knotwise.distributed.collections import Partitions, is_frame
 from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.partitions import PartitionedObservations
-from knotwise.estimators.reading import Reading
+from knotwise.estimators.reading import IN_MEMORY, LEVELS_AS_NUMBERS, Reading
 from knotwise.estimators.validation import size_given
 from knotwise.likelihoods.base import Likelihood
 from knotwise.numerics.blocks import Serial
 
 __all__ = ["check_columns", "read_collections", "refuse_neighbours"]
+
+#: options that encode columns, with their defaults and what can be done instead
+INSTEAD = {
+    "categorical": ("auto", LEVELS_AS_NUMBERS),
+    "missing": ("error", "Fill the gaps first (`X.fillna(X.mean())`)"),
+    "coords": (None, "Project the places to a plane first, in kilometres"),
+    "periods": (None, "Add cosine and sine of the column as columns"),
+}
+DAYS = "Count days since a first date (`(X[...] - first).dt.days`)"
 
 
 def read_collections(
@@ -36,7 +45,7 @@ def read_collections(
     All have the partitions of X. What one value for each row can be known without reading is checked here.
     """
     refuse_neighbours(estimator.n_neighbors)
-    refuse_encoding(estimator)
+    refuse_encoding(estimator, X)
     if y is None:
         raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
     if noise_variance is not None and not likelihood.conjugate:
@@ -66,16 +75,21 @@ def check_columns(estimator: Any, parts: Partitions, *, reset: bool = False) -> 
     validate_data(estimator, row, reset=reset, ensure_min_samples=1)
 
 
-def refuse_encoding(estimator: Any) -> None:
+def refuse_encoding(estimator: Any, X: Any) -> None:
     """Levels, means and dates would have to be looked for in all partitions: Dask collections are plain numbers."""
     estimator.encoding_ = None
-    defaults = {"categorical": "auto", "missing": "error", "coords": None, "periods": None}
-    for name, default in defaults.items():
+    for name, (default, instead) in INSTEAD.items():
         given = getattr(estimator, name)
         if not (given is None or isinstance(given, str)) or given != default:
             raise InvalidInputError(
-                f"`{name}={given!r}` needs the rows in one place, and X is a Dask collection. Encode its columns as "
-                "numbers first, or fit some rows in memory (`X.compute()`)."
+                f"`{name}={given!r}` needs the rows in one place, and X is a Dask collection. {instead}, {IN_MEMORY}"
+            )
+    for column, dtype in X._meta.dtypes.items() if is_frame(X) else ():
+        is_category = str(dtype) == "category"
+        if is_category or getattr(dtype, "kind", "O") in "mM":
+            what, instead = ("levels of a category", LEVELS_AS_NUMBERS) if is_category else (f"dates ({dtype})", DAYS)
+            raise InvalidInputError(
+                f"Column {column!r} holds {what}, and a fit to a Dask collection takes numbers. {instead}, {IN_MEMORY}"
             )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from knotwise.distributed.collections import Partitions, is_frame
+from knotwise.distributed.collections import Partitions, has_origin_of, is_dask, is_frame, only_column
 from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.collections import check_columns
@@ -43,10 +43,14 @@ def predict_lazily(
     the result where it knows those of X.
     """
     predict = PredictPartition(method, options, columns, n_results, dtype)
-    parts, found = _tasks(estimator, predict, X, per_row or {})
+    work = _Work.of(estimator, predict, X, per_row or {})
+    if is_frame(X):
+        found = work.frame(predict.of_no_rows(X._meta))
+        return found if n_results == 1 else tuple(found[k].rename(method) for k in range(n_results))
+    tasks = work.tasks()
     if n_results == 1:
-        return _collection(found, parts, predict)
-    return tuple(_collection([each[k] for each in found], parts, predict) for k in range(n_results))
+        return _array(tasks, work.parts, predict)
+    return tuple(_array([each[k] for each in tasks], work.parts, predict) for k in range(n_results))
 
 
 @dataclass(frozen=True)
@@ -61,25 +65,25 @@ class PredictPartition:
 
     def __call__(self, model: Any, X: Any, **per_row: Any) -> Any:
         if not len(X):
-            nothing = self.of_no_rows(X)
-            return nothing if self.n_results == 1 else (nothing,) * self.n_results
+            return self.of_no_rows(X)
         found: Any = getattr(model, self.method)(X, **per_row, **self.options)
-        if self.n_results == 1:
-            return self._like(X, found)
         if isinstance(found, Latent):
             found = (found.mean, found.variance)
-        return tuple(self._like(X, each) for each in found)
+        return self._like(X, found)
 
     def of_no_rows(self, X: Any) -> Any:
         """What is returned for a partition X without rows."""
-        return self._like(X, np.empty(0 if self.columns is None else (0, len(self.columns)), self.dtype))
+        nothing = np.empty(0 if self.columns is None else (0, len(self.columns)), self.dtype)
+        return self._like(X, nothing if self.n_results == 1 else (nothing,) * self.n_results)
 
-    def _like(self, X: Any, found: np.ndarray) -> Any:
-        """An array, or what has the index of a data frame."""
+    def _like(self, X: Any, found: Any) -> Any:
+        """Arrays, or for a data frame what has its index: several results are its columns 0, 1, ..."""
         if not hasattr(X, "index"):
             return found
         import pandas as pd
 
+        if self.n_results > 1:
+            return pd.DataFrame(dict(enumerate(found)), index=X.index)
         if self.columns is None:
             return pd.Series(found, index=X.index, name=self.method)
         return pd.DataFrame(found, index=X.index, columns=list(self.columns))
@@ -131,8 +135,8 @@ def _right_labels(model: Any, X: Any, y: Any, sample_weight: Any = None) -> np.n
 
 def _computed(estimator: Any, function: Any, X: Any, per_row: dict[str, Any]) -> Any:
     """The sum of what a function returns for each partition, in their order."""
-    _, found = _tasks(estimator, function, X, per_row)
-    parts = [part for part in place_for(Serial()).compute(found) if part is not None]
+    found = place_for(Serial()).compute(_Work.of(estimator, function, X, per_row).tasks())
+    parts = [part for part in found if part is not None]
     if not parts:
         raise InvalidInputError("X has no rows.")
     total = parts[0]
@@ -141,18 +145,54 @@ def _computed(estimator: Any, function: Any, X: Any, per_row: dict[str, Any]) ->
     return total
 
 
-def _tasks(estimator: Any, function: Any, X: Any, per_row: dict[str, Any]) -> tuple[Partitions, list[Any]]:
-    """The partitions of X, and for each the lazy value of a function of a model, the partition and what lies along."""
-    from dask import delayed
+@dataclass(frozen=True)
+class _Work:
+    """A function of a model, of each partition of X and of what lies along its rows."""
 
-    check_is_fitted(estimator)
-    parts = Partitions(X)
-    check_columns(estimator, parts)
-    given = {name: parts.along(value, name) for name, value in per_row.items() if value is not None}
-    model = delayed(without_training_data(estimator), pure=False, traverse=False)
-    call = delayed(PartitionTask(function, tuple(given)), pure=False)
-    own = zip(*given.values(), strict=True) if given else [()] * len(parts)
-    return parts, [call(model, i, X, *values) for i, (X, values) in enumerate(zip(parts.lazy, own, strict=True))]
+    model: Any
+    task: PartitionTask
+    parts: Partitions
+    given: dict[str, Any]
+
+    @staticmethod
+    def of(estimator: Any, function: Any, X: Any, per_row: dict[str, Any]) -> _Work:
+        from dask import delayed
+
+        check_is_fitted(estimator)
+        parts = Partitions(X)
+        check_columns(estimator, parts)
+        if "y" in per_row and per_row["y"] is None:
+            raise InvalidInputError("The target y is None: give one value for each row of X.")
+        given = {name: value for name, value in per_row.items() if value is not None}
+        model = without_training_data(estimator)
+        if parts.columns is None:  # has been said once
+            for each in (model, *getattr(model, "models_", ())):
+                each.__dict__.pop("feature_names_in_", None)
+        lazy_model = delayed(model, pure=False, traverse=False)
+        return _Work(lazy_model, PartitionTask(function, tuple(given)), parts, given)
+
+    def tasks(self) -> list[Any]:
+        """What the function returns for each partition, lazily."""
+        from dask import delayed
+
+        call = delayed(self.task, pure=False)
+        along = [self.parts.along(value, name) for name, value in self.given.items()]
+        own = zip(*along, strict=True) if along else [()] * len(self.parts)
+        of_parts = enumerate(zip(self.parts.lazy, own, strict=True))
+        return [call(X, self.model, *values, number=i) for i, (X, values) in of_parts]
+
+    def frame(self, meta: Any) -> Any:
+        """The same as a data frame or series; Dask knows that its rows are those of X where all comes from one frame.
+
+        Dask would look for rows by their index otherwise, which may name several: what is predicted could not become
+        a column of X.
+        """
+        import dask.dataframe as dd
+
+        X, values = self.parts.X, [only_column(value, name) for name, value in self.given.items()]
+        if all(not is_dask(value) or has_origin_of(X, value) for value in values):
+            return X.map_partitions(self.task, self.model, *values, meta=meta, align_dataframes=False)
+        return dd.from_delayed(self.tasks(), meta=meta, divisions=X.divisions, verify_meta=False)
 
 
 @dataclass(frozen=True)
@@ -162,8 +202,8 @@ class PartitionTask:
     function: Any
     names: tuple[str, ...]
 
-    def __call__(self, model: Any, number: int, X: Any, *values: Any) -> Any:
-        with in_partition(number):
+    def __call__(self, X: Any, model: Any, *values: Any, number: int = 0, partition_info: Any = None) -> Any:
+        with in_partition(partition_info["number"] if partition_info else number):
             return self.function(model, X, **dict(zip(self.names, values, strict=True)))
 
 
@@ -180,12 +220,8 @@ def without_training_data(estimator: Any) -> Any:
     return model
 
 
-def _collection(found: list[Any], parts: Partitions, predict: PredictPartition) -> Any:
-    """Lazy partitions as one collection."""
-    if is_frame(parts.X):
-        import dask.dataframe as dd
-
-        return dd.from_delayed(found, meta=predict.of_no_rows(parts.X._meta), verify_meta=False)
+def _array(found: list[Any], parts: Partitions, predict: PredictPartition) -> Any:
+    """Lazy partitions as one array."""
     import dask.array as da
 
     sizes = parts.sizes or (np.nan,) * len(parts)

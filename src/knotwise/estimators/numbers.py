@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.encoding.cells import missing_in
 
 __all__ = [
     "and_more",
@@ -17,6 +19,7 @@ __all__ = [
     "column_names",
     "refuse_masked",
     "refuse_masked_and_dates",
+    "refuse_missing_labels",
     "refuse_non_finite",
     "refuse_text",
 ]
@@ -26,6 +29,10 @@ DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # those of panda
 
 def as_numbers(given: Any, name: str) -> np.ndarray:
     """A float64 array of any shape; missing values of every kind are NaN in it, and what is no number is refused."""
+    if is_dask(given):
+        raise InvalidInputError(
+            f"{_what(name)} is a Dask collection, but X is not. Give X as one too, or compute the other (`.compute()`)."
+        )
     refuse_masked_and_dates(given, name)
     if getattr(getattr(given, "dtype", None), "kind", "") == "c":
         raise InvalidInputError(f"Complex data not supported: {_what(name)} has the type {given.dtype}.")
@@ -87,7 +94,9 @@ def refuse_masked_and_dates(given: Any, name: str) -> None:
                 raise _dates(_what(name), f"{value!s} in row {place[0]}" if place else value)
 
 
-def refuse_text(X: Any) -> None:
+def refuse_text(
+    X: Any, advice: str = "Correct it or drop the column; if its values are levels, name it in `categorical`."
+) -> None:
     """Refuse data frames with a column that holds something else than numbers, by name."""
     if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
         return
@@ -101,12 +110,23 @@ def refuse_text(X: Any) -> None:
                 float(value)
             except (TypeError, ValueError):
                 raise InvalidInputError(
-                    f"Column {name!r} holds {value!r} in row {row}, which is not a number. "
-                    "Correct it or drop the column; if its values are levels, name it in `categorical`."
+                    f"Column {name!r} holds {value!r} in row {row}, which is not a number. {advice}"
                 ) from None
 
 
-def refuse_non_finite(values: np.ndarray, name: str, columns: Sequence[Any] | None = None) -> None:
+def refuse_missing_labels(y: Any) -> None:
+    """Refuse labels of classes of which some are missing, with the first row; numbers are looked at elsewhere."""
+    labels = np.asarray(y)
+    missing = missing_in(labels) if labels.ndim == 1 and labels.dtype.kind == "O" else np.zeros(1, bool)
+    if missing.any():
+        raise InvalidInputError(
+            f"Input y contains no label{_where(missing)}. Drop these rows, or give them one.", rows=_bad_rows(missing)
+        )
+
+
+def refuse_non_finite(
+    values: np.ndarray, name: str, columns: Sequence[Any] | None = None, advice: str | None = None
+) -> None:
     """Refuse NaN and infinities, with the first row that has one and its column, by name where there are names."""
     # the sum is finite if every entry is (or overflows, which the exact test then clears)
     with np.errstate(all="ignore"):
@@ -116,9 +136,11 @@ def refuse_non_finite(values: np.ndarray, name: str, columns: Sequence[Any] | No
     if not bad.any():
         return
     kind = "NaN" if np.isnan(values[bad][0]) else "infinity"
+    if advice is None:
+        fill = ", or fit with `missing='mean'`" if name == "X" and kind == "NaN" else ""
+        advice = f"Drop or impute these rows{fill}."
     raise InvalidInputError(
-        f"{_what(name)} contains {kind}{_where(bad, columns)}. Drop or impute these rows"
-        f"{', or fit with `missing=' + repr('mean') + '`' if name == 'X' and kind == 'NaN' else ''}.",
+        f"{_what(name)} contains {kind}{_where(bad, columns)}. {advice}",
         rows=_bad_rows(bad),
     )
 

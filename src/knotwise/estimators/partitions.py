@@ -33,6 +33,7 @@ from knotwise.numerics.weighted import Moments, counted, weighted_quantile
 __all__ = ["PartitionedObservations"]
 
 ROWS_AT_DRIVER = 5000  # up to which the rows come to the driver, and the fit is that of data in memory
+NOTHING = "There is no row in any partition, or none with a positive weight: there is nothing to fit."
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class PartitionedObservations:
         facts = self._map(facts_of, len(self.pieces))
         known = [each for each in facts if each is not None]
         if not known:
-            raise InvalidInputError("There is no row with a positive weight in any partition: there is nothing to fit.")
+            raise InvalidInputError(NOTHING)
         n_rows = sum(each.n_rows for each in known)
         if full:
             check_full_size(n_rows)
@@ -73,10 +74,11 @@ class PartitionedObservations:
 
         task = delayed(_labels, pure=False)
         found = self.place.compute([task(i, *own) for i, own in enumerate(self.pieces)])
-        known = [labels for labels in found if len(labels)]
+        known = [(number, labels) for number, labels in enumerate(found) if len(labels)]
         if not known:
-            raise InvalidInputError("There is no row with a positive weight in any partition: there is nothing to fit.")
-        return np.unique(np.concatenate(known))
+            raise InvalidInputError(NOTHING)
+        _refuse_text_beside_numbers(known)
+        return np.unique(np.concatenate([labels for _, labels in known]))
 
     def digests(self) -> list[str]:
         """What the partitions are known by."""
@@ -259,6 +261,18 @@ def _labels(number: int, X: Any, y: Any, weights: Any, size: Any, noise: Any) ->
         check_classification_targets(labels)
         counts = check_row_weights(weights, len(labels))
         return np.unique(labels if counts is None else labels[counts > 0])
+
+
+def _refuse_text_beside_numbers(known: Sequence[tuple[int, np.ndarray]]) -> None:
+    """Refuse labels of different partitions that are not of one kind: joined, 1 would be "1", which is no label."""
+    first, label = known[0][0], known[0][1].tolist()[0]
+    for number, labels in known[1:]:
+        other = labels.tolist()[0]
+        if isinstance(other, str) != isinstance(label, str):
+            raise InvalidInputError(
+                f"Labels y are text in some partitions and numbers in others: {label!r} in partition {first}, "
+                f"{other!r} in partition {number}. Make them all of one kind (`y.astype(str)`)."
+            )
 
 
 def _digest_of_pieces(X: Any, y: Any, weights: Any, size: Any, noise: Any) -> str:

@@ -12,13 +12,24 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.numbers import as_numbers, refuse_masked_and_dates, refuse_non_finite, refuse_text
+from knotwise.estimators.numbers import (
+    as_numbers,
+    refuse_masked_and_dates,
+    refuse_missing_labels,
+    refuse_non_finite,
+    refuse_text,
+)
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.validation import check_noise_variance, check_row_weights, check_size
 from knotwise.likelihoods.base import Likelihood
 
-__all__ = ["Reading", "in_partition", "labels_of"]
+__all__ = ["IN_MEMORY", "LEVELS_AS_NUMBERS", "Reading", "in_partition", "labels_of"]
 
+IN_MEMORY = (
+    "or fit some rows in memory (`X.partitions[0].compute()`): such a model predicts Dask collections with the same "
+    "columns."
+)
+LEVELS_AS_NUMBERS = "Make columns of 0 and 1 of its levels (`dd.get_dummies(X.categorize())`)"
 _lock = Lock()
 
 
@@ -63,18 +74,24 @@ class Reading:
 
     def inputs(self, X: Any) -> np.ndarray:
         """The inputs of a partition, a finite float64 array [n, D]."""
+        if self.columns is not None and list(X.columns) != self.columns:
+            raise InvalidInputError(
+                f"The columns are {list(X.columns)}, but Dask says that those of all partitions are {self.columns}. "
+                "Select them by name where the partitions are made."
+            )
         refuse_masked_and_dates(X, "X")
-        refuse_text(X)
+        refuse_text(X, f"Correct it; {LEVELS_AS_NUMBERS[0].lower()}{LEVELS_AS_NUMBERS[1:]}, {IN_MEMORY}")
         values = np.ascontiguousarray(as_numbers(X, "X"))
         if values.shape[1:] != (self.n_columns,):
             raise InvalidInputError(f"X must have {self.n_columns} columns, but has shape {values.shape}.")
-        refuse_non_finite(values, "X", self.columns)
+        refuse_non_finite(values, "X", self.columns, "Drop these rows (`frame.dropna()`), or impute them.")
         return values
 
 
 def labels_of(y: Any) -> np.ndarray:
     """Labels of classes as an array."""
     refuse_masked_and_dates(y, "y")
+    refuse_missing_labels(y)
     labels = np.asarray(y)
     if labels.dtype.kind in "fc":
         refuse_non_finite(labels, "y")

@@ -135,10 +135,20 @@ class RowScores:
         return weighted_quantile(self.shares, 0.99, self.weights)
 
     @property
+    def precision(self) -> np.ndarray:
+        """What an observation says of f, the nugget among its noise."""
+        return np.maximum(self.W / (1.0 + self.W * self.nugget), 0.0)
+
+    @property
+    def observation_share(self) -> float:
+        """Mean of c over the variance of an observation: v, the nugget and 1 / W."""
+        shares = self.precision * self.c / (1.0 + self.precision * self.v)
+        return float(np.average(shares, weights=self.weights))
+
+    @property
     def residual_information(self) -> float:
         """Nats per row that the data could still say about what the knots leave open."""
-        precision = np.maximum(self.W / (1.0 + self.W * self.nugget), 0.0)
-        return float(0.5 * np.average(precision * self.c, weights=self.weights))
+        return float(0.5 * np.average(self.precision * self.c, weights=self.weights))
 
 
 def largest_widening(share: float) -> float:
