@@ -51,8 +51,8 @@ def run(arguments: Namespace) -> None:
         X = NamedRows.of(rows.X, wanted.inputs)
         with told_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
             gp.fit(X, y, **rows.extras)
-            name_inputs(gp, wanted.inputs)
-            gp.save(arguments.output)  # computes standard errors, too
+        name_inputs(gp, wanted.inputs)
+        gp.save(arguments.output)
     report(gp, arguments, n_rows=len(rows), n_dropped=rows.n_dropped, told=told)
 
 
@@ -73,7 +73,7 @@ def run_on_parts(arguments: Namespace) -> None:
         extras = {argument: rows[name] for argument, name in wanted.extras.items()}
         with explain_interruption(lambda: what_is_kept(arguments)), named_by_file(files, rows.npartitions):
             gp.fit(rows[list(wanted.inputs)], y, **extras)
-            gp.save(arguments.output)
+        gp.save(arguments.output)
         n_rows = getattr(gp, "models_", [gp])[0]._fit.n_rows
         report(gp, arguments, n_rows=n_rows, n_dropped=None, told=told)
 
