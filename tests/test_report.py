@@ -134,7 +134,9 @@ def test_the_page_says_whether_the_model_has_seen_the_rows(gp, tmp_path):
     assert data_of(loaded, **NO_SIZES).origin.word == "knots"
 
 
-def test_the_page_knows_the_name_of_the_target_from_the_fit(gp):
+def test_the_page_knows_the_name_of_the_target_from_the_fit_and_from_its_file(gp, tmp_path):
+    gp.save(tmp_path / "m.knotwise")
+    assert data_of(view_of(load(tmp_path / "m.knotwise")), **NO_SIZES).target == "yield"
     assert data_of(view_of(gp), **NO_SIZES).target == "yield" == data_of(view_of(gp), X[TEST], **NO_SIZES).target
     assert data_of(view_of(gp), X[TEST], Y[TEST].rename("crop"), **NO_SIZES).target == "crop"
     assert data_of(view_of(held().fit(X, Y.to_numpy())), **NO_SIZES).target == "y"

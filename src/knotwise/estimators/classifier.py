@@ -25,7 +25,7 @@ from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import refuse_masked_and_dates, refuse_missing_labels
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.reporting import ReportMixin, name_of
+from knotwise.estimators.reporting import ReportMixin
 from knotwise.estimators.summary import Summary, join_summaries
 from knotwise.estimators.validation import check_count, check_inputs, check_weights, fit_inputs, generator_from
 from knotwise.evidence.inference import Inference
@@ -34,6 +34,7 @@ from knotwise.knots.selection import Selector
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Bernoulli
 from knotwise.means import Mean
+from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.posterior import Latent
@@ -275,7 +276,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         (['left', 'right'], 3)
         """
         with unchanged_on_failure(self) as new:
-            new.crs_, new._target_name = crs_of(X, self.coords), name_of(y)
+            new.crs_, new._target_name = crs_of(X, self.coords), series_name(y)
             if any(map(is_dask, (X, y, sample_weight))):
                 new._fit_partitions(X, y, sample_weight)
             else:

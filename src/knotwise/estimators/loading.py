@@ -95,7 +95,7 @@ def _read_estimator(data: Any, at: str, given: Reading, *, classes: tuple[str, .
     estimator = read_arguments(CLASSES[name], data["settings"], f"{at}settings", given, leave_out=LEFT_OUT)
     inputs = INPUTS.read(data["inputs"], f"{at}inputs", given)
     estimator.n_features_in_ = inputs["n_features"]
-    estimator.crs_ = inputs["crs"]
+    estimator.crs_, estimator._target_name = inputs["crs"], inputs["target"]
     if given.sizes.setdefault("features", inputs["n_features"]) != inputs["n_features"]:
         raise refuse(f"{at}inputs.names", "a list with one name for each column")
     estimator.encoding_ = inputs["encoding"]

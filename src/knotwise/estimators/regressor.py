@@ -21,7 +21,6 @@ from knotwise.estimators.lazy import lazy_r2, predict_lazily
 from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
-from knotwise.estimators.reporting import name_of
 from knotwise.estimators.sizes import exposure_of, refuse_rates_for_targets, require_size
 from knotwise.estimators.validation import check_data, check_jobs, check_noise_variance, check_size, check_weights
 from knotwise.evidence.inference import Inference
@@ -32,6 +31,7 @@ from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.likelihoods.response import by_blocks
 from knotwise.means import Mean
 from knotwise.numerics.blocks import executor_for
+from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.progress import FitEvent
@@ -299,7 +299,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         [3.0]
         """
         with unchanged_on_failure(self) as new:
-            new.crs_, new._target_name = crs_of(X, self.coords), name_of(y)
+            new.crs_, new._target_name = crs_of(X, self.coords), series_name(y)
             likelihood = likelihood_from(self.likelihood)
             exposure = exposure_of(exposure, offset)
             if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):

@@ -8,13 +8,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["ReportMixin", "name_of"]
-
-
-def name_of(y: Any) -> str | None:
-    """The name that a Series has for its column; None of anything else."""
-    name = getattr(y, "name", None)
-    return None if name is None else str(name)
+__all__ = ["ReportMixin"]
 
 
 class ReportMixin:

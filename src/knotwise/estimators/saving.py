@@ -89,6 +89,7 @@ INPUTS = Fields(
     names=Optional(ListOf(Text, dim="features")),
     encoding=Since(3, Optional(EncodingRecord()), None),
     crs=WhereKnown(Text),
+    target=WhereKnown(Text),
 )
 
 
@@ -119,6 +120,7 @@ def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:
         "names": None if names is None else list(names),
         "encoding": estimator.encoding_,
         "crs": estimator.crs_,
+        "target": estimator._target_name,
     }
     written = {
         "class": cls.__name__,

@@ -11,7 +11,13 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["InputColumn", "InputColumns", "as_list_of_columns", "column_indices"]
+__all__ = ["InputColumn", "InputColumns", "as_list_of_columns", "column_indices", "series_name"]
+
+
+def series_name(y: Any) -> str | None:
+    """The name that a Series has for its column; None of anything else."""
+    name = getattr(y, "name", None)
+    return None if name is None else str(name)
 
 
 @dataclass(frozen=True)

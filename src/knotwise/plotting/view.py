@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.numerics.columns import series_name
 from knotwise.plotting.columns import column_names
 from knotwise.plotting.style import shorten
 
@@ -172,7 +173,7 @@ def class_name(label: Any) -> str:
 
 def target_name(y: Any) -> str:
     """The name that a data frame gave its column."""
-    name = getattr(y, "name", None)
+    name = series_name(y)
     return "y" if name is None else shorten(name, 32)
 
 

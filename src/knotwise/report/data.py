@@ -9,8 +9,8 @@ import numpy as np
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.reporting import name_of
 from knotwise.estimators.sizes import require_size
+from knotwise.numerics.columns import series_name
 from knotwise.plotting.view import View, checked_rows, checked_targets, size_of
 
 __all__ = ["Data", "Origin", "data_of"]
@@ -67,7 +67,7 @@ def data_of(
         call = "gp.report(path, X, y"
         sizes["exposure"], sizes["trials"] = require_size(view.model, call, sizes["exposure"], sizes["trials"])
     size_of(view, len(rows), sizes["exposure"], sizes["trials"])  # refuses what does not fit
-    target = target or name_of(y) or _fitted_name(view)
+    target = target or series_name(y) or _fitted_name(view)
     known = {key: np.broadcast_to(value, len(rows)) for key, value in sizes.items() if value is not None}
     return _some(Data(rows, targets, target, _origin(view, rows, name), known))
 
