@@ -32,6 +32,9 @@ __all__ = [
 
 BLOCK_BYTES = 1_640_000  # a block's [n, K] array stays within a core's second-level cache
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 512, 8192
+#: glibc's M_MMAP_THRESHOLD, above which memory is the system's own piece (32 MB at most), and M_TRIM_THRESHOLD, what is
+#: kept when it is free; what glibc would learn by itself from an array of 30 MB
+MALLOC_OPTIONS = ((-3, 30 * 2**20), (-1, 60 * 2**20))
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -100,13 +103,20 @@ def executor_for(n_jobs: int | None) -> Iterator[Executor]:
 
 @cache
 def _keep_freed_memory() -> None:
-    """Let the C library keep what block-sized arrays give back, instead of returning it to the system.
+    """Let glibc keep what block-sized arrays give back, instead of returning it to the system.
 
-    glibc learns from the largest piece that was freed, up to 32 MB, which sizes to serve from memory that it keeps;
-    until then each array of a block is fetched page by page, a tenth of the time of an evaluation. Nothing is
-    touched, so it costs nothing, and elsewhere it does nothing.
+    Else each array of a block is fetched page by page: a tenth of the time of an evaluation, and a third where the
+    environment forbids glibc to learn which sizes come again and again, as Dask's does for its workers. Elsewhere it
+    does nothing.
     """
-    np.empty(30 * 2**20, np.uint8)
+    import ctypes
+
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another C library
+        return
+    for option, size in MALLOC_OPTIONS:
+        mallopt(option, size)
 
 
 @cache
