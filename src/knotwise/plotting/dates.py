@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 __all__ = ["write_dates"]
 
+MOST_ROUND = 7  # places for which matplotlib knows round ones of any range, at least 3
 
-def write_dates(axis: Axis, encoding: Any, column: int, *, most: int = 7) -> None:
+
+def write_dates(axis: Axis, encoding: Any, column: int, *, most: int = MOST_ROUND) -> None:
     """Write dates at round places of an axis that shows a column of dates, and leave any other as it is.
 
     Call it when the axis has its limits and its label: what all dates share, such as the year, is added to that.
@@ -24,8 +26,9 @@ def write_dates(axis: Axis, encoding: Any, column: int, *, most: int = 7) -> Non
 
     first = float(date2num(np.datetime64(origin, "us")))
     low, high = (first + float(end) for end in axis.get_view_interval())
-    locator = AutoDateLocator(minticks=3, maxticks=most)
+    locator = AutoDateLocator(minticks=3, maxticks=MOST_ROUND)
     places = np.array([place for place in locator.tick_values(num2date(low), num2date(high)) if low <= place <= high])
+    places = places[:: -(-len(places) // most) or 1]
     formatter = ConciseDateFormatter(locator)
     axis.set_ticks(places - first, formatter.format_ticks(places))
     shared = formatter.get_offset()
