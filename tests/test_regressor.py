@@ -465,6 +465,13 @@ def test_intervals_are_the_normal_quantiles(data, new):
     assert_allclose(np.diff(wide)[:, 0], 2 * norm.ppf(0.975) * np.sqrt(latent.variance + 1e4), rtol=1e-10)
 
 
+@pytest.mark.parametrize("level", [[0.8, 0.95], "0.9", None, 1.5, 0, True], ids=str)
+def test_a_level_is_one_number_between_0_and_1(level, data, new):
+    gp = GPRegressor(SquaredExponential(), knots=6, optimizer=None, random_state=0).fit(*data)
+    with pytest.raises(InvalidInputError, match=r"`level` is .* one number between 0 and 1"):
+        gp.predict_interval(new, level=level)
+
+
 def test_intervals_of_a_higher_level_contain_those_of_a_lower_one(data, new):
     gp = fit(data)
     narrow, wide = gp.predict_interval(new, level=0.8), gp.predict_interval(new, level=0.95)

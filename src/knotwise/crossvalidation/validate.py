@@ -19,7 +19,7 @@ from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.sizes import exposure_of, require_size
 from knotwise.estimators.transform import probability_transform
-from knotwise.estimators.validation import fit_inputs, generator_from
+from knotwise.estimators.validation import check_level, fit_inputs, generator_from
 from knotwise.kernels.ranges import columns_seen
 
 __all__ = ["cross_validate"]
@@ -108,8 +108,7 @@ def cross_validate(
         knots = "anew" if refit else "held"
     if knots not in ("anew", "held"):
         raise unknown_option("`knots` of `cross_validate`", knots, ["anew", "held"])
-    if not 0 < level < 1:
-        raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
+    check_level(level)
     likelihood = likelihood_from(gp.likelihood)
     exposure = exposure_of(exposure, offset)
     given = Given.checked(X, y, likelihood, sample_weight, exposure, trials, noise_variance)

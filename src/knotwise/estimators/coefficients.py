@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError
 from knotwise.estimators.scaling import Scaling
+from knotwise.estimators.validation import check_level
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.tabular import html_table, make_frame
@@ -73,8 +73,7 @@ class Coefficients:
         """
         from scipy.special import ndtri
 
-        if not 0 < level < 1:
-            raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
+        check_level(level)
         reach = ndtri(0.5 + level / 2) * self.standard_error
         return np.column_stack([self.estimate - reach, self.estimate + reach])
 

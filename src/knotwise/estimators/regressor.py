@@ -22,7 +22,14 @@ from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dat
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
 from knotwise.estimators.sizes import exposure_of, refuse_rates_for_targets, require_size
-from knotwise.estimators.validation import check_data, check_jobs, check_noise_variance, check_size, check_weights
+from knotwise.estimators.validation import (
+    check_data,
+    check_jobs,
+    check_level,
+    check_noise_variance,
+    check_size,
+    check_weights,
+)
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.knots.selection import Selector
@@ -541,8 +548,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         from scipy.special import ndtri
 
         exposure = exposure_of(exposure, offset)
-        if not 0 < level < 1:
-            raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
+        check_level(level)
         if kind not in ("observation", "mean", "latent"):
             raise unknown_option("`kind`", kind, ["observation", "mean", "latent"])
         if kind == "observation":

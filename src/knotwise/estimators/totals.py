@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError, unknown_option, warn
+from knotwise.errors import unknown_option, warn
 from knotwise.estimators.groups import GroupedRows, check_groups, check_total_weights
 from knotwise.estimators.sizes import require_size
 from knotwise.estimators.total_samples import Response
 from knotwise.estimators.total_spread import Summed
-from knotwise.estimators.validation import check_count, check_jobs, generator_from
+from knotwise.estimators.validation import check_count, check_jobs, check_level, generator_from
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.tabular import make_frame
 from knotwise.posterior import Latent
@@ -137,8 +137,7 @@ def predict_total(
         raise unknown_option("`statistic`", statistic, ["sum", "mean"])
     if kind not in ("mean", "observation"):
         raise unknown_option("`kind`", kind, ["mean", "observation"])
-    if not 0 < level < 1:
-        raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
+    check_level(level)
     n_samples = check_count(n_samples, "n_samples", least=100)
     rng = generator_from(random_state)
     if statistic == "sum" or kind == "observation":  # a sum of rates is no number of anything

@@ -29,6 +29,7 @@ __all__ = [
     "check_data",
     "check_inputs",
     "check_jobs",
+    "check_level",
     "check_noise_variance",
     "check_row_weights",
     "check_size",
@@ -210,6 +211,12 @@ def check_count(value: Any, name: str, *, least: int) -> int:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
         raise InvalidInputError(f"`{name}` is {value!r}; it must be a whole number of at least {least}.")
     return int(value)
+
+
+def check_level(level: Any) -> None:
+    """Refuse what is no probability of an interval."""
+    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+        raise InvalidInputError(f"`level` is {level!r}; it must be one number between 0 and 1, for example 0.95.")
 
 
 def check_jobs(n_jobs: Any) -> int | None:

@@ -92,10 +92,9 @@ def plot_effects(
     >>> [ax.get_xlabel() for ax in axes]
     ['column 2', 'column 0', 'column 1']
     """
-    from knotwise.estimators.validation import check_count
+    from knotwise.estimators.validation import check_count, check_level
 
-    if not 0 < level < 1:
-        raise InvalidInputError(f"`level` is {level!r}; it must lie between 0 and 1, for example 0.95.")
+    check_level(level)
     n_columns = check_count(n_columns, "n_columns", least=1)
     view = view_of(gp, X)
     rows = checked_rows(view, X)
