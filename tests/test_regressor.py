@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from knotwise import GPRegressor, datasets, metrics
+from knotwise.errors import InvalidInputError
 from knotwise.kernels import Linear, Matern32, Matern52, SquaredExponential
 from knotwise.knots import Fixed, Simultaneous
 from knotwise.likelihoods import Gaussian
