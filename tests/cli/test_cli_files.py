@@ -106,6 +106,7 @@ def test_without_openpyxl_a_workbook_has_a_remedy(folder, here, run, monkeypatch
         ("t.xlsx", b"PK and no more", "not a workbook that can be read"),
         ("t.gz", gzip.compress(b"a,b\n1,2\n"), ".csv.gz, .tsv.gz and .txt.gz"),
     ],
+    ids=["no-gzip", "cut", "no-workbook", "no-ending"],  # packed bytes hold the time
 )
 def test_a_damaged_file_is_one_line_that_says_so(folder, here, run, name, content, named):
     (here / name).write_bytes(content)
