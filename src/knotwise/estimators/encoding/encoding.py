@@ -61,8 +61,8 @@ class Encoding:
     >>> coded = gp.encoding_.read(table[:1])
     >>> coded.tolist(), gp.encoding_.code(0, "Rome"), gp.encoding_.kind_of(0).name
     ([[0.0, 1.0]], 1.0, 'city')
-    >>> gp.encoding_.level_names(0)
-    ('Oslo', 'Rome', '(another level)')
+    >>> gp.encoding_.levels
+    {'city': ('Oslo', 'Rome')}
     >>> gp.encoding_.decode(gp.encoding_.contract(gp.encoding_.expand(coded))).tolist()
     [['Oslo', 1.0]]
     """

@@ -170,12 +170,10 @@ class NearTrial:
         gain, _ = self.gain(density, fit.density)
         return replace(fit, state=more, density=density) if gain > MUCH_BETTER else fit
 
-    def gain(self, one: np.ndarray, other: np.ndarray, *, at_the_end: bool = False) -> tuple[float, float]:
-        """Mean gain in log density of the rows that judge parameters, and its standard error; at the end, of those
-        that had no part in choosing them.
-        """
-        some, weights = slice(int(at_the_end), None, 2), self.held_out.weights
-        return mean_gain(one[some], other[some], None if weights is None else weights[some])
+    def gain(self, one: np.ndarray, other: np.ndarray, which: slice = slice(None, None, 2)) -> tuple[float, float]:
+        """Mean gain in log density and its standard error, of the rows held out that judge parameters, or of others."""
+        weights = self.held_out.weights
+        return mean_gain(one[which], other[which], None if weights is None else weights[which])
 
     def alone(self, problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np.ndarray | None:
         """The log density of the rows held out, by the others through knots alone; None where it cannot be had."""

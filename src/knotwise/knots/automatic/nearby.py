@@ -76,7 +76,8 @@ class Nearby:
             self._note(fit, f"knots are fitted, too, before it is decided: {said}")
             self.close = trial, fit
             return None
-        if not gain > max(PAYS, 2 * error):
+        # knots that are too few leave something open, unlike neighbours, and are taken where they predict better
+        if not gain > (-PAYS if fitted and too_few else max(PAYS, 2 * error)):
             self._note(fit, f"knots alone are taken: {said}")
             return None
         fit = trial.predicted_by_more(trial.on_more_rows(fit))
@@ -100,8 +101,10 @@ class Nearby:
             pool = problem.take(problem.sample(POOL_ROWS, self.rng))
             many = pool.X[Pivots(problem.model.with_theta(fit.theta).kernel, pool.X).extend(MANY_KNOTS)]
             rivals.append((problem, fit.theta, many))
+        # fitted knots have seen all rows held out, so that none of these is left that only one of the two has seen
+        which = slice(None) if fitted else slice(1, None, 2)
         gains = [
-            trial.gain(fit.density, alone, at_the_end=True)
+            trial.gain(fit.density, alone, which)
             for alone in (trial.alone(*rival) for rival in rivals)
             if alone is not None
         ]
