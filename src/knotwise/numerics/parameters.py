@@ -641,7 +641,8 @@ class ParameterTable:
             for _, factor in self.columns.factors(p):
                 entries.append(i)
                 factors.append(factor)
-        return numbers[entries], numbers[entries] * np.array(factors)[:, None]
+        with np.errstate(over="ignore"):
+            return numbers[entries], numbers[entries] * np.array(factors)[:, None]
 
     def __str__(self) -> str:
         width = max(map(len, self.names), default=4)

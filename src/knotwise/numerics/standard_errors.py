@@ -134,10 +134,11 @@ class ParameterErrors:
         """
         log_scale = np.array(positive, bool)
         se, reach = self.standard_error, REACH_95 * self.standard_error
-        factor = np.exp(np.where(log_scale, reach, 0.0))
-        low = np.where(log_scale, values / factor, values - reach)
-        high = np.where(log_scale, values * factor, values + reach)
-        return np.where(log_scale, values * se, se), np.column_stack([low, high])
+        with np.errstate(over="ignore", invalid="ignore"):  # nothing is known of a parameter with a huge error
+            factor = np.exp(np.where(log_scale, reach, 0.0))
+            low = np.where(log_scale, values / factor, values - reach)
+            high = np.where(log_scale, values * factor, values + reach)
+            return np.where(log_scale, values * se, se), np.column_stack([low, high])
 
 
 class ErrorSource(Protocol):
