@@ -65,9 +65,7 @@ def check_against_the_exact_gp(data, seeds):
     assert aukl.max() <= largest, aukl
     assert np.median([fit.sparse.n_knots_ for fit in fits]) <= n_knots
     for fit in fits:
-        assert (
-            fit.nlpd_excess < 0.01
-        )  # rounding chooses between rows of a grid, and so how many knots settle parameters
+        assert fit.nlpd_excess < 0.01  # on a grid, rounding chooses which rows settle the parameters
         assert np.mean((fit.sd_ratio > 0.8) & (fit.sd_ratio < 1.2)) >= 0.99
         assert fit.sd_ratio.max() < 1.5
         assert fit.sparse.converged_ and "unexplained" in fit.sparse.stop_reason_
