@@ -352,6 +352,32 @@ def test_a_tenth_of_the_intervals_without_signal_covers_and_is_narrow(likelihood
     assert found["coverage"] >= 0.7 and found["relative_width"] <= 1.5, found
 
 
+# -- many rows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["smooth", "waves"])
+def test_stored_fits_of_a_million_rows_take_little_memory_and_time_and_do_not_contradict_themselves(case):
+    script, rows = bar("many_rows"), stored("many_rows", "case", "rows")
+    claims = script.judge(case, rows[case, script.FEW], rows[case, script.MANY])
+    assert all(claims.values()), claims
+
+
+def test_two_stored_workers_take_as_long_as_two_threads():
+    row = stored("dask_evaluation", "rows")[4_000_000,]
+    assert row["ratio"] <= row["bar"] == 1.15
+
+
+def test_stored_fits_of_parquet_files_on_two_workers_stay_within_their_memory():
+    rows = stored("large", "kind", "rows")
+    for key in [("gaussian", 10_000_000), ("counts", 2_000_000), ("classes", 2_000_000)]:
+        row = rows[key]
+        assert row["status"] == "converged" and row["driver_mb"] < 500 and max(row["worker_mb"]) < 2000
+        assert row["density_lost"] < 0.005  # of an observation, against the truth
+    one, ten = rows["gaussian", 1_000_000], rows["gaussian", 10_000_000]
+    (found, error), (other, _) = (row["parameters"]["noise_variance (sd)"] for row in (one, ten))
+    assert abs(found - other) < 2 * error
+
+
 # -- faults -----------------------------------------------------------------------------------------
 
 

@@ -464,3 +464,11 @@ def test_coordinates_are_those_in_which_near_rows_are_correlated():
     points = wave.coordinates(X)
     distances = ((points[:, None] - points) ** 2).sum(2)
     assert_allclose(wave(X), np.exp(-0.5 * distances), rtol=1e-12)
+
+
+def test_a_place_beyond_all_numbers_has_neighbours():
+    """A forged file, or inputs at 1e300, can have coordinates that overflow."""
+    points = np.random.default_rng(0).uniform(size=(40, 2))
+    near = Nearest(points)(np.array([[np.inf, 0.5], [0.5, -np.inf], [0.5, 0.5]]), 3)
+    assert ((near >= 0) & (near < 40)).all()
+    assert_array_equal(np.sort(near[2]), np.sort(np.argsort(((points - 0.5) ** 2).sum(1))[:3]))

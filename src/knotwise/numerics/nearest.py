@@ -153,7 +153,8 @@ class Nearest:
         if k == 0:
             return np.empty((len(places), 0), np.int32)
         if self._tree is not None:
-            distances, near = self._tree.query(places, np.arange(1, k + 1))
+            # a place that overflows is as far as numbers go
+            distances, near = self._tree.query(np.nan_to_num(places), np.arange(1, k + 1))
             near = np.minimum(near, len(self.points) - 1)  # a distance that overflows has a number beyond all rows
             return _nearest_of(distances, near, k).astype(np.int32)
         found = np.empty((len(places), k), np.int32)
