@@ -187,10 +187,9 @@ def scheduler(tmp_path):
         time.sleep(0.1)
     address = json.loads(file.read_text())["address"]
     yield address, lambda: start("dask_worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny")
-    for process in reversed(started):
-        process.terminate()
-    for process in started:
-        process.wait(20)
+    for process in started:  # a worker that ends by itself waits for its scheduler first
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.slow
