@@ -387,6 +387,17 @@ def test_where_neighbours_gain_little_fitted_knots_are_asked_again(gains, n_aske
     assert n_asked == 1 or asked[1] < asked[0]  # the second time, of the few knots that were moved
 
 
+def test_fitted_knots_that_are_too_few_must_be_clearly_better_to_stay_alone(monkeypatch):
+    monkeypatch.setattr("knotwise.knots.automatic.auto.most_exact_rows", lambda problem: 100)
+    monkeypatch.setattr("knotwise.knots.automatic.auto.Auto._may_be_exact", lambda self, problem: False)
+    monkeypatch.setattr("knotwise.knots.automatic.nearby.Nearby._gain", lambda *args, fitted: (-0.005, 0.01))
+    gp = GPRegressor(SquaredExponential(), random_state=0).fit(X, Y)  # for which 133 knots are too few
+    assert gp.n_neighbors_ == 15 and "as well as through knots alone, which are too few" in gp.stop_reason_
+    monkeypatch.setattr("knotwise.knots.automatic.nearby.Nearby._gain", lambda *args, fitted: (-0.02, 0.01))
+    with pytest.warns(FitWarning, match="more are needed"):
+        assert GPRegressor(SquaredExponential(), random_state=0).fit(X, Y).n_neighbors_ == 0
+
+
 def test_without_neighbours_none_are_taken():
     plain, none = near(12, "auto").fit(X, Y), near(12, 0).fit(X, Y)
     assert plain.n_neighbors_ == none.n_neighbors_ == 0  # "auto" is for automatic knots of many rows

@@ -82,6 +82,8 @@ class Nearby:
             return None
         fit = trial.predicted_by_more(trial.on_more_rows(fit))
         why = f"rows held out have a log density that is {gain:.2f} higher than through knots alone"
+        if gain < PAYS:
+            why = "rows held out are predicted as well as through knots alone, which are too few"
         return select_with_neighbours(fit, self.rng, self.trace, why)
 
     def _note(self, fit: NearFit, words: str) -> None:
