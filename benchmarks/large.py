@@ -4,7 +4,8 @@ Run `make large`, or `python benchmarks/large.py [--rows N] [--kind gaussian|cou
 uniform in four columns. Another process writes the files, piece by piece, if they are not there. The fit reads them
 from worker processes, shows its progress, and predicts to files. Printed are times, the peak memory of the driver (with
 the scheduler, from the start of the process) and of each worker, and how far fit and predictions are from the truth.
-`--store` appends a row to `benchmarks/results/large.jsonl`.
+The model is kept beside the files: `--beside 1000000` compares this fit with the kept one of a million rows of the same
+kind. `--store` appends a row to `benchmarks/results/large.jsonl`.
 """
 
 from __future__ import annotations
@@ -151,6 +152,11 @@ def parameters_of(gp: Any, compute: bool) -> dict[str, Any]:
     }
 
 
+def model_of(given: argparse.Namespace, rows: int) -> Path:
+    """Where the fit to so many rows is kept."""
+    return given.folder / f"{given.kind}-{rows}.knotwise"
+
+
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Write the files, fit, predict and compare."""
     import dask.dataframe as dd
@@ -180,7 +186,15 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         predict_seconds = time.perf_counter() - start
         say(f"predictions to {folder}-predicted: {predict_seconds:.0f} s")
         workers = sorted(client.run(peak_mb).values())
-    truth = Simulation(given.kind).compare(gp, FRESH, SEED)
+    driver = peak_mb()
+    gp.save(model_of(given, given.rows))
+    simulation = Simulation(given.kind)
+    truth = simulation.compare(gp, FRESH, SEED)
+    if given.beside:
+        from knotwise import load
+
+        truth |= {"beside_rows": given.beside}
+        truth |= simulation.compare_fits(load(model_of(given, given.beside)), gp, FRESH, SEED)
     return {
         "kind": given.kind,
         "rows": given.rows,
@@ -198,10 +212,10 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         "kernel": str(gp.kernel_),
         "parameters": parameters,
         "log_evidence": gp.log_evidence_,
-        "driver_mb": round(peak_mb(), 1),
+        "driver_mb": round(driver, 1),
         "driver_after_fit_mb": round(driver_after_fit, 1),
         "worker_mb": [round(each, 1) for each in workers],
-        **{name: float(f"{value:.5g}") for name, value in truth.items()},
+        **{name: value if isinstance(value, int) else float(f"{value:.5g}") for name, value in truth.items()},
         "load": os.getloadavg()[1],
     }
 
@@ -224,6 +238,12 @@ def report(row: dict[str, Any]) -> None:
         f"{FRESH:,} fresh rows: predictions are {row['error']:.4g} from the truth, whose spread is {row['spread']:.3g}"
         f"; {row['density_lost']:.2g} +- {row['density_lost_error']:.1g} nats a row are lost against the true density"
     )
+    say(f"the 95 % intervals of the function hold the truth at {row['covers']:.1%} of them")
+    if "beside_rows" in row:
+        say(
+            f"beside the fit to {row['beside_rows']:,} rows: the functions are {row['beside_sd']:.2f} of its standard "
+            f"deviations apart, and at {row['beside_within']:.1%} of the fresh rows within its 95 % intervals"
+        )
 
 
 def main() -> None:
@@ -235,6 +255,7 @@ def main() -> None:
     parser.add_argument("--memory", default="2GB", help="that of each worker")
     parser.add_argument("--folder", type=Path, default=Path("knotwise-large"), help="where the files are")
     parser.add_argument("--standard-errors", action="store_true", help="two more evaluations for each parameter")
+    parser.add_argument("--beside", type=int, metavar="ROWS", help="compare with the kept fit to so many rows")
     parser.add_argument("--store", action="store_true", help=f"append a row to {RESULTS.name}")
     parser.add_argument("--write", action="store_true", help="write the files, and nothing more")
     given = parser.parse_args()

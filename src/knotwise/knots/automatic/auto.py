@@ -27,7 +27,7 @@ from knotwise.knots.automatic.settle import (
     refine,
     settle,
 )
-from knotwise.knots.automatic.signal import WEAK_KNOTS, find_signal, without_inputs
+from knotwise.knots.automatic.signal import find_signal, without_inputs
 from knotwise.knots.automatic.structure import look_again
 from knotwise.knots.copies import describe_copies
 from knotwise.knots.problem import Problem
@@ -43,7 +43,6 @@ __all__ = ["Auto"]
 DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
 AFFORDABLE = 1e9  # rows times squared knots that one look at the rows may cost, where more than 300 knots are needed
 NO_SIGNAL_KNOTS = 5
-DOUBTFUL_GAIN = 2.3  # nats: ten to one
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
 
@@ -237,15 +236,9 @@ class Auto(Selector):
     def _without_signal(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace, note: str
     ) -> Selection:
-        """A handful of knots; or a few more, where they hold a doubtful signal, which chance could have made, and make
-        the data ten times as likely.
-        """
-        best, found = self._handful(problem, theta, rng), "no signal found"
-        Z = problem.initial_knots("kmeans", min(WEAK_KNOTS, self._cap(problem)), rng)
-        doubtful = problem.anew().optimize(theta, Z, rng)
-        if problem.log_evidence(doubtful) > problem.log_evidence(best) + DOUBTFUL_GAIN:
-            best, found = doubtful, "a doubtful signal"
-        reason = f"{found}: {note}; {len(best.Z)} knots kept"
+        """A handful of knots, which hold the mean and its uncertainty."""
+        best = self._handful(problem, theta, rng)
+        reason = f"no signal found: {note}; {len(best.Z)} knots kept"
         return self._finish(problem, best, trace, End(reason, Status.NO_SIGNAL))
 
     def _handful(self, problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> Stage:

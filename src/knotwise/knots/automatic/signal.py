@@ -15,7 +15,7 @@ from knotwise.knots.start import starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["WEAK_KNOTS", "Signal", "find_signal", "n_told", "threshold", "without_inputs"]
+__all__ = ["Signal", "find_signal", "n_told", "threshold", "without_inputs"]
 
 REFINE_ROWS = 300
 WEAK_KNOTS = 30
@@ -36,12 +36,17 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
     """Look for signal on random rows, then on neighbouring rows at short length-scales, then through a few knots.
 
     A gain in log evidence over the model without inputs counts as signal where chance would give it once in a hundred.
+    In the last look, at all rows, a nat for each parameter is enough: to call such a doubtful signal noise costs more,
+    in coverage above all, than a weak function where there is none.
     """
     chance, found = threshold(problem), problem.found
+    doubtful = min(float(n_told(problem)), chance)
     theta = starting_theta(problem, rng)
 
     def record(fitted: np.ndarray, gain: float, where: str, n_rows: int, n_knots: int = 0) -> str:
         note = f"{gain:.1f} nats of evidence on {where.format(n_rows)}, where chance gives {chance:.1f}"
+        if n_knots and doubtful < gain <= chance:
+            note += "; doubtful, but worth its parameters"
         trace.add("signal", n_knots, gain, theta=fitted, n_rows=n_rows, note=note)
         return note
 
@@ -61,7 +66,7 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
         except KnotwiseError:
             continue
         note = record(fitted, gain, name, problem.summary.n_rows if rows is None else len(rows), n_knots)
-        if gain > chance:
+        if gain > (doubtful if n_knots else chance):
             return Signal(True, fitted, note, weak=n_knots > 0)
         best = fitted
     return Signal(False, best, note)
