@@ -747,6 +747,20 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(likeliho
         assert_same_fit(expected, found, np.asarray(X[:50]))
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_the_driver_keeps_no_requests_of_earlier_passes(cluster, rng):
+    """Dask would keep the last thousand of each connection: with K x K numbers in them, more than all else there."""
+    X, y = large(rng, 3_000)
+    client = cluster(2)
+    regressor("gaussian").fit(lazy(X, 900), lazy(y, 900))
+    scheduler = client.cluster.scheduler
+    connections = [client.scheduler_comm, *scheduler.stream_comms.values(), *scheduler.client_comms.values()]
+    assert len(connections) == 4
+    kept = [len(connection.recent_message_log) for connection in connections]
+    assert max(kept) < 10, kept  # what was sent since the last pass
+
+
 def assert_same_bits(one, other):
     assert one.log_evidence_ == other.log_evidence_
     assert_array_equal(one.parameters_.values, other.parameters_.values)

@@ -129,6 +129,7 @@ class Cluster:
                 for (future, home, _), own in zip(held, arguments, strict=True)
             ]
         answers = self._gather(answers, [numbers for _, _, numbers in held])
+        _forget_messages(self.client)
         for answer in answers:
             if isinstance(answer, KnotwiseError):
                 raise answer
@@ -188,6 +189,22 @@ class Cluster:
         except TypeError:  # older versions of Dask always name all of them
             known = self.client.scheduler_info()
         return {worker["status"] for worker in known["workers"].values()}
+
+
+def _forget_messages(client: Any) -> None:
+    """Clear what Dask keeps in this process of the messages that it sent.
+
+    It keeps the last thousand of every connection for its developers. With a request of each pass in them, they would
+    need more memory than all else at the driver.
+    """
+    scheduler = getattr(getattr(client, "cluster", None), "scheduler", None)  # of a local cluster: in this process
+    connections = [getattr(client, "scheduler_comm", None)]
+    for name in ("stream_comms", "client_comms"):
+        connections += list(getattr(scheduler, name, {}).values())
+    for connection in connections:
+        log = getattr(connection, "recent_message_log", None)
+        if log is not None:
+            log.clear()
 
 
 def _named(numbers: Sequence[int]) -> str:
