@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 from sklearn.base import clone
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from knotwise import GPClassifier, GPRegressor, cross_validate
@@ -289,12 +290,67 @@ def test_blocks_that_do_not_predict_each_row_once_are_refused(blocks, words):
         (model(), {"level": 95}, "between 0 and 1"),
         (model(), {"sample_weight": np.r_[0.0, np.ones(N - 1)]}, "is 0 in row 0"),
         (model(), {"refit": "no"}, "True or False"),
-        (GPClassifier(), {}, "bernoulli.*neg_log_loss"),
+        (GPClassifier(), {}, "two classes, but here are 48.*neg_log_loss"),
+        (KFold(3), {}, "GPClassifier, but got a KFold"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_words(gp, options, words):
     with pytest.raises(InvalidInputError, match=words):
         cross_validate(gp, X, Y, **options)
+
+
+# -- two classes ----------------------------------------------------------------------------------
+
+LABELS = np.where(RNG.uniform(size=N) < ndtr(2 * np.sin(2 * X[:, 0])), "yes", "no")
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_two_classes_are_those_of_fits_to_the_other_rows(refit):
+    settings = {"knots": 6, "random_state": 0, "n_jobs": 1}
+    held = {"optimizer": None, "kernel": KERNEL, "standardize": False} if not refit else {}
+    gp = GPClassifier(**settings, **held)
+    found = cross_validate(gp.fit(X, LABELS), X, LABELS, blocks=FOUR, refit=refit, knots="anew")
+    expected = np.empty(N)
+    for rows in groups_of(FOUR):
+        others = np.setdiff1d(np.arange(N), rows)
+        expected[rows] = clone(gp).fit(X[others], LABELS[others]).predict_proba(X[rows])[:, 1]
+    assert_allclose(found.mean, expected, rtol=1e-6)
+    assert found.classes == ("no", "yes")
+    assert_array_equal(found.y, LABELS == "yes")
+
+
+def test_two_classes_are_a_bernoulli_regressor_whether_fitted_or_not():
+    truth = (LABELS == "yes").astype(float)
+    options = {"knots": Fixed("kmeans", 6), "random_state": 0, "n_jobs": 1}
+    expected = cross_validate(GPRegressor(likelihood="bernoulli", **options), X, truth, blocks=FOUR)
+    gp = GPClassifier(**options)
+    for classifier in (gp, clone(gp).fit(X, LABELS)):
+        found = cross_validate(classifier, X, LABELS, blocks=FOUR)
+        assert_array_equal(found.mean, expected.mean)
+        assert_array_equal(found.log_density, expected.log_density)
+
+
+def test_scores_of_two_classes_are_those_of_scikit_learn():
+    weights = RNG.integers(1, 4, N).astype(float)
+    gp = GPClassifier(knots=6, random_state=0).fit(X, LABELS, weights)
+    found = cross_validate(gp, X, LABELS, blocks=FOUR, refit=False, sample_weight=weights)
+    p, truth = found.mean, LABELS == "yes"
+    expected = {
+        "log_loss": log_loss(truth, p, sample_weight=weights),
+        "brier": brier_score_loss(truth, p, sample_weight=weights),
+        "accuracy": accuracy_score(truth, p > 0.5, sample_weight=weights),
+        "auc": roc_auc_score(truth, p, sample_weight=weights),
+    }
+    assert found.scores == pytest.approx(expected, rel=1e-9)
+    assert "the probability of 'yes'" in repr(found) and "auc" in repr(found)
+    one_by_one = cross_validate(gp, X, LABELS, refit=False, sample_weight=weights).scores_by_block()
+    assert one_by_one["auc"].isna().all() and one_by_one["brier"].between(0, 1).all()
+
+
+def test_labels_that_a_held_model_does_not_know_are_named():
+    gp = GPClassifier(knots=6, random_state=0).fit(X, LABELS)
+    with pytest.raises(InvalidInputError, match="'maybe' in row 3, but the model was fitted to 'no' and 'yes'"):
+        cross_validate(gp, X, np.where(np.arange(N) == 3, "maybe", LABELS), refit=False)
 
 
 def test_an_exposure_that_the_fit_had_is_asked_for():

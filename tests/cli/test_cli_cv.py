@@ -8,7 +8,7 @@ import pytest
 from cli_tables import inputs, make_columns, numbers, read_csv, write_csv
 from numpy.testing import assert_allclose
 
-from knotwise import GPRegressor, cross_validate
+from knotwise import GPClassifier, GPRegressor, cross_validate
 from knotwise.kernels import SquaredExponential
 
 SETTINGS = {"knots": 4, "n_jobs": 1, "random_state": 0, "progress": False}
@@ -60,6 +60,18 @@ def test_the_column_of_the_blocks_is_no_input(table, here, run):
     assert_allclose(json.loads(out)["scores"]["rmse"], expected.scores["rmse"], rtol=1e-12)
 
 
+def test_two_classes_are_scored_by_their_probabilities(table, here, run):
+    labels = ["seen" if y > np.median(table["y"]) else "absent" for y in table["y"]]
+    write_csv(here / "t.csv", table | {"status": labels})
+    code, out, err = run("cv", "t.csv", "--target", "status", "--blocks", "where", *WORDS, "--json", "-o", "p.csv")
+    gp = GPClassifier(SquaredExponential(), **SETTINGS)
+    expected = cross_validate(gp, inputs(table), labels, blocks=np.array(table["where"]))
+    found = json.loads(out)
+    assert code == 0 and found["classes"] == ["absent", "seen"], err
+    assert found["scores"] == pytest.approx(expected.scores, rel=1e-12) and set(found["scores"]) >= {"log_loss", "auc"}
+    assert_allclose(numbers(read_csv(here / "p.csv"), "mean")[:, 0], expected.mean, rtol=1e-12)
+
+
 def test_levels_places_and_periods_are_named_as_in_a_data_frame(here, run):
     rng = np.random.default_rng(3)
     table = pd.DataFrame({"zone": rng.choice([1, 2], 24), "lon": rng.uniform(0, 9, 24), "lat": rng.uniform(0, 9, 24)})
@@ -84,7 +96,7 @@ def test_levels_places_and_periods_are_named_as_in_a_data_frame(here, run):
     [
         (["--target", "y", "--blocks", "wher"], 2, "Did you mean 'where'"),
         (["--target", "y", "--blocks", "1"], 2, "at least 2"),
-        (["--target", "colour"], 2, "cv is for numbers"),
+        (["--target", "where"], 2, "two classes, and the target 'where' has 3"),
         (["--target", "y", "-o", "t.csv"], 1, "lost"),
         (["--target", "y", "-o", "-", "--json"], 2, "--json"),
         (["--target", "y", "--keep", "where"], 2, "-o FILE"),

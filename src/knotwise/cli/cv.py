@@ -49,11 +49,11 @@ def run(arguments: Namespace) -> None:
         if rows.n_dropped:
             note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
         gp, y = prepare(table, rows, arguments)
-        if hasattr(gp, "link"):
+        if hasattr(gp, "link") and (n_classes := len(np.unique(y))) > 2:
             raise UsageError(
-                f"cv is for numbers, and the target {arguments.target!r} is a label. Put some rows in a file of their "
-                "own, fit to the others, and score those: knotwise diagnose MODEL FILE --target "
-                f"{shlex.quote(arguments.target)}."
+                f"cv is for numbers and for two classes, and the target {arguments.target!r} has {n_classes}. Put some "
+                "rows in a file of their own, fit to the others, and score those: knotwise diagnose MODEL FILE "
+                f"--target {shlex.quote(arguments.target)}."
             )
         # a fit for each row would take long, and tell hardly more
         hold = arguments.hold or arguments.blocks is None
@@ -122,6 +122,7 @@ def _labels(table: Table, rows: Rows, name: str) -> np.ndarray:
 def _facts(found: Any, arguments: Namespace, n_dropped: int, told: list[str]) -> dict[str, Any]:
     return {
         "target": arguments.target,
+        "classes": found.classes,
         "rows": len(found.y),
         "dropped": n_dropped,
         "blocks": found.n_blocks,

@@ -20,6 +20,10 @@ WORDS = {
     "crps": "continuous ranked probability score",
     "coverage": "share of rows inside their intervals",
     "width": "mean width of these intervals",
+    "log_loss": "mean negative log probability of the labels",
+    "brier": "mean squared error of the probabilities",
+    "accuracy": "share of labels that are the more probable ones",
+    "auc": "how often a row of the second class has the higher probability of two",
 }
 
 
@@ -52,6 +56,8 @@ class CrossValidation:
         Whether predictions are normal distributions, for which `crps` is known.
     X : array or data frame [N, D], optional
         The inputs as they were given, for maps.
+    classes : tuple of two labels, optional
+        Of a classifier: `y` is 1 for the second one, and `mean` its probability.
 
     Examples
     --------
@@ -82,6 +88,7 @@ class CrossValidation:
     weights: np.ndarray | None = None
     gaussian: bool = True
     X: Any = field(default=None, repr=False)
+    classes: tuple[Any, Any] | None = None
 
     @property
     def error(self) -> np.ndarray:
@@ -107,7 +114,9 @@ class CrossValidation:
     def scores(self) -> dict[str, float]:
         """Scores by name: `rmse`, `mae`, `nlpd`, `crps` (Gaussian data), `coverage` and `width` of the intervals.
 
-        Rows count by their weights. All but `coverage`, to be compared with `level`, are better where they are smaller.
+        Of a classifier: `log_loss`, `brier`, `accuracy`, and `auc`, which is NaN for rows of one class alone. Rows count
+        by their weights. `accuracy` and `auc` are better where they are larger, `coverage` where it is near `level`,
+        and all others where they are smaller.
         """
         return self._scores(np.ones(len(self.y), bool))
 
@@ -145,6 +154,14 @@ class CrossValidation:
         def average(values: np.ndarray) -> float:
             return float(np.average(values, weights=weights))
 
+        if self.classes is not None:
+            right = (self.mean[chosen] > 0.5) == (self.y[chosen] == 1)
+            return {
+                "log_loss": -average(self.log_density[chosen]),
+                "brier": average(error**2),
+                "accuracy": average(right.astype(float)),
+                "auc": _ranked_right(self.y[chosen], self.mean[chosen], weights),
+            }
         scores = {
             "rmse": float(np.sqrt(average(error**2))),
             "mae": average(np.abs(error)),
@@ -158,8 +175,18 @@ class CrossValidation:
     def __repr__(self) -> str:
         rows = f"{len(self.y):,} rows"
         how = "left out one by one" if self.n_blocks == len(self.y) else f"in {self.n_blocks} blocks"
-        lines = [f"Cross-validation of {rows}, {how}; {self.setting}"]
+        what = "" if self.classes is None else f"; the probability of {self.classes[1]!r}"
+        lines = [f"Cross-validation of {rows}, {how}; {self.setting}{what}"]
         for name, value in self.scores.items():
             words = WORDS[name].replace("their intervals", f"their {self.level:.0%} intervals")
             lines.append(f"{name:<10}{value:>10.4g}  {words}")
         return "\n".join(lines)
+
+
+def _ranked_right(y: np.ndarray, probability: np.ndarray, weights: np.ndarray | None) -> float:
+    """The area under the ROC curve; NaN where one class alone is there."""
+    from sklearn.metrics import roc_auc_score
+
+    if np.ptp(y) == 0:
+        return float("nan")
+    return float(roc_auc_score(y, probability, sample_weight=weights))

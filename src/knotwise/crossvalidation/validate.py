@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.crossvalidation.classes import as_regressor
 from knotwise.crossvalidation.folds import Fold, folds_from
 from knotwise.crossvalidation.given import Given
 from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
 from knotwise.crossvalidation.result import CrossValidation
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
+from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.geometry import as_columns
 from knotwise.estimators.options import kernel_from, likelihood_from
 from knotwise.estimators.regressor import GPRegressor
@@ -34,7 +36,7 @@ WORDS = {
 
 
 def cross_validate(
-    gp: GPRegressor,
+    gp: GPRegressor | GPClassifier,
     X: Any,
     y: Any,
     *,
@@ -56,8 +58,9 @@ def cross_validate(
 
     Parameters
     ----------
-    gp : GPRegressor
+    gp : GPRegressor or GPClassifier
         With the settings of the fits. It must be fitted itself where parameters or knots are held, and is not changed.
+        A classifier must have two classes; what is predicted is the probability of the second one.
     X, y : array or data frame [N, D], array [N]
         The data.
     blocks : None, int, array of labels [N], or scikit-learn splitter, optional
@@ -96,11 +99,13 @@ def cross_validate(
     >>> bool(by_row.scores["rmse"] < in_blocks.scores["rmse"])
     True
     """
+    classes = None
+    if isinstance(gp, GPClassifier):
+        gp, y, classes = as_regressor(gp, y)
     if not isinstance(gp, GPRegressor):
         raise InvalidInputError(
-            f"`cross_validate` is for a GPRegressor, but got a {type(gp).__name__}. For two classes use "
-            "GPRegressor(likelihood='bernoulli') with 0 and 1, for several scikit-learn's `cross_val_score(gp, X, y, "
-            "scoring='neg_log_loss')`, for a pipeline its last step and transformed rows."
+            f"`cross_validate` is for a GPRegressor or a GPClassifier, but got a {type(gp).__name__}. For a pipeline "
+            "give its last step and transformed rows."
         )
     if not isinstance(refit, bool | np.bool_):
         raise InvalidInputError(f"`refit` is {refit!r}; it must be True or False.")
@@ -130,7 +135,8 @@ def cross_validate(
     for fold in folds:
         labels[fold.test] = fold.label
     about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
-    return CrossValidation(given.targets, **found, block=labels, weights=given.weights, X=X, **about)
+    about |= {"weights": given.weights, "classes": classes}
+    return CrossValidation(given.targets, **found, block=labels, X=X, **about)
 
 
 def _refitted(

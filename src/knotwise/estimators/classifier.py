@@ -328,10 +328,7 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
         """Fit a model for each class, or one for two; `data` are what a checkpoint knows them by."""
         rng = generator_from(self.random_state)
         wanted = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        options = {name: value for name, value in self.get_params(deep=False).items() if name != "link"}
-        if isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool) and self.knots >= 2:
-            options["knots"] = Simultaneous(int(self.knots), initial="kmeans-per-class")
-        models = [GPRegressor(likelihood=Bernoulli(self.link), **options | {"random_state": rng}) for _ in wanted]
+        models = [self._model(rng) for _ in wanted]
         with Oversight.of(self) as oversight:
             oversight.open_journal(self, *data, getattr(self, "feature_names_in_", None))
             for model, code in zip(models, wanted, strict=True):
@@ -342,6 +339,13 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
             oversight.finish()
         self.models_ = models
         self._publish()
+
+    def _model(self, random_state: Any) -> GPRegressor:
+        """A model of one class against the others, with these settings, to be fitted to 0 and 1."""
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "link"}
+        if isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool) and self.knots >= 2:
+            options["knots"] = Simultaneous(int(self.knots), initial="kmeans-per-class")
+        return GPRegressor(likelihood=Bernoulli(self.link), **options | {"random_state": random_state})
 
     def _publish(self) -> None:
         """Set the public attributes from those of the models."""
