@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from plotted import COUNTS, X1, X2, X3, Y1, Y2, dots, held
 from scipy.spatial.distance import pdist
 
-from knotwise import GPRegressor, cross_validate
+from knotwise import GPClassifier, GPRegressor, cross_validate
 from knotwise.errors import InvalidInputError
 from knotwise.kernels import Linear, SquaredExponential
 from knotwise.likelihoods import Gaussian
@@ -75,6 +75,21 @@ def test_a_map_of_errors_has_each_row_at_its_place_and_rings_around_those_outsid
     assert_allclose(rings.get_array(), found.error[outside])
     low, high = rings.get_clim()
     assert low == -high == -np.abs(found.error).max()
+
+
+def test_a_map_of_two_classes_has_rings_around_those_predicted_wrong():
+    labels = np.where(Y2 > np.median(Y2), "wet", "dry")
+    found = cross_validate(GPClassifier(knots=9, random_state=0), X2, labels, blocks=4)
+    ax = plot_errors(found)
+    wrong = (found.mean > 0.5) != (labels == "wet")
+    assert 0 < wrong.sum() < 80
+    assert_allclose(dots(ax, f"wrong: {wrong.sum()}"), X2[wrong])
+    assert f"log loss {found.scores['log_loss']:.3g}" in ax.get_title(loc="left")
+
+
+def test_a_model_is_no_cross_validation():
+    with pytest.raises(InvalidInputError, match="cross_validate.* but got a GPRegressor"):
+        plot_errors(held().fit(X2, Y2))
 
 
 def test_columns_of_a_map_of_errors_are_chosen_by_name():

@@ -106,6 +106,11 @@ class CrossValidation:
         return (self.lower <= self.y) & (self.y <= self.upper)
 
     @property
+    def right(self) -> np.ndarray:
+        """Of two classes: which labels are the more probable ones, [N] of bool."""
+        return (self.mean > 0.5) == (self.y == 1)
+
+    @property
     def n_blocks(self) -> int:
         """Number of blocks."""
         return len(np.unique(self.block))
@@ -155,11 +160,10 @@ class CrossValidation:
             return float(np.average(values, weights=weights))
 
         if self.classes is not None:
-            right = (self.mean[chosen] > 0.5) == (self.y[chosen] == 1)
             return {
                 "log_loss": -average(self.log_density[chosen]),
                 "brier": average(error**2),
-                "accuracy": average(right.astype(float)),
+                "accuracy": average(self.right[chosen].astype(float)),
                 "auc": _ranked_right(self.y[chosen], self.mean[chosen], weights),
             }
         scores = {

@@ -136,7 +136,7 @@ def cross_validate(
         labels[fold.test] = fold.label
     about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
     about |= {"weights": given.weights, "classes": classes}
-    return CrossValidation(given.targets, **found, block=labels, X=X, **about)
+    return CrossValidation(given.targets, **found, block=labels, X=as_columns(X), **about)
 
 
 def _refitted(

@@ -64,6 +64,10 @@ def plot_errors(
     >>> plot_errors(found).get_xlabel()
     'column 0'
     """
+    if not hasattr(found, "standardized_error"):
+        raise InvalidInputError(
+            f"`plot_errors` draws what `knotwise.cross_validate(gp, X, y)` returns, but got a {type(found).__name__}."
+        )
     places, names = _places(found.X, features)
     values = found.standardized_error if standardized else found.error
     largest = float(np.abs(values).max()) or 1.0
@@ -73,10 +77,12 @@ def plot_errors(
     ax = axes_or_new(ax, size=(6.0, 4.8))
     if blocks and found.n_blocks < len(found.y):
         _outline_blocks(ax, places, found.block)
-    inside = found.inside
+    good, yes, no, score = found.inside, "inside its interval", "outside", "RMSE {rmse:.3g}"
+    if found.classes is not None:
+        good, yes, no, score = found.right, "predicted right", "wrong", "log loss {log_loss:.3g}"
     for chosen, edge, width, label in (
-        (inside, GREY, 0.4, f"inside its interval: {inside.sum()}"),
-        (~inside, BLACK, 1.4, f"outside: {(~inside).sum()}"),
+        (good, GREY, 0.4, f"{yes}: {good.sum()}"),
+        (~good, BLACK, 1.4, f"{no}: {(~good).sum()}"),
     ):
         if chosen.any():
             colours: Any = {"c": values[chosen], "cmap": MAP_OF_ERRORS, "vmin": -largest, "vmax": largest}
@@ -86,11 +92,11 @@ def plot_errors(
     ax.figure.colorbar(dots, cax=ax.inset_axes((1.03, 0.0, 0.045, 1.0)), label=what)
     ax.set(xlabel=shorten(names[0], 36), ylabel=shorten(names[1], 36), aspect="equal" if equal else "auto")
     how = "one by one" if found.n_blocks == len(found.y) else f"in {counted(found.n_blocks, 'block')}"
-    ax.set_title(f"rows left out {how}, RMSE {found.scores['rmse']:.3g}", loc="left", fontsize=10, pad=22)
+    ax.set_title(f"rows left out {how}, {score.format(**found.scores)}", loc="left", fontsize=10, pad=22)
     above: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
     legend = ax.legend(ncols=2, fontsize=9, frameon=False, handletextpad=0.2, **above)
     for handle in filter(None, legend.legend_handles):
-        handle.set(facecolor=LIGHT_GREY)
+        handle.set(array=None, facecolor=LIGHT_GREY)
     return ax
 
 
