@@ -8,8 +8,9 @@ the mean negative log predictive density (for classes the log loss) of rows held
 * the default is lower by at least 0.02 than up to 300 knots without neighbours, in the mean over the seeds;
 * of 2,000 rows, neighbours are at most 0.02 above the exact GP with variational inference, in the mean over the seeds;
 * in every tenth of the predicted probabilities, the share of the second class is within 0.03 of their mean, over all
-  seeds. One function has few independent places, at which errors go together: on the rows of seed 0 alone the exact GP
-  of all rows, at the parameters that drew the function, is 0.057 off in one tenth.
+  seeds. One function has few independent places, at which errors go together, and nobody can promise that for one: the
+  exact GP of all rows, at the parameters that drew the function (`--truth`), is off by more in some tenth of most of
+  them. For each function the worst tenth is at most 0.03 worse than that of this ideal.
 
 Rows are appended to `benchmarks/results/near_sites.jsonl`.
 """
@@ -33,6 +34,8 @@ SEEDS = range(5)
 RESULTS = FOLDER / "results" / "near_sites.jsonl"
 FEWER_ROWS = 2000  # for which the exact GP is fitted
 GAIN, APART, OFF = 0.02, 0.02, 0.03
+CLASS_LENGTHSCALE, CLASS_SD = 0.25, 10.0
+TRUTH = "classes at the truth"
 
 
 def rough_function(X: np.ndarray, lengthscale: float, sd: float, rng: np.random.Generator, n: int = 4000) -> np.ndarray:
@@ -48,7 +51,7 @@ def classes(seed: int) -> tuple[np.ndarray, ...]:
     """Inputs and labels, to be fitted and to be predicted."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(25_000, 5))
-    f = rough_function(X, 0.25, 10.0, rng)
+    f = rough_function(X, CLASS_LENGTHSCALE, CLASS_SD, rng)
     y = (rng.uniform(size=len(f)) < 1 / (1 + np.exp(-f))).astype(float)
     return X[:5000], y[:5000], X[5000:], y[5000:]
 
@@ -110,6 +113,27 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     return row
 
 
+def measure_truth(seed: int) -> dict[str, Any]:
+    """What the exact GP of all rows knows of the classes, at the parameters that drew their function."""
+    from knotwise.kernels import Matern32
+
+    X, y, X_new, y_new = classes(seed)
+    held = {"kernel": Matern32(CLASS_SD**2, CLASS_LENGTHSCALE), "mean": "zero", "standardize": False, "optimizer": None}
+    gp, took = fit("classes", X, y, seed, approximation="full", **held)
+    return took | {"loss": loss(gp, X_new, y_new), "reliability": reliability(gp, X_new, y_new)}
+
+
+def worst(reliability: list[float]) -> float:
+    """How far off the worst tenth is."""
+    return float(np.abs(reliability).max())
+
+
+def judge_beside_truth(rows: list[dict[str, Any]], ideal: list[dict[str, Any]]) -> dict[str, bool]:
+    """Whether the classes are as reliable as they can be, function by function."""
+    more = max(worst(row["reliability"]) - worst(best["reliability"]) for row, best in zip(rows, ideal, strict=True))
+    return {f"classes: no tenth is off by {OFF} more than where all but f is known ({more:.3f})": more <= OFF}
+
+
 def judge(name: str, rows: list[dict[str, Any]]) -> dict[str, bool]:
     """Which claims hold for the rows of one set."""
 
@@ -125,7 +149,7 @@ def judge(name: str, rows: list[dict[str, Any]]) -> dict[str, bool]:
         <= APART,
     }
     if name == "classes":
-        off = float(np.abs(np.mean([row["reliability"] for row in rows], axis=0)).max())
+        off = worst(list(np.mean([row["reliability"] for row in rows], axis=0)))
         claims[f"{name}: reliable within {OFF} in every tenth ({off:.3f})"] = off <= OFF
     return claims
 
@@ -135,8 +159,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="file to which the rows are appended")
     parser.add_argument("--only", choices=list(SETS), help="one set")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="simulations")
+    parser.add_argument("--truth", action="store_true", help="the exact GP of all rows of the classes, and no more")
     options = parser.parse_args()
-    for name in SETS:
+    for seed in options.seeds if options.truth else ():
+        row = measure_truth(seed)
+        append_row(options.out, {"seed": seed, "case": TRUTH} | row)
+        print(TRUTH, seed, row, flush=True)
+    for name in () if options.truth else SETS:
         if options.only not in (None, name):
             continue
         rows = []
