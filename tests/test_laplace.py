@@ -381,6 +381,28 @@ def test_a_warm_start_equals_a_cold_start(likelihood, power):
     assert_allclose(full_warm.gradient, full_cold.gradient, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("power", [1.0, 0.0])
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_a_search_goes_on_from_the_function_of_the_last_one_however_many_rows(likelihood, power, monkeypatch):
+    """Other parameters make another function of the last gamma, the farther off the more rows there are."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(0, 4, size=(40_000, 2))
+    f = 2 * np.sin(X[:, 0]) + np.cos(2 * X[:, 1])
+    y = rng.poisson(np.exp(f)) if likelihood == "poisson" else rng.uniform(size=len(f)) < 1 / (1 + np.exp(-2 * f))
+    rows, Z, jitter, counted = Rows(X, y.astype(float), None, np.empty((len(X), 0))), X[:60], Jitter(1e-8, X[:4]), []
+    blocks = InMemory(rows, block_size=10_000)
+    parts = {"mean": means.Zero(), "power": power, "inference": laplace.Laplace()}
+    first, second = (Model(SquaredExponential(9.0, scale), LIKELIHOODS[likelihood], **parts) for scale in (1.3, 1.0))
+    monkeypatch.setattr(laplace, "next_serial", lambda: counted.append(1) or len(counted))
+    start = sparse_evidence(first, blocks, Z, jitter=jitter, gradient=False)
+    n_cold = len(counted)
+    warm = sparse_evidence(second, blocks, Z, jitter=jitter, gradient=False)
+    n_warm = len(counted) - n_cold
+    cold = sparse_evidence(second, rows, Z, jitter=jitter, gradient=False)
+    assert start.converged and warm.converged and n_warm <= 6 < n_cold, (n_warm, n_cold)
+    assert_allclose(warm.value, cold.value, rtol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [50.0, 1e6, 1e100, np.nan])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS.values(), ids=LIKELIHOODS)

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from knotwise.posterior import Latent
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -38,12 +40,26 @@ class Knowing:
         one = self.simulation.response(X)
         return np.column_stack([1 - one, one])
 
+    def predict_latent(self, X):
+        return Latent(self.simulation.linked(X), np.zeros(len(X)))
+
+
+def test_fits_are_compared_in_standard_deviations_of_the_smaller_one():
+    simulation = script("simulated").Simulation("gaussian")
+    smaller, larger = Knowing(simulation), Knowing(simulation)
+    off = lambda X: simulation.linked(X) + np.where(X[:, 0] < 0.5, 1.5, 3.0)  # noqa: E731
+    smaller.predict_latent = lambda X: Latent(off(X), np.ones(len(X)))
+    found = simulation.compare_fits(smaller, larger, 10_000, seed=3)
+    assert_allclose(found["beside_sd"], np.sqrt((1.5**2 + 3.0**2) / 2), rtol=0.02)
+    assert_allclose(found["beside_within"], 0.5, atol=0.02)
+
 
 @pytest.mark.parametrize("kind", ["gaussian", "counts", "classes"])
 def test_who_knows_the_truth_loses_nothing_and_rows_are_drawn_about_it(kind):
     simulation = script("simulated").Simulation(kind)
     found = simulation.compare(Knowing(simulation), 500, seed=3)
     assert_allclose([found["error"], found["density_lost"]], 0.0, atol=1e-12)
+    assert found["covers"] == 1.0
     X, y = simulation.draw(40_000, np.random.default_rng(1))
     response = simulation.response(X)
     residual = y - response

@@ -119,9 +119,9 @@ class CrossValidation:
     def scores(self) -> dict[str, float]:
         """Scores by name: `rmse`, `mae`, `nlpd`, `crps` (Gaussian data), `coverage` and `width` of the intervals.
 
-        Of a classifier: `log_loss`, `brier`, `accuracy`, and `auc`, which is NaN for rows of one class alone. Rows count
-        by their weights. `accuracy` and `auc` are better where they are larger, `coverage` where it is near `level`,
-        and all others where they are smaller.
+        Of a classifier: `log_loss`, `brier`, `accuracy`, and `auc`, which is NaN for rows of one class alone. Rows
+        count by their weights. `accuracy` and `auc` are better where they are larger, `coverage` where it is near
+        `level`, and all others where they are smaller.
         """
         return self._scores(np.ones(len(self.y), bool))
 

@@ -40,8 +40,8 @@ KEEP_BYTES = 256 * 2**20
 #: what lies beside one block, by name
 Beside = dict[str, Any]
 
-#: the name beside a block of what the next search for the posterior starts from: a = (prior precision) (f - m), [n], or
-#: a and the sites W and b, [n, 3]
+#: the name beside a block of what the next search for the posterior starts from: a = (prior precision) (f - m) and the
+#: sites W and b, [n, 3], or the a of an exact GP alone, [n]
 LAST = "last"
 
 #: names beside a block of what any pass can compute again, to the same bits; whatever else a pass changes it lays there

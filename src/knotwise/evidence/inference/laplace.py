@@ -179,9 +179,10 @@ def _sites_at(
         found = find_row_modes(likelihood, rows, x, lam, guess, lambda: latent_of_data(model, rows), close)
     else:
         found = modes_without_own_part(likelihood, rows, x)
-    beside[LAST] = found.a
     d = found.derivatives
     W = -d.second if true_curvature else likelihood.step_curvature(rows.y, found.f, rows.sizes)
+    positive = np.maximum(W, 0.0)
+    beside[LAST] = np.column_stack([found.a, positive, positive * (found.f - model.mean.offset) + found.a])  # (L4)
     h = damping(W, lam)
     w = W * h
     waived = 0.0 if model.power == 1.0 or likelihood.log_concave else 0.5 * (1.0 - model.power) * np.minimum(w, 0.0)
@@ -235,42 +236,55 @@ def _residual(model: Model) -> Independent:
 
 @dataclass
 class LastSums(Sums):
-    """V' a of what the last search left, and how many blocks have lost it."""
+    """The equations of gamma for the sites that the last search left, and how many blocks have lost them."""
 
-    projected: np.ndarray
+    equations: np.ndarray  # [K, K + 1]
     n_lost: int
 
 
 class LastPass(ProjectedPass):
-    """V' a of the a that lies beside a block; at other parameters it is still a point from which to start."""
+    """The equations of gamma for the sites that lie beside a block.
+
+    They keep the function of the last search where parameters change. Its gamma, or V' a, would become another one: the
+    more rows, the farther off.
+    """
 
     def __call__(self, block: Block, beside: Beside) -> LastSums:
-        a = a_of(beside.get(LAST))
-        if a is None:
-            return LastSums(np.zeros(self.width), 1)
-        return LastSums(block.rows.weigh(a) @ self.projector.project(block, beside).V, 0)
+        last = beside.get(LAST)
+        if last is None or last.ndim == 1 or not np.isfinite(last).all():
+            return LastSums(np.zeros((self.width, self.width + 1)), 1)
+        _, W, b = last.T
+        return LastSums(_equations(self.projector.model, block.rows, self.projector.project(block, beside), W, b), 0)
+
+
+class DataPass(ProjectedPass):
+    """The equations of gamma for the sites of the likelihood where it is largest, [K, K + 1]."""
+
+    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+        model, rows = self.projector.model, block.rows
+        f = latent_of_data(model, rows)
+        W = np.maximum(model.likelihood.fisher(rows.y, f, rows.sizes), 0.0)
+        b = W * (f - model.mean.offset) + model.likelihood.derivatives(rows.y, f, rows.sizes).first
+        return _equations(model, rows, self.projector.project(block, beside), W, b)
+
+
+def _equations(model: Model, rows: Rows, seen: Projection, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """V' diag(w) V and V' (h b) of Gaussian sites, [K, K + 1]."""
+    h = damping(W, _residual(model).own_variance(model, seen.c))
+    return np.column_stack([weighted_gram(seen.V, rows.weigh(W * h)), rows.weigh(h * b) @ seen.V])
 
 
 def _gamma_of_last(at: Evaluation) -> np.ndarray | None:
     total = at.blocks.sum(LastPass(at.projector))
-    return None if total.n_lost else total.projected
-
-
-class DataPass(ProjectedPass):
-    """V' diag(w) V and V' (h b) of the sites of the likelihood where it is largest, [K, K + 1]."""
-
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
-        model, rows = self.projector.model, block.rows
-        seen = self.projector.project(block, beside)
-        f = latent_of_data(model, rows)
-        W = np.maximum(model.likelihood.fisher(rows.y, f, rows.sizes), 0.0)
-        h = damping(W, _residual(model).own_variance(model, seen.c))
-        hb = h * (W * (f - model.mean.offset) + model.likelihood.derivatives(rows.y, f, rows.sizes).first)
-        return np.column_stack([weighted_gram(seen.V, rows.weigh(W * h)), rows.weigh(hb) @ seen.V])
+    return None if total.n_lost else _solve_for_gamma(total.equations)
 
 
 def _gamma_of_data(at: Evaluation) -> np.ndarray:
     """The gamma of a Gaussian posterior with these sites."""
-    total = at.blocks.sum(DataPass(at.projector))
-    T = invert_lower(cholesky(total[:, :-1] + np.eye(len(total))))
-    return T.T @ (T @ total[:, -1])
+    return _solve_for_gamma(at.blocks.sum(DataPass(at.projector)))
+
+
+def _solve_for_gamma(equations: np.ndarray) -> np.ndarray:
+    """The mean of gamma under Gaussian sites: (I + V' diag(w) V)^-1 V' (h b)."""
+    T = invert_lower(cholesky(equations[:, :-1] + np.eye(len(equations))))
+    return T.T @ (T @ equations[:, -1])

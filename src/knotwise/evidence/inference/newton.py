@@ -13,8 +13,8 @@ __all__ = ["ModeSearch", "far_off", "find_mode", "search_mode"]
 
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 30
-#: squared Newton decrement after which one exact step has reached the mode to rounding
-QUADRATIC = 1e-9
+#: squared Newton decrement after which one exact step has reached the mode to rounding, in the gradient too
+QUADRATIC = 1e-11
 #: decrement below which a linearly convergent step changes nothing any more
 LINEAR = 1e-14
 #: decrement below which the true curvature is tried, where it may be negative
