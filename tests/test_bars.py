@@ -197,6 +197,13 @@ def test_stored_fits_of_counts_and_classes_with_neighbours_are_better_than_knots
     assert len(rows) == len(script.SEEDS) and all(claims.values()), claims
 
 
+def test_stored_classes_are_as_reliable_as_where_all_but_the_function_is_known():
+    script, rows = bar("near_sites"), stored("near_sites", "case", "seed")
+    pairs = [(rows["classes", seed], rows[script.TRUTH, seed]) for seed in script.SEEDS]
+    claims = script.judge_beside_truth(*map(list, zip(*pairs, strict=True)))
+    assert all(claims.values()), claims
+
+
 def test_a_stored_fit_with_neighbours_is_quicker_and_no_worse_than_a_peer():
     row = stored("peers", "rows", "seed")[5000, 0]
     assert row["ratio"] >= 3 and row["knotwise"]["nlpd"] <= row["gpboost"]["nlpd"]
@@ -373,6 +380,7 @@ def test_stored_fits_of_parquet_files_on_two_workers_stay_within_their_memory():
         row = rows[key]
         assert row["status"] == "converged" and row["driver_mb"] < 500 and max(row["worker_mb"]) < 2000
         assert row["density_lost"] < 0.005  # of an observation, against the truth
+        assert row["beside_rows"] == 1_000_000 and row["beside_within"] > 0.95 and row["beside_sd"] < 1
     one, ten = rows["gaussian", 1_000_000], rows["gaussian", 10_000_000]
     (found, error), (other, _) = (row["parameters"]["noise_variance (sd)"] for row in (one, ten))
     assert abs(found - other) < 2 * error
