@@ -16,6 +16,9 @@ FIRST_SHARE = 0.5  # of the posterior variance, down to which growth is quick, a
 SHARES = {"latent": 0.18, "observation": 0.01}
 #: that of the many knots on rows which find the parameters, then of those which settle them
 BIG_SHARES = {"latent": (0.06, 0.004), "observation": (0.03, 0.006)}
+#: how many of these knots there are at least. Few knots make length-scales and variances long and large, for which few
+#: knots are enough: what is enough for observations does not lead out of that
+FIRST_KNOTS = {"latent": 10, "observation": 64}
 #: at which parameters are settled; less where sites follow them
 BIG_ENOUGH = {"latent": (0.03, 0.015), "observation": (0.008, 0.006)}
 #: at which parameters are not the exact GP's
@@ -42,6 +45,11 @@ class Rule:
     def variance(self) -> str:
         """Of what the knots leave a share unexplained, in words."""
         return "posterior variance" if self.target == "latent" else "variance of an observation"
+
+    @property
+    def first_knots(self) -> int:
+        """With how many knots on rows the search for parameters begins."""
+        return FIRST_KNOTS[self.target]
 
     def share_of(self, scores: KnotScores) -> float:
         """The share that the knots leave unexplained."""

@@ -103,7 +103,7 @@ def settle(
     sites_move = inference_of(fic.model).several_passes
     failed = 0
     for round_ in range(ROUNDS):
-        first = len(Z) if round_ else 10
+        first = len(Z) if round_ else rule.first_knots
         enough = partial(rule.find_parameters, last=round_ > 0)
         Z, scores, capped = grow(fic, pool, theta, W, enough, cap, first=first, quick=True)
         if problem.optimizer is not None and exact_is_cheaper(problem, len(Z)):
@@ -138,7 +138,8 @@ def many_knots(problem: Problem, pool: Rows, theta: np.ndarray, rule: Rule, cap:
     """At most `cap` knots on rows of the pool for given parameters, and whether more would be needed."""
     fic = replace(problem.anew(), model=problem.model.with_power(1.0))
     enough = partial(rule.find_parameters, last=False)
-    Z, scores, capped = grow(fic, pool, theta, first_precisions(fic, theta, pool), enough, cap, quick=True)
+    W, first = first_precisions(fic, theta, pool), rule.first_knots
+    Z, scores, capped = grow(fic, pool, theta, W, enough, cap, first=first, quick=True)
     return Z, capped and rule.are_too_few(scores)
 
 
