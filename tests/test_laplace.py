@@ -381,6 +381,16 @@ def test_a_warm_start_equals_a_cold_start(likelihood, power):
     assert_allclose(full_warm.gradient, full_cold.gradient, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("last", [np.inf, 1e308, -1.0], ids=["infinite", "without digits", "negative"])
+def test_sites_that_make_no_posterior_are_no_start(last):
+    problem = case(lik.Poisson(), 0.5, Nugget(0.1))
+    cold, blocks = problem.sparse(), InMemory(problem.rows, block_size=7)
+    blocks.restore(np.full((len(problem.rows), 3), last))
+    warm = replace(problem, rows=blocks).sparse()
+    assert warm.converged
+    assert_same_evidence(warm, cold, rtol=1e-9)
+
+
 @pytest.mark.parametrize("power", [1.0, 0.0])
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
 def test_a_search_goes_on_from_the_function_of_the_last_one_however_many_rows(likelihood, power, monkeypatch):

@@ -275,8 +275,13 @@ def _equations(model: Model, rows: Rows, seen: Projection, W: np.ndarray, b: np.
 
 
 def _gamma_of_last(at: Evaluation) -> np.ndarray | None:
-    total = at.blocks.sum(LastPass(at.projector))
-    return None if total.n_lost else _solve_for_gamma(total.equations)
+    """That of the last sites; None where a block has lost them, or where they are too far off."""
+    with far_off():
+        total = at.blocks.sum(LastPass(at.projector))
+    try:
+        return None if total.n_lost else _solve_for_gamma(total.equations)
+    except NotPositiveDefiniteError:
+        return None
 
 
 def _gamma_of_data(at: Evaluation) -> np.ndarray:
