@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from browser import open_page
+from browser import find_chromium, open_page
 from knotwise import GPClassifier, GPRegressor, load
 from knotwise.errors import InvalidInputError
 from knotwise.kernels import Matern32, SquaredExponential
@@ -340,11 +340,18 @@ KINDS = {
 }
 
 
+def assert_whole(seen, path, width):
+    """Nothing is cut or missing, nothing complains, and nothing is loaded but the page."""
+    assert seen.facts["scroll_width"] <= width and seen.facts["loose"] == 0 and seen.facts["broken"] == []
+    assert seen.complaints == [] and seen.requests == [path.resolve().as_uri()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, "file"])
 def test_every_kind_of_model_has_its_page(kind, tmp_path):
     gp, data, options = of_a_file(tmp_path) if kind == "file" else KINDS[kind]()
-    text, page = read(gp.report(tmp_path / "fit.html", *data, **options))
+    path = gp.report(tmp_path / "fit.html", *data, **options)
+    text, page = read(path)
     anchors = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(anchors) == len({*anchors})
     assert len(page.all("img")) >= (1 if kind == "one row" else 2) and len(text) < 3e6
@@ -362,6 +369,8 @@ def test_every_kind_of_model_has_its_page(kind, tmp_path):
         "trend": "Coefficients of the mean",
     }
     assert expected.get(kind, "A fit of y") in text
+    if find_chromium() is not None:
+        assert_whole(open_page(path, width=390), path, 390)
 
 
 @pytest.mark.slow
@@ -374,6 +383,4 @@ def test_a_page_of_many_rows_is_small_and_whole_at_any_width(tmp_path):
     text, _ = read(path)
     assert path.stat().st_size < 3e6 and "Shown are 20,000 of 25,000 rows" in text
     for width, dark in ((390, False), (1280, True)):
-        seen = open_page(path, width=width, dark=dark)
-        assert seen.facts["scroll_width"] <= width and seen.facts["loose"] == 0 and seen.facts["broken"] == []
-        assert seen.complaints == [] and seen.requests == [path.resolve().as_uri()]
+        assert_whole(open_page(path, width=width, dark=dark), path, width)
