@@ -1,7 +1,8 @@
 """Neighbours: time of an evidence with its gradient, and what the order and the choice of neighbours do.
 
-    python benchmarks/neighbours.py            # both parts
+    python benchmarks/neighbours.py            # all parts
     python benchmarks/neighbours.py time       # seconds, wall and processor, for 10,000 to 160,000 rows
+    python benchmarks/neighbours.py predict    # milliseconds for one row, and for a row of a batch, after 100,000 rows
     python benchmarks/neighbours.py order      # divergence from the exact GP and held-out density
 
 Rows are appended to results/neighbours.jsonl. Times are the best of a few; `load` is the load average of the machine,
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from bars.storing import append_row
+from knotwise import GPRegressor
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.residual import Neighbours, arrange
 from knotwise.kernels import Matern32
@@ -26,6 +28,7 @@ from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.nearest import MISSING, coordinate_order, maxmin_order, nearest_earlier, random_order
+from knotwise.optimize import LBFGS
 from knotwise.posterior import FullPosterior
 from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
 
@@ -60,6 +63,46 @@ def time_evidence(n_rows: int, n_knots: int = 100, n_neighbors: int = 15, rounds
             row |= {"graph_seconds": round(graph_seconds, 2), "load": round(os.getloadavg()[0], 1), "value": value}
             print(row, flush=True)
             append_row(RESULTS, row)
+
+
+def time_predictions(likelihood: str, n_rows: int = 100_000, batch: int = 10_000, calls: int = 50) -> None:
+    """Time predictions of one row (the median call), and of a batch, from a model of many rows in 8 columns."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n_rows + batch, 8))
+    f = np.sin(6 * X[:, 0]) + np.cos(9 * X[:, 1])
+    y = f + 0.1 * rng.normal(size=len(f)) if likelihood == "gaussian" else rng.poisson(np.exp(f))
+    gp = GPRegressor(
+        Matern32(1.0, EIGHT),
+        knots=100,
+        n_neighbors=15,
+        likelihood=likelihood,
+        optimizer=LBFGS(max_iterations=2),
+        random_state=0,
+        progress=False,
+    )
+    gp.fit(X[:n_rows], y[:n_rows])
+    new, y_new = X[n_rows:], y[n_rows:]
+    asked = {
+        "mean": lambda rows: gp.predict(new[rows]),
+        "standard deviation": lambda rows: gp.predict(new[rows], return_std=True),
+        "interval": lambda rows: gp.predict_interval(new[rows]),
+        "density": lambda rows: gp.log_predictive_density(new[rows], y_new[rows]),
+    }
+    for name, ask in asked.items():
+        ask(slice(0, 1))  # what is prepared once is not counted
+        singles = []
+        for i in range(calls):
+            begin = time.perf_counter()
+            ask(slice(i, i + 1))
+            singles.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        ask(slice(None))
+        row = {"part": "predict", "likelihood": likelihood, "asked": name, "N": n_rows, "K": gp.n_knots_}
+        row |= {"m": gp.n_neighbors_, "one_row_ms": round(1e3 * float(np.median(singles)), 3)}
+        row |= {"batch_ms_per_row": round(1e3 * (time.perf_counter() - begin) / batch, 4)}
+        row["load"] = round(os.getloadavg()[0], 1)
+        print(row, flush=True)
+        append_row(RESULTS, row)
 
 
 def by_correlation(model: Model, rows: Rows, Z: np.ndarray, order: np.ndarray, m: int) -> np.ndarray:
@@ -134,6 +177,9 @@ def main(parts: list[str]) -> None:
     if "time" in parts or not parts:
         for n_rows in (10_000, 40_000, 160_000):
             time_evidence(n_rows)
+    if "predict" in parts or not parts:
+        for likelihood in ("gaussian", "poisson"):
+            time_predictions(likelihood)
 
 
 if __name__ == "__main__":

@@ -234,7 +234,7 @@ def test_the_page_of_the_exact_gp_has_no_word_of_knots(wiggles, knots, tmp_path)
     for found in (gp.diagnose(), knotwise.load(tmp_path / "exact.knotwise").diagnose()):
         assert "knot" not in str(found) and "Kuu" not in str(found)
         assert [finding.name for finding in found.findings] == [
-            "convergence", "bounds", "numerics", "knots", "places", "neighbours"
+            "convergence", "bounds", "numerics", "knots", "places", "neighbours", "spread"
         ]  # fmt: skip
 
 

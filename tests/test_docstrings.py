@@ -49,6 +49,7 @@ RETURNED = {
     "knotwise.diagnosis.findings": ["Finding", "Place"],
     "knotwise.diagnosis.left_out": ["LeftOut"],
     "knotwise.diagnosis.neighbours": ["NeighbourTest"],
+    "knotwise.diagnosis.spread": ["SpreadTest"],
     "knotwise.estimators.by_class": ["ByClass"],
     "knotwise.estimators.coefficients": ["Coefficients"],
     "knotwise.estimators.encoding": ["Encoding"],

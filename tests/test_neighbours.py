@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import knotwise
 from knotwise import GPRegressor
 from knotwise.diagnosis import neighbours
-from knotwise.diagnosis.neighbours import Neighbours, neighbour_test
+from knotwise.diagnosis.neighbours import Neighbours, residuals_of_neighbours
 from knotwise.errors import FitWarning
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.likelihoods import Gaussian
@@ -266,8 +266,8 @@ def test_a_look_at_some_rows_finds_what_a_look_at_all_finds(approximation, monke
 def test_fewer_than_thirty_rows_are_too_few(n_rows):
     X, y = drawn(SMOOTH, 0, n=n_rows)
     gp = fit(X, y, kernel=SMOOTH, approximation="full", **HELD)
-    test = neighbour_test(gp._fit.posterior, gp._fit.training.rows)
-    assert (test is None) == (n_rows < 30)
+    found = residuals_of_neighbours(gp._fit.posterior, gp._fit.training.rows)
+    assert (found is None) == (n_rows < 30)
     assert ("too few different rows" in gp.diagnose().finding("neighbours").text) == (n_rows < 30)
 
 

@@ -110,7 +110,7 @@ def plane(kernel_name: str, n_rows: int, seed: int) -> dict[str, Any]:
     kernel = getattr(kernels, kernel_name)
     rng = np.random.default_rng([seed, n_rows])
     X = rng.uniform(size=(n_rows + NEW_ROWS, 2))
-    f = _matern_waves({"Matern12": 1.0, "Matern32": 3.0}[kernel_name], 0.08, X, rng)
+    f = matern_waves({"Matern12": 1.0, "Matern32": 3.0}[kernel_name], 0.08, X, rng)
     y = f + 0.1 * rng.standard_normal(len(f))
     data = X[:-NEW_ROWS], y[:-NEW_ROWS], X[-NEW_ROWS:], y[-NEW_ROWS:]
     if n_rows <= 3000:
@@ -123,10 +123,12 @@ def plane(kernel_name: str, n_rows: int, seed: int) -> dict[str, Any]:
     return compared(options, data, seed)
 
 
-def _matern_waves(df: float, lengthscale: float, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def matern_waves(df: float, lengthscale: float, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A draw of a Matern field as a sum of 4,000 waves, whose frequencies have a Student-t distribution."""
     n_waves = 4000
-    frequencies = rng.standard_normal((n_waves, 2)) / np.sqrt(rng.chisquare(df, n_waves) / df)[:, None] / lengthscale
+    frequencies = (
+        rng.standard_normal((n_waves, X.shape[1])) / np.sqrt(rng.chisquare(df, n_waves) / df)[:, None] / lengthscale
+    )
     phases = rng.uniform(0, 2 * np.pi, n_waves)
     out = np.zeros(len(X))
     for some in np.array_split(np.arange(n_waves), 40):
@@ -151,7 +153,7 @@ def real(folder: Path, name: str, seed: int) -> dict[str, Any]:
     columns = [column for column in table.dtype.names if column.startswith("x")]
     X, y, test = np.column_stack([table[c] for c in columns]), table["y"], table[f"test{seed}"] == 1
     y = (y - y[~test].mean()) / y[~test].std()
-    options: dict[str, dict[str, Any]] = {"default": {}}
+    options: dict[str, dict[str, Any]] = {"default": {}, "knots alone": {"n_neighbors": 0}}
     if name == "airfoil":
         kernel = Matern32(ard=True)
         options = {"neighbors": {"kernel": kernel, "n_neighbors": 15}}

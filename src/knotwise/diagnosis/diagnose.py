@@ -10,7 +10,8 @@ import numpy as np
 from knotwise.diagnosis import findings
 from knotwise.diagnosis.findings import Finding, Place
 from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
-from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test
+from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test, residuals_of_neighbours
+from knotwise.diagnosis.spread import SpreadTest, spread_test
 from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.numerics.blocks import Serial, single_threaded_blas
 from knotwise.numerics.tabular import html_table, make_frame
@@ -58,6 +59,9 @@ class Diagnosis:
         The worst of them that are not neighbours, with their inputs.
     neighbours : NeighbourTest or None
         A test of what knots or kernel miss, from the residuals of neighbouring rows.
+    spread : SpreadTest or None
+        A test whether errors are larger in some places than in others, for noise of one variance (Gaussian data, also
+        after a log transform) and at least 100 rows.
     left_out : LeftOut or None
         How training rows are predicted by the others, with neighbours.
     findings : tuple of Finding
@@ -89,6 +93,7 @@ class Diagnosis:
     n_inflated: int | float | None
     inflated: tuple[Place, ...]
     neighbours: NeighbourTest | None
+    spread: SpreadTest | None
     left_out: LeftOut | None
     findings: tuple[Finding, ...] = field(repr=False)
 
@@ -102,7 +107,7 @@ class Diagnosis:
 
         Parameters
         ----------
-        name : "convergence", "bounds", "numerics", "knots", "places" or "neighbours"
+        name : "convergence", "bounds", "numerics", "knots", "places", "neighbours" or "spread"
             What it is about.
 
         Returns
@@ -187,21 +192,26 @@ class Diagnosis:
 def diagnose(estimator: Any) -> Diagnosis:
     """Look at a fitted `GPRegressor` from all sides."""
     fit = estimator._fit
-    scores = condition = neighbours = left_out = None
+    scores = condition = rows = neighbours = spread = left_out = None
     places: tuple[Place, ...] = ()
     n_inflated = None
     with single_threaded_blas():
         if not isinstance(fit.posterior, SparsePosterior):
-            neighbours = neighbour_test(fit.posterior, fit.posterior.state.rows)
+            rows = fit.posterior.state.rows
         else:
             condition = _condition(fit.posterior)
             if isinstance(fit.posterior, NeighbourPosterior):
-                neighbours = neighbour_test(fit.posterior, rows_of(fit.posterior.state))
+                rows = rows_of(fit.posterior.state)
                 left_out = predict_left_out(fit.posterior)
             elif fit.training is not None:
                 scores = _scores(fit)
-                neighbours = neighbour_test(fit.posterior, scores.rows, scores)
+                rows = scores.rows
                 n_inflated, places = _inflated(estimator, scores)
+        found = None if rows is None else residuals_of_neighbours(fit.posterior, rows, scores)
+        if rows is not None and found is not None:
+            neighbours = neighbour_test(*found, rows.weights)
+            if fit.model.likelihood.quadratic:
+                spread = spread_test(*found, fit.posterior.latent(rows.X[found[1].rows]).mean)
     result = estimator.optimize_result_
     at_bound = tuple(estimator.parameters_.at_bound())
     said = (
@@ -211,6 +221,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         findings.knots(estimator, scores),
         findings.places(estimator, n_inflated, places),
         findings.neighbours(estimator, neighbours, left_out),
+        *findings.spread(estimator, spread),
     )
     return Diagnosis(
         f"{type(estimator).__name__}: {fit.size_in_words}, {round(fit.n_rows, 2):,} rows",
@@ -224,6 +235,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         n_inflated,
         places,
         neighbours,
+        spread,
         left_out,
         said,
     )

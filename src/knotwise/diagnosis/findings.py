@@ -10,10 +10,12 @@ import numpy as np
 
 from knotwise.diagnosis.left_out import LeftOut
 from knotwise.diagnosis.neighbours import NeighbourTest
+from knotwise.diagnosis.spread import SpreadTest
 from knotwise.evidence import Evidence
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
 from knotwise.knots.automatic.auto import SELECTION_ROWS, Auto
 from knotwise.knots.status import Status
+from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult
@@ -29,6 +31,7 @@ __all__ = [
     "neighbours",
     "numerics",
     "places",
+    "spread",
     "without_data",
 ]
 
@@ -37,6 +40,8 @@ LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
 FEW_COLUMNS = 4  # whose values are shown with a row
 ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring residuals
 WRONG_SIZE, SURPRISING = 1.15, 4.0  # of errors over their standard deviations, and in standard errors of that
+NARROW, TOO_NARROW = 0.92, 0.85  # coverage of 95% intervals in the fifth of the rows where errors are largest
+GROWING = 0.2  # rank correlation of the sizes of errors with the mean
 USELESS = 0.005  # share of the variance of y that neighbours explain
 NO_PLACES = "with neighbours no place is short of knots: near rows say what they leave"
 
@@ -48,7 +53,7 @@ class Finding:
     Attributes
     ----------
     name : str
-        What it is about: "convergence", "bounds", "numerics", "knots", "places" or "neighbours".
+        What it is about: "convergence", "bounds", "numerics", "knots", "places", "neighbours" or "spread".
     level : "ok", "note", "problem" or "unknown"
         Whether something should be done.
     text : str
@@ -290,6 +295,27 @@ def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut, agr
             "neighbours", "note", f"intervals are too wide: {text}", f"{_learn_more(estimator)}Look for outliers."
         )
     return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
+
+
+def spread(estimator: Any, test: SpreadTest | None) -> list[Finding]:
+    """Whether errors are larger in some places than in others; nothing where that was not asked."""
+    if test is None:
+        return []
+    calm, wild = test.coverage
+    text = (
+        f"where errors of their neighbours are largest, {wild:.0%} of the rows lie in their 95% intervals, and where "
+        f"they are smallest {calm:.0%} (a fifth of the rows each); sizes of neighbouring errors have an excess "
+        f"correlation of {test.correlation:.3f} (p = {test.p:.2g})"
+    )
+    if not (test.p < ALARM and wild < NARROW):
+        return [Finding("spread", "ok", text)]
+    advice = "Intervals are as wide as the average error asks: too narrow in some places, and too wide in others."
+    if isinstance(estimator._fit.model.likelihood, Gaussian):
+        if test.with_mean > GROWING:
+            advice += " Errors grow with y: if it is positive, try `likelihood='lognormal'`."
+        advice += " If the noise of each row is known, give it: `fit(X, y, noise_variance=...)`."
+    level = "problem" if wild < TOO_NARROW else "note"
+    return [Finding("spread", level, f"errors are larger in some places than in others: {text}", advice)]
 
 
 def without_data(names: Sequence[str]) -> Finding:

@@ -14,7 +14,7 @@ from knotwise.evidence.scores import RowScores
 from knotwise.posterior import FullPosterior, SparsePosterior
 from knotwise.posterior_neighbours import NeighbourPosterior
 
-__all__ = ["NeighbourTest", "Neighbours", "neighbour_test"]
+__all__ = ["NeighbourTest", "Neighbours", "neighbour_test", "residuals_of_neighbours"]
 
 N_NEIGHBOURS = 4
 LEAST_ROWS = 30
@@ -57,12 +57,11 @@ class NeighbourTest:
     n_pairs: int
 
 
-def neighbour_test(
+def residuals_of_neighbours(
     posterior: SparsePosterior | FullPosterior, rows: Rows, scores: RowScores | None = None
-) -> NeighbourTest | None:
-    """Compare the residuals of each row and its nearest neighbours; None where the rows are too few.
+) -> tuple[Residuals, Neighbours] | None:
+    """Residuals of rows, and who is near whom among them; None where the rows are too few.
 
-    The sum of products of residuals over pairs is compared with its mean and variance under the model: `Residuals`.
     Distances are those of the standardised inputs. Costs O(n K^2) for n <= 25,000 rows, with knots, whose `scores` it
     needs; O(n m (K^2 + m^2)) with m neighbours, where each residual is that of a row given earlier rows of a random
     order; O(n N^2) for n <= 5,000 rows of the exact GP.
@@ -81,11 +80,17 @@ def neighbour_test(
     else:
         assert scores is not None
         residuals = residuals_through_knots(posterior, rows, scores, found.rows)
-    return _compare(residuals, found, np.ones(len(found.rows)) if rows.weights is None else rows.weights[found.rows])
+    return residuals, found
 
 
-def _compare(residuals: Residuals, found: Neighbours, counts: np.ndarray) -> NeighbourTest | None:
+def neighbour_test(residuals: Residuals, found: Neighbours, weights: np.ndarray | None) -> NeighbourTest | None:
+    """Compare the residuals of each row and its nearest neighbours; None where none varies.
+
+    The sum of products of residuals over pairs is compared with its mean and variance under the model: `Residuals`.
+    """
     from scipy.special import ndtr
+
+    counts = np.ones(len(found.rows)) if weights is None else weights[found.rows]
 
     def over_pairs(x: np.ndarray) -> float:
         return 0.5 * float(x @ found.sums(x))

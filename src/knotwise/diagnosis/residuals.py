@@ -42,6 +42,10 @@ class Residuals(Protocol):
         """Mean tr(A R) / 2 and variance tr(A R A R) / 2 of the sum of a_i a_j over the pairs of a graph."""
         ...
 
+    def draw(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
+        """Residuals as they are if the model is right, N(0, R), [n, draws]."""
+        ...
+
 
 @dataclass(frozen=True)
 class LowRankResiduals:
@@ -63,6 +67,16 @@ class LowRankResiduals:
         variance = 0.5 * w @ graph(w) - w @ np.einsum("nk,nk->n", AH, AH) + 0.5 * ((H.T @ AH) ** 2).sum()
         return float(mean), float(variance)
 
+    def draw(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
+        # the root of I - GG' in (O7)
+        root = np.sqrt(self.w)[:, None]
+        G = self.H / root
+        s, Q = np.linalg.eigh(G.T @ G)
+        GQ = G @ Q
+        x = rng.standard_normal((len(self.w), n_draws))
+        c = 1.0 / (1.0 + np.sqrt(np.maximum(1.0 - s, 0.0)))
+        return root * (x - GQ @ (c[:, None] * (GQ.T @ x)))
+
 
 @dataclass(frozen=True)
 class DenseResiduals:
@@ -78,6 +92,9 @@ class DenseResiduals:
     def moments(self, graph: Graph) -> tuple[float, float]:
         AR = graph(self.R)
         return 0.5 * float(AR.trace()), 0.5 * float(np.einsum("ij,ji->", AR, AR))
+
+    def draw(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
+        return np.linalg.cholesky(self.R) @ rng.standard_normal((len(self.R), n_draws))
 
 
 def residuals_through_knots(

@@ -48,6 +48,7 @@ QUESTIONS = {
     "knots": "Are there enough knots?",
     "places": "Is there a place with too few knots?",
     "neighbours": "Is something left in the residuals?",
+    "spread": "Are errors as large as intervals say, in all places?",
     "data": "What could not be checked?",
 }
 
