@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from bars.storing import commit
 from knotwise import GPRegressor, datasets, kernels, metrics
 from knotwise.errors import KnotwiseError
 from knotwise.knots import Auto, BayesOpt, EvidenceGain, GreedyVariance, KMeans, OneAtATime, RandomSubset, Simultaneous
@@ -344,7 +345,7 @@ def run_missing(
             if each in done:
                 continue
             row = run_one(*each)
-            file.write(json.dumps(row) + "\n")
+            file.write(json.dumps(row | {"commit": commit()}) + "\n")
             file.flush()
             rows.append(row)
             seen = f"{row.get('n_knots', 0):4d} knots {row.get('seconds', 0):7.2f} s"

@@ -240,6 +240,20 @@ def test_counts_with_exposure_and_dispersion_are_fitted_with_neighbours():
     assert 0.9 < np.mean((low <= y) & (y <= high)) <= 1.0
 
 
+def test_labels_are_not_judged_by_the_size_of_their_errors_and_counts_are():
+    """Sites give way to labels that surprise: where the model is right their errors are far below 1."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(800, 2))
+    f = 4 * np.sin(9 * X[:, 0]) * np.cos(8 * X[:, 1])
+    options = {"knots": 20, "n_neighbors": 15, "random_state": 0}
+    classes = GPRegressor(likelihood="bernoulli", **options).fit(X, rng.binomial(1, 1 / (1 + np.exp(-f))))
+    found = classes.diagnose()
+    finding = found.finding("neighbours")
+    assert found.left_out is None and finding.level == "ok" and finding.text.startswith("residuals of neighbours")
+    found = GPRegressor(likelihood="poisson", **options).fit(X, rng.poisson(np.exp(2 + f / 4))).diagnose()
+    assert 0.9 < found.left_out.size < 1.1 and found.finding("neighbours").level == "ok"
+
+
 @pytest.mark.parametrize("inference", ["laplace", "ep"])
 def test_other_inferences_do_not_go_with_neighbours(inference):
     X, y, *_ = rough(n=40, n_new=0)

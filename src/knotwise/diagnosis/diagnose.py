@@ -13,6 +13,7 @@ from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test, residuals_of_neighbours
 from knotwise.diagnosis.spread import SpreadTest, spread_test
 from knotwise.evidence.scores import WIDE, RowScores
+from knotwise.likelihoods.bernoulli import Bernoulli
 from knotwise.numerics.blocks import Serial, single_threaded_blas
 from knotwise.numerics.tabular import html_table, make_frame
 from knotwise.numerics.weighted import counted
@@ -63,7 +64,7 @@ class Diagnosis:
         A test whether errors are larger in some places than in others, for noise of one variance (Gaussian data, also
         after a log transform) and at least 100 rows.
     left_out : LeftOut or None
-        How training rows are predicted by the others, with neighbours.
+        How training rows are predicted by the others, with neighbours; not of classes, whose labels have no size.
     findings : tuple of Finding
         One for each question, with advice.
 
@@ -202,7 +203,8 @@ def diagnose(estimator: Any) -> Diagnosis:
             condition = _condition(fit.posterior)
             if isinstance(fit.posterior, NeighbourPosterior):
                 rows = rows_of(fit.posterior.state)
-                left_out = predict_left_out(fit.posterior)
+                if not isinstance(fit.model.likelihood, Bernoulli):  # the site of a label says nothing of its size
+                    left_out = predict_left_out(fit.posterior)
             elif fit.training is not None:
                 scores = _scores(fit)
                 rows = scores.rows

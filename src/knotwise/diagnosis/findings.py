@@ -246,7 +246,7 @@ def neighbours(estimator: Any, test: NeighbourTest | None, left_out: LeftOut | N
         f"residuals of neighbours have an excess correlation of {test.correlation:.3f} "
         f"(z = {test.z:.1f}, p = {test.p:.2g}, {test.n_pairs} pairs)"
     )
-    if left_out is not None:
+    if estimator._fit.n_neighbors:
         return _with_neighbours(estimator, test, left_out, text)
     if not (test.p < ALARM and test.correlation > VISIBLE):
         return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
@@ -268,11 +268,13 @@ def neighbours(estimator: Any, test: NeighbourTest | None, left_out: LeftOut | N
     )
 
 
-def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut, agree: str) -> Finding:
-    text = (
-        f"{left_out.n_rows:,} rows predicted without themselves have errors of {left_out.size:.2f} standard "
-        f"deviations, and {left_out.coverage:.1%} lie in their 95% intervals; {agree}"
-    )
+def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut | None, agree: str) -> Finding:
+    text = agree
+    if left_out is not None:
+        text = (
+            f"{left_out.n_rows:,} rows predicted without themselves have errors of {left_out.size:.2f} standard "
+            f"deviations, and {left_out.coverage:.1%} lie in their 95% intervals; {agree}"
+        )
     n = estimator._fit.n_neighbors
     if test.p < ALARM and test.correlation > VISIBLE:
         return Finding(
@@ -282,6 +284,9 @@ def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut, agr
             f"{_learn_more(estimator)}Try more neighbours (`n_neighbors={2 * n}`) or a rougher kernel (`Matern32()`); "
             "if nothing helps, the noise itself is dependent.",
         )
+    fine = Finding("neighbours", "note" if test.p < ALARM else "ok", text)
+    if left_out is None:
+        return fine
     surprise = SURPRISING / np.sqrt(2.0 * left_out.n_rows)  # standard error of a root mean square
     if left_out.size > max(WRONG_SIZE, 1.0 + surprise):
         return Finding(
@@ -290,11 +295,13 @@ def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut, agr
             f"intervals are too narrow: {text}",
             f"{_learn_more(estimator)}Look for outliers, or for rows that were copied; else try another kernel.",
         )
-    if left_out.size < min(1.0 / WRONG_SIZE, 1.0 - surprise):
+    # sites of other data give way to a value that surprises, so that their errors may be smaller than 1
+    quadratic = estimator._fit.model.likelihood.quadratic
+    if quadratic and left_out.size < min(1.0 / WRONG_SIZE, 1.0 - surprise):
         return Finding(
             "neighbours", "note", f"intervals are too wide: {text}", f"{_learn_more(estimator)}Look for outliers."
         )
-    return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
+    return fine
 
 
 def spread(estimator: Any, test: SpreadTest | None) -> list[Finding]:
