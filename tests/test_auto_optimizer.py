@@ -59,9 +59,10 @@ def test_every_fit_of_the_parameters_is_the_users_optimiser(inner, waves):
     # the data are standardised, so evidences of the trace differ from the optimiser's by a constant
     found = [step.evidence for step in steps]
     assert_allclose(np.diff(found), np.diff([result.value for result in optimizer.results]), rtol=1e-9)
-    assert_array_equal(gp.optimize_result_.history, optimizer.results[-1].history)
-    assert gp.optimize_result_.evaluations == optimizer.results[-1].evaluations
-    assert_allclose(gp._fit.selection.theta, optimizer.results[-1].parameters, rtol=1e-12)
+    # the last fit, or the one before columns were woken in vain
+    (taken,) = [r for r in optimizer.results if np.allclose(gp._fit.selection.theta, r.parameters, rtol=1e-12, atol=0)]
+    assert_array_equal(gp.optimize_result_.history, taken.history)
+    assert gp.optimize_result_.evaluations == taken.evaluations
 
 
 @pytest.mark.usefixtures("subsets")

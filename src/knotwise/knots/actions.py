@@ -47,6 +47,7 @@ class Action(StrEnum):
     PARAMETERS = "parameters"  # parameters were fitted
     REFINE = "refine"  # the same on all rows, from those of a subset
     LOOK_AGAIN = "look again"  # residuals of neighbours agree: parameters were looked for on the rows there
+    WAKE = "wake"  # columns that seemed not to matter were tried again, from shorter length-scales
     NEIGHBORS = "neighbors", Facts(compares_kernels=True)  # knots and neighbours were tried on some rows
     REFIT = "refit"  # parameters were fitted to knots that are too few
     START = "start", Facts(begins_placement=True)  # the first of the final knots

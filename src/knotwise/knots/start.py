@@ -17,7 +17,7 @@ from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Stage
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["SUBSET_ROWS", "spread_out", "starting_theta", "subset_rows", "with_its_nugget"]
+__all__ = ["SUBSET_ROWS", "log_spread", "spread_out", "starting_theta", "subset_rows", "with_its_nugget"]
 
 SUBSET_ROWS = 150
 MIN_ROWS = 10
@@ -65,6 +65,12 @@ def subset_rows(problem: Problem, chosen: np.ndarray) -> Rows:
     """Some rows, as an exact GP on them should see them."""
     rows = problem.take(chosen)
     return rows if problem.model.likelihood.discrete else rows.once
+
+
+def log_spread(problem: Problem) -> float:
+    """Logarithm of the spread of the columns that vary, to which length-scales are compared."""
+    variances = problem.varying_variances
+    return 0.5 * float(np.log(variances.mean() if len(variances) else 1.0))
 
 
 def spread_out(theta: np.ndarray, plain: Problem, wide: Problem) -> np.ndarray:

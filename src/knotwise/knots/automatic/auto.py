@@ -8,12 +8,14 @@ posterior is the full one.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Rows
+from knotwise.knots.automatic.asleep import WAKING_GAIN, wake
 from knotwise.knots.automatic.nearby import Nearby
 from knotwise.knots.automatic.place import ENDS, Moved, are_needed_at_most, place
 from knotwise.knots.automatic.prune import prune
@@ -176,16 +178,20 @@ class Auto(Selector):
     def _look_again(
         self, problem: Problem, pool: Rows, settled: Settled, rng: np.random.Generator, trace: KnotTrace, rule: Rule
     ) -> Settled:
-        """The better of two fits of the parameters, where residuals ask for a second one that can be computed."""
-        try:
-            again = look_again(problem, pool, settled.theta, settled.Z, rng, trace)
-            if again is None:
+        """The best of several fits, where residuals, or columns that seem not to matter, ask for another one."""
+
+        def better(start: np.ndarray | None, least: float = 0.0) -> Settled:
+            if start is None:
                 return settled
             cap = self._cap(problem, big=True)
-            other = settle(problem, pool, again, rng, trace, cap=cap, rule=rule, some_first=False)
-        except KnotwiseError:
-            return settled
-        return max(settled, other, key=lambda end: _value(end.stage))
+            other = settle(problem, pool, start, rng, trace, cap=cap, rule=rule, some_first=False)
+            return other if _value(other.stage) > _value(settled.stage) + least else settled
+
+        with suppress(KnotwiseError):
+            settled = better(look_again(problem, pool, settled.theta, settled.Z, rng, trace))
+        with suppress(KnotwiseError):
+            settled = better(wake(problem, pool, settled, rng, trace), WAKING_GAIN)
+        return settled
 
     def _may_have_neighbours(self, problem: Problem) -> bool:
         """Whether near rows may predict what knots leave: if asked for, or of more rows than the exact GP serves."""

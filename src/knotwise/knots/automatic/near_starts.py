@@ -10,7 +10,7 @@ import numpy as np
 from knotwise.kernels.describe import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52
 from knotwise.knots.problem import Problem
-from knotwise.knots.start import spread_out
+from knotwise.knots.start import log_spread, spread_out
 
 __all__ = ["near_starts", "starts_of_kernel"]
 
@@ -43,8 +43,7 @@ def _not_too_long(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
     """Parameters with length-scales of at most so many spreads of the columns, shortest first."""
     if problem.optimizer is None:
         return [theta]
-    variances = problem.varying_variances
-    spread = 0.5 * np.log(variances.mean() if len(variances) else 1.0)
+    spread = log_spread(problem)
     movable = problem.table.with_role("lengthscale") & problem.free & ~problem.given
     low, high = problem.table.theta_bounds.T
     starts = [np.clip(np.where(movable, np.minimum(theta, np.log(f) + spread), theta), low, high) for f in LONGEST]

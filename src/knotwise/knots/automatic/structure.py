@@ -21,7 +21,7 @@ from knotwise.knots.selection import Stage
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["look_again"]
+__all__ = ["FewRows", "look_again"]
 
 NEIGHBOURS = (4, 16)  # of a row, itself included, whose residuals are added up
 SURPRISING = 5.5  # standard deviations: with 5,000 rows chance gives it once in a thousand
@@ -51,7 +51,7 @@ def look_again(
     if surprise < SURPRISING:
         return None
     near = np.argsort(((pool.X - pool.X[centre]) ** 2).sum(1), kind="stable")[:PATCH_ROWS]
-    patch = _Few.of(problem, pool, near, rng)
+    patch = FewRows.of(problem, pool, near, rng)
     spread = float(np.sqrt(patch.rows.X.var(0).mean())) or 1.0
     low, high = problem.table.theta_bounds.T
     starts = [np.clip(np.where(lengthscales, np.minimum(theta, np.log(f * spread)), theta), low, high) for f in SHORT]
@@ -61,7 +61,7 @@ def look_again(
         trace.add("look again", 0, np.nan, n_rows=patch.rows.count, note=f"{what}; nothing better there")
         return None
     others = rng.permutation(np.setdiff1d(np.arange(len(pool)), near))[:PATCH_ROWS]
-    both = _Few.of(problem, pool, np.concatenate([near, others]), rng)
+    both = FewRows.of(problem, pool, np.concatenate([near, others]), rng)
     best = both.fit([theta, short.theta])
     shorter = 1.0 if best is None else float(np.exp(np.max((theta - best.theta)[lengthscales])))
     note = f"{what}; length-scales {shorter:.1f} times as short serve {len(both.rows)} rows there and elsewhere better"
@@ -70,7 +70,7 @@ def look_again(
 
 
 @dataclass(frozen=True)
-class _Few:
+class FewRows:
     """An exact GP on few rows."""
 
     problem: Problem
@@ -78,10 +78,10 @@ class _Few:
     rng: np.random.Generator
 
     @staticmethod
-    def of(problem: Problem, pool: Rows, numbers: np.ndarray, rng: np.random.Generator) -> _Few:
+    def of(problem: Problem, pool: Rows, numbers: np.ndarray, rng: np.random.Generator) -> FewRows:
         rows = pool[np.sort(numbers)]
         rows = rows if problem.model.likelihood.discrete else rows.once
-        return _Few(replace(problem.on_rows(rows), optimizer=SEARCH, full=True, n_restarts=0), rows, rng)
+        return FewRows(replace(problem.on_rows(rows), optimizer=SEARCH, full=True, n_restarts=0), rows, rng)
 
     @property
     def no_knots(self) -> np.ndarray:
