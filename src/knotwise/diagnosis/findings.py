@@ -11,7 +11,7 @@ import numpy as np
 from knotwise.diagnosis.left_out import LeftOut
 from knotwise.diagnosis.neighbours import NeighbourTest
 from knotwise.diagnosis.spread import SpreadTest
-from knotwise.evidence import Evidence
+from knotwise.evidence import Evidence, Rows
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
 from knotwise.knots.automatic.auto import SELECTION_ROWS, Auto
 from knotwise.knots.status import Status
@@ -41,7 +41,6 @@ FEW_COLUMNS = 4  # whose values are shown with a row
 ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring residuals
 WRONG_SIZE, SURPRISING = 1.15, 4.0  # of errors over their standard deviations, and in standard errors of that
 NARROW, TOO_NARROW = 0.92, 0.85  # coverage of 95% intervals in the fifth of the rows where errors are largest
-GROWING = 0.2  # rank correlation of the sizes of errors with the mean
 USELESS = 0.005  # share of the variance of y that neighbours explain
 NO_PLACES = "with neighbours no place is short of knots: near rows say what they leave"
 
@@ -304,25 +303,34 @@ def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut | No
     return fine
 
 
-def spread(estimator: Any, test: SpreadTest | None) -> list[Finding]:
-    """Whether errors are larger in some places than in others; nothing where that was not asked."""
-    if test is None:
+def spread(estimator: Any, test: SpreadTest | None, rows: Rows | None, near: Finding) -> list[Finding]:
+    """Whether errors are larger in some places than in others; nothing where the data cannot tell."""
+    likelihood = estimator._fit.model.likelihood
+    if rows is None and likelihood.quadratic:
+        return [without_data(["spread"])]
+    if test is None or rows is None:
         return []
     calm, wild = test.coverage
     text = (
         f"where errors of their neighbours are largest, {wild:.0%} of the rows lie in their 95% intervals, and where "
-        f"they are smallest {calm:.0%} (a fifth of the rows each); sizes of neighbouring errors have an excess "
-        f"correlation of {test.correlation:.3f} (p = {test.p:.2g})"
+        f"they are smallest {calm:.0%} (a fifth of the rows each, predicted by others); sizes of neighbouring errors "
+        f"have an excess correlation of {test.correlation:.3f} (p = {test.p:.2g})"
     )
     if not (test.p < ALARM and wild < NARROW):
         return [Finding("spread", "ok", text)]
-    advice = "Intervals are as wide as the average error asks: too narrow in some places, and too wide in others."
-    if isinstance(estimator._fit.model.likelihood, Gaussian):
-        if test.with_mean > GROWING:
-            advice += " Errors grow with y: if it is positive, try `likelihood='lognormal'`."
-        advice += " If the noise of each row is known, give it: `fit(X, y, noise_variance=...)`."
+    text = f"errors are larger in some places than in others: {text}"
     level = "problem" if wild < TOO_NARROW else "note"
-    return [Finding("spread", level, f"errors are larger in some places than in others: {text}", advice)]
+    if near.level == "problem":
+        return [Finding("spread", level, text, "What the model misses may be the reason: see to the neighbours first.")]
+    if rows.noise_variance is not None and np.ptp(rows.noise_variance) > 0:
+        return [Finding("spread", level, text, "The variances of the noise that were given do not fit everywhere.")]
+    advice = "One variance of the noise serves all places: trust intervals on average, and not where errors are large."
+    if isinstance(likelihood, Gaussian):
+        advice += (
+            " If the noise of each row is known, give it: `fit(X, y, noise_variance=...)`; if errors grow with y, and "
+            "y is positive, try `likelihood='lognormal'`."
+        )
+    return [Finding("spread", level, text, advice)]
 
 
 def without_data(names: Sequence[str]) -> Finding:
@@ -341,6 +349,7 @@ _NEEDS_DATA = {
     "knots": "how much the knots leave unexplained",
     "places": "where uncertainty is inflated",
     "neighbours": "whether residuals of neighbours agree",
+    "spread": "whether errors are larger in some places",
 }
 
 

@@ -12,7 +12,7 @@ from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import MISSING
 from knotwise.posterior_neighbours import ROWS_TOGETHER, NeighbourPosterior, NeighbourState
 
-__all__ = ["LeftOut", "predict_left_out", "residuals_in_order", "rows_of"]
+__all__ = ["NORMAL_95", "LeftOut", "predict_left_out", "residuals_in_order", "rows_of"]
 
 MAX_ROWS, LEAST_ROWS = 2000, 30
 NORMAL_95 = 1.959964

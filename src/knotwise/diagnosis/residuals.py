@@ -38,6 +38,11 @@ class Residuals(Protocol):
         """diag(R)."""
         ...
 
+    @property
+    def added(self) -> np.ndarray | float:
+        """What predictions add to the variance 1 / R_ii of a row that is left out: VFE has no c in R, and they do."""
+        ...
+
     def moments(self, graph: Graph) -> tuple[float, float]:
         """Mean tr(A R) / 2 and variance tr(A R A R) / 2 of the sum of a_i a_j over the pairs of a graph."""
         ...
@@ -54,6 +59,7 @@ class LowRankResiduals:
     a: np.ndarray
     w: np.ndarray
     H: np.ndarray
+    added: np.ndarray | float = 0.0
 
     @property
     def variance(self) -> np.ndarray:
@@ -84,6 +90,7 @@ class DenseResiduals:
 
     a: np.ndarray
     R: np.ndarray
+    added: float = 0.0
 
     @property
     def variance(self) -> np.ndarray:
@@ -105,7 +112,8 @@ def residuals_through_knots(
     _, V = posterior._features(some.X)
     lam = state.model.power * scores.c[chosen] + state.model.nugget.variance
     w = some.weigh(scores.W[chosen] * damping(scores.W[chosen], lam))
-    return LowRankResiduals(some.weigh(scores.a[chosen]), w, w[:, None] * times_lower_transposed(V, state.T))
+    H = w[:, None] * times_lower_transposed(V, state.T)
+    return LowRankResiduals(some.weigh(scores.a[chosen]), w, H, (1.0 - state.model.power) * scores.c[chosen])
 
 
 def exact_residuals(state: FullState, chosen: np.ndarray) -> DenseResiduals:
