@@ -123,8 +123,8 @@ def test_targets_of_few_values_are_not_compared():
 
 
 def test_a_file_without_data_says_that_it_was_not_asked(tmp_path):
-    X, f, rng = smooth(200)
-    fit(X, f + 0.1 * rng.normal(size=200), knots=10).save(tmp_path / "gp.knotwise")
+    X, f, rng = smooth(250)
+    fit(X, f + 0.1 * rng.normal(size=250), knots=10).save(tmp_path / "gp.knotwise")
     there = knotwise.load(tmp_path / "gp.knotwise").diagnose()
     assert there.finding("spread").level == "unknown" and "errors are larger in some places" in str(there)
 
@@ -144,18 +144,18 @@ def test_errors_that_are_correlated_by_the_model_itself_are_no_alarm():
 
 
 def test_it_is_asked_of_noise_of_one_variance_and_of_enough_rows():
-    X, f, rng = smooth(150)
+    X, f, rng = smooth(250)
     counts = fit(X, rng.poisson(np.exp(f)).astype(float), likelihood="poisson").diagnose()
-    few = fit(X[:90], f[:90] + 0.1 * rng.normal(size=90)).diagnose()
+    few = fit(X[:190], f[:190] + 0.1 * rng.normal(size=190)).diagnose()
     for found in (counts, few):
         assert found.spread is None and [f.name for f in found.findings][-1] == "neighbours"
-    many = fit(X, f + 0.1 * rng.normal(size=150)).diagnose()
+    many = fit(X, f + 0.1 * rng.normal(size=250)).diagnose()
     assert many.finding("spread").level == "ok" and many.to_dict()["spread"]["p"] == many.spread.p
 
 
 def test_a_constant_target_has_no_sizes_to_compare():
-    X, _, _ = smooth(150)
-    assert fit(X, np.full(150, 3.0)).diagnose().spread is None
+    X, _, _ = smooth(250)
+    assert fit(X, np.full(250, 3.0)).diagnose().spread is None
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ class Diagnosis:
         A test of what knots or kernel miss, from the residuals of neighbouring rows.
     spread : SpreadTest or None
         A test whether errors are larger in some places than in others, for Gaussian data (also after a log transform)
-        of at least 100 rows at 50 places that count once each and are mostly different.
+        of at least 200 rows at 50 places that count once each and are mostly different.
     left_out : LeftOut or None
         How training rows are predicted by the others, with neighbours; not of classes, whose labels have no size.
     findings : tuple of Finding

@@ -40,7 +40,7 @@ LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
 FEW_COLUMNS = 4  # whose values are shown with a row
 ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring residuals
 WRONG_SIZE, SURPRISING = 1.15, 4.0  # of errors over their standard deviations, and in standard errors of that
-NARROW, TOO_NARROW = 0.92, 0.85  # coverage of 95% intervals in the fifth of the rows where errors are largest
+NARROW, TOO_NARROW = 0.93, 0.88  # coverage of 95% intervals where errors are largest, beside chance
 USELESS = 0.005  # share of the variance of y that neighbours explain
 NO_PLACES = "with neighbours no place is short of knots: near rows say what they leave"
 
@@ -316,10 +316,11 @@ def spread(estimator: Any, test: SpreadTest | None, rows: Rows | None, near: Fin
         f"they are smallest {calm:.0%} (a fifth of the rows each, predicted by others); sizes of neighbouring errors "
         f"have an excess correlation of {test.correlation:.3f} (p = {test.p:.2g})"
     )
-    if not (test.p < ALARM and wild < NARROW):
+    chance = 2.0 * np.sqrt(0.05 * 0.95 / (test.n_rows / 5))  # two standard errors of the coverage of a fifth
+    if not (test.p < ALARM and wild < NARROW - chance):
         return [Finding("spread", "ok", text)]
     text = f"errors are larger in some places than in others: {text}"
-    level = "problem" if wild < TOO_NARROW else "note"
+    level = "problem" if wild < TOO_NARROW - chance else "note"
     if near.level == "problem":
         return [Finding("spread", level, text, "What the model misses may be the reason: see to the neighbours first.")]
     if rows.noise_variance is not None and np.ptp(rows.noise_variance) > 0:

@@ -13,7 +13,7 @@ from knotwise.diagnosis.residuals import Residuals
 __all__ = ["SpreadTest", "spread_test"]
 
 N_DRAWS = 100  # of residuals from the model: their mean and variance are what sizes that tell nothing have
-LEAST_ROWS, LEAST_PLACES = 100, 50  # fewer rows say little, and of few places all are neighbours
+LEAST_ROWS, LEAST_PLACES = 200, 50  # fewer rows say little, and of few places all are neighbours
 DISTINCT = 0.5  # share of different targets below which sizes of errors follow the mean, as of rounded values
 LARGEST = 3.0  # beyond which an error is counted as this large, so that heavy tails raise no alarm
 
@@ -40,6 +40,8 @@ class SpreadTest:
         neighbours have the smallest (root mean squares, each over what the model expects).
     coverage : tuple of float
         Share of the rows in their 95 % intervals, in these two fifths: where errors are small, and where large.
+    n_rows : int
+        How many rows were compared.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class SpreadTest:
     p: float
     ratio: float
     coverage: tuple[float, float]
+    n_rows: int
 
 
 def spread_test(residuals: Residuals, found: Neighbours, targets: np.ndarray) -> SpreadTest | None:
@@ -92,4 +95,4 @@ def spread_test(residuals: Residuals, found: Neighbours, targets: np.ndarray) ->
     z = correlation / float(drawn.std(ddof=1))
     ratio = float(np.sqrt(np.mean(wild**2) / np.mean(calm**2)))
     coverage = float(np.mean(calm <= NORMAL_95)), float(np.mean(wild <= NORMAL_95))
-    return SpreadTest(correlation, z, float(ndtr(-z)), ratio, coverage)
+    return SpreadTest(correlation, z, float(ndtr(-z)), ratio, coverage, n)
