@@ -195,6 +195,22 @@ def test_stored_fits_with_neighbours_are_never_worse_than_knots_alone():
     assert all(claims.values()), claims
 
 
+def test_stored_fits_in_much_noise_lose_no_column_that_matters():
+    script, rows = bar("noisy_columns"), stored("noisy_columns", "kind", "seed")
+    claims = script.judge([rows[kind, seed] for kind in script.SETS for seed in script.SEEDS])
+    assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+def test_a_fit_in_much_noise_is_as_stored():
+    expected, again = (
+        stored("noisy_columns", "kind", "seed")["gaussian", 0],
+        bar("noisy_columns").measure("gaussian", 0),
+    )
+    for name in ("default", "per column"):
+        assert_allclose(again[name]["lost"], expected[name]["lost"], atol=0.005)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["field, 3 columns", "friedman"])
 def test_a_set_with_neighbours_and_one_without_are_as_stored(name):

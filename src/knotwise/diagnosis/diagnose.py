@@ -25,6 +25,7 @@ __all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
 
 RELEVANT = 0.05  # W c of a row below which the data could say nothing about what the knots leave open
 N_PLACES = 5
+ROWS_PER_KNOT = 10  # from which on a knot knows little of a single row
 SAMPLE_ROWS = 25_000  # of rows that are elsewhere, as many as the test of neighbours looks at
 
 
@@ -213,7 +214,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         found = None if rows is None else residuals_of_neighbours(fit.posterior, rows, scores)
         if rows is not None and found is not None:
             neighbours = neighbour_test(*found, rows.weights)
-            if fit.model.likelihood.quadratic and _count_once(fit.posterior, rows):
+            if fit.model.likelihood.quadratic and _sizes_compare(fit.posterior, rows):
                 spread = spread_test(*found, rows.y[found[1].rows])
     result = estimator.optimize_result_
     at_bound = tuple(estimator.parameters_.at_bound())
@@ -248,11 +249,16 @@ def diagnose(estimator: Any) -> Diagnosis:
 # -- numbers --------------------------------------------------------------------------------------
 
 
-def _count_once(posterior: Any, rows: Rows) -> bool:
-    """Whether every row counts once: the error of one that counts more often is that of a mean, and not of a row."""
-    if isinstance(posterior, NeighbourPosterior):  # which has such rows with the noise of their mean
-        return rows.noise_variance is None or float(np.ptp(rows.noise_variance)) == 0.0
-    return rows.weights is None or bool((rows.weights == 1.0).all())
+def _sizes_compare(posterior: Any, rows: Rows) -> bool:
+    """Whether sizes of errors say something: every row counts once, and knots know little of a single one.
+
+    The error of a row that counts more often is that of a mean. Of neighbours, residuals are those of another order of
+    the rows than the one in which the knots have learned, which matters where the knots are many among them.
+    """
+    if not isinstance(posterior, NeighbourPosterior):
+        return rows.weights is None or bool((rows.weights == 1.0).all())
+    noise, n_knots = posterior.state.noise, len(posterior.state.Z)  # rows that count more often have that of their mean
+    return float(np.ptp(noise)) == 0.0 and len(rows) >= ROWS_PER_KNOT * n_knots
 
 
 def _scores(fit: Any) -> RowScores:

@@ -35,7 +35,8 @@ def wake(
         return None
     what = "some columns seem not to matter"
     if not settled.exact or problem.summary.n_rows <= 1.5 * FIRST_EXACT_ROWS:
-        trace.add("wake", len(settled.Z), np.nan, theta=start, note=f"{what}; once more, from shorter length-scales")
+        value = problem.log_evidence(settled.stage)
+        trace.add("wake", len(settled.Z), value, note=f"{what}; once more, from shorter length-scales")
         return start
     some = FewRows.of(problem, pool, rng.permutation(len(pool))[:FIRST_EXACT_ROWS], rng)
     best = some.fit([start])
