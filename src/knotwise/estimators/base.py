@@ -32,7 +32,10 @@ from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.knots.automatic.nearby import add_neighbours
 from knotwise.knots.fixed import select_exact
+from knotwise.knots.guard import guard
 from knotwise.knots.kernel_choice import choose_kernel
+from knotwise.knots.problem import Problem
+from knotwise.knots.selection import Selection
 from knotwise.knots.status import Status
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
 from knotwise.posterior import MAX_JOINT_ROWS, Latent, SparsePosterior, sample_latent
@@ -75,9 +78,16 @@ class LatentGP(ReportMixin, BaseEstimator):
             problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
             if self.kernel is None:
                 problem = choose_kernel(lambda kernel: replace(made.with_kernel(kernel), run=problem.run), rng)
-            selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
-            if problem.n_neighbors and selection.problem is None:
-                selection = add_neighbours(problem, selection, rng)
+
+            def select(problem: Problem) -> Selection:
+                selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
+                alone = problem.n_neighbors and selection.problem is None
+                return add_neighbours(problem, selection, rng) if alone else selection
+
+            selection = select(problem)
+            if not made.little_information:
+                own_optimizer = getattr(selector, "optimizer", None) is not None and not problem.full
+                selection = guard(problem, selection, None if own_optimizer else select, rng)
             selection.trace.listener = None
             if made.little_information and (selection.status is None or selection.status is Status.NO_SIGNAL):
                 selection = replace(selection, status=Status.LITTLE_INFORMATION)

@@ -7,7 +7,7 @@ import numpy as np
 from knotwise.evidence import Rows
 from knotwise.posterior import FullPosterior, SparsePosterior
 
-__all__ = ["held_out_density", "mean_gain", "missing_noise"]
+__all__ = ["held_out_density", "mean_gain", "missing_noise", "predicted_mean"]
 
 N_CANDIDATES = 60
 
@@ -18,6 +18,12 @@ def held_out_density(posterior: FullPosterior | SparsePosterior, rows: Rows) -> 
         return np.empty(0)
     mean, variance = _latent(posterior, rows)
     return posterior.state.model.likelihood.log_predictive_density(rows.y, mean, variance, rows.sizes)
+
+
+def predicted_mean(posterior: FullPosterior | SparsePosterior, rows: Rows) -> np.ndarray:
+    """Predictive mean of the observations of rows that were not fitted, [n]."""
+    mean, variance = _latent(posterior, rows)
+    return posterior.state.model.likelihood.response_moments(mean, variance, rows.sizes)[0]
 
 
 def missing_noise(posterior: FullPosterior | SparsePosterior, rows: Rows) -> float:

@@ -14,11 +14,14 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
+from knotwise.kernels.base import Kernel
+from knotwise.kernels.compose import OnColumns
 from knotwise.kernels.describe import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
 from knotwise.knots.automatic.signal import n_told, threshold, without_inputs
-from knotwise.knots.held_out import held_out_density, mean_gain
+from knotwise.knots.held_out import held_out_density, mean_gain, predicted_mean
 from knotwise.knots.problem import Found, Problem
+from knotwise.knots.screening import screen_columns
 from knotwise.knots.start import spread_out, starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
@@ -32,10 +35,15 @@ FIT_SHARE = 0.7  # of the rows, where they are few
 LEAST_ROWS = 30  # below which nothing is chosen
 LEAST_HELD_OUT = 30  # rows that can tell something
 SMOOTHER_FIRST: tuple[type[Stationary], ...] = (SquaredExponential, Matern52, Matern32)
+MANY_COLUMNS = 20  # from which on a kernel on the few that explain most is tried, too
 LONGER = 1.4  # length-scales of a rougher kernel, relative to those of the smoother one
 MARGIN = 3.0  # nats of evidence, beyond one for each further parameter
 SMOOTHNESS_MARGIN = 3.0  # nats that a rougher kernel must bring, since it needs more knots
 FEW_ROWS_PER_PARAMETER = 0.2  # further parameters for each row from which on the evidence must be confirmed
+#: further parameters for each row from which on rows beyond the others must be predicted as well, too: of 128 columns
+#: whose largest values are far out, a length-scale for each extrapolated to three standard deviations of y
+MANY_PARAMETERS = 0.1
+HALF_SPACES, BEYOND_SHARE = 8, 0.07  # random directions, and the share of rows that lie farthest out in each
 CLEAR = 2.0  # standard errors by which held-out rows decide alone
 SEARCH = LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2)
 
@@ -135,15 +143,38 @@ class Trial:
         if np.isnan(mean):  # nothing confirms the evidence
             return gain > 2 * price
         least = error if price > FEW_ROWS_PER_PARAMETER * len(self.fitted) else -error
-        return (gain > price and mean > least) or mean > CLEAR * error
+        if not ((gain > price and mean > least) or mean > CLEAR * error):
+            return False
+        few = price < MANY_PARAMETERS * len(self.fitted)
+        return few or self.error_beyond(larger) <= self.error_beyond(smaller)
+
+    def error_beyond(self, tried: Tried) -> float:
+        """Mean squared error of predicted means in rows beyond the others: past half-spaces that cut some rows off.
+
+        The hyperparameters stay as all fitted rows have them.
+        """
+        rows, errors = self.fitted, []
+        rng = np.random.default_rng(0)  # the same half-spaces for every kernel
+        for _ in range(HALF_SPACES):
+            along = rows.X @ rng.standard_normal(rows.X.shape[1])
+            is_beyond = along > np.quantile(along, 1 - BEYOND_SHARE)
+            beyond, others = rows[np.flatnonzero(is_beyond)], rows[np.flatnonzero(~is_beyond)]
+            exact = replace(tried.problem.on_rows(others), full=True)
+            at = exact.point(tried.theta, np.empty((0, rows.X.shape[1])))
+            try:
+                posterior = FullPosterior(exact.evaluate(at, gradient=False).state)
+            except KnotwiseError:
+                return np.inf
+            errors.append((beyond.y - predicted_mean(posterior, beyond)) ** 2)
+        return float(np.concatenate(errors).mean())
 
 
-def choose_kernel(make: Callable[[Stationary], Problem], rng: np.random.Generator) -> Problem:
+def choose_kernel(make: Callable[[Kernel], Problem], rng: np.random.Generator) -> Problem:
     """The problem with the kernel that suits the data, and with parameters from which to start.
 
     `make` puts the problem together for a kernel. Kernels are squared exponential, Matern 5/2 and Matern 3/2, with one
-    length-scale or one per column. Where none finds a signal on few rows, more are looked at: of many columns, those
-    that matter may be hard to see.
+    length-scale or one per column, and of many columns also on the few that explain most. Where none finds a signal on
+    few rows, more are looked at: of many columns, those that matter may be hard to see.
     """
     plain = make(SquaredExponential())
     if plain.optimizer is None or plain.summary.n_rows < LEAST_ROWS:
@@ -160,7 +191,12 @@ def choose_kernel(make: Callable[[Stationary], Problem], rng: np.random.Generato
     assert best is not None
     trace.add("kernel", 0, best.evidence, n_rows=trial.fitted.count, note=f"{best.name} is taken")
     found = Found(best.theta, len(trial.fitted), gain)
-    return replace(best.problem, found=found, earlier=tuple(trace), with_kernel=make)
+    return replace(best.problem, found=found, earlier=tuple(trace), with_kernel=_maker(make, best.problem.model.kernel))
+
+
+def _maker(make: Callable[[Kernel], Problem], like: Kernel) -> Callable[[Kernel], Problem]:
+    """Makes problems for kernels on the columns of another."""
+    return (lambda kernel: make(kernel.on(like.columns))) if isinstance(like, OnColumns) else make
 
 
 def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
@@ -170,10 +206,29 @@ def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
     return max(FIT_ROWS, min(ROWS_PER_COLUMN * len(problem.varying_variances), MOST_FIRST_ROWS)), MOST_ROWS
 
 
-def _choose(make: Callable[[Stationary], Problem], plain: Problem, trial: Trial) -> Tried | None:
+def _choose(make: Callable[[Kernel], Problem], plain: Problem, trial: Trial) -> Tried | None:
     one = trial.fit(plain, [starting_theta(plain.guided, trial.rng)])
-    if len(plain.varying_variances) <= 1 or one is None:  # a constant column has no length-scale
+    n_columns = len(plain.varying_variances)
+    if n_columns <= 1 or one is None:  # a constant column has no length-scale
         return None if one is None else _roughen(make, one, trial)
+    best = _one_or_several(make, plain, one, trial)
+    if n_columns <= MANY_COLUMNS or plain.model.kernel.groups is not None:
+        return best
+    columns = screen_columns(trial.fitted)
+    if not columns or len(columns) == n_columns:
+        return best
+    few = make(SquaredExponential(ard=True).on(columns))
+    tried = trial.fit(few, [few.table.theta])
+    if tried is None:
+        return best
+    tried = _roughen(make, tried, trial)
+    if best.n_free > tried.n_free:
+        return best if trial.pays(best, tried) else tried
+    return tried if trial.pays(tried, best) else best
+
+
+def _one_or_several(make: Callable[[Kernel], Problem], plain: Problem, one: Tried, trial: Trial) -> Tried:
+    """One length-scale for all columns, or one for each."""
     wide = make(SquaredExponential(ard=True))
     several = trial.fit(wide, [spread_out(one.theta, plain, wide), wide.table.theta])
     if several is None:
@@ -189,10 +244,12 @@ def _choose(make: Callable[[Stationary], Problem], plain: Problem, trial: Trial)
     return several if trial.pays(several, one) else one
 
 
-def _roughen(make: Callable[[Stationary], Problem], best: Tried, trial: Trial) -> Tried:
+def _roughen(make: Callable[[Kernel], Problem], best: Tried, trial: Trial) -> Tried:
     """The same with a rougher kernel, and a still rougher one, for as long as that is better."""
+    like = best.problem.model.kernel
+    per_column = getattr(like.kernel if isinstance(like, OnColumns) else like, "ard", False)
     for kind in SMOOTHER_FIRST[1:]:
-        problem = make(kind(ard=getattr(best.problem.model.kernel, "ard", False)))
+        problem = _maker(make, like)(kind(ard=per_column))
         longer = np.log(LONGER) * problem.table.with_role("lengthscale") * problem.free
         tried = trial.fit(problem, [best.theta + longer])
         if tried is None or trial.total_gain(tried, best) < SMOOTHNESS_MARGIN:

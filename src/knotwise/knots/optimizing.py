@@ -206,12 +206,14 @@ def _optimize_once(problem: Problem, theta: np.ndarray, Z: np.ndarray, move: np.
 def _with_enough_noise(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """Start with more noise, ten times as much and again, for as long as that raises the evidence.
 
-    Smooth data have almost no noise in an exact GP. Few knots leave more open than that, and an optimiser that
-    starts at the exact noise would flee to a model in which everything is noise.
+    Smooth data have almost no noise in an exact GP of few rows. Few knots, or more rows, leave more open than that, and
+    an optimiser that starts at such a noise would flee to a model in which everything is noise, or every row alone.
+    The exact GP starts with no more noise than the scale of the data gives it: it explains all that is no noise, if
+    its length-scales come there.
     """
     louder = np.log(10.0) * problem.model.noise_directions
     louder[~problem.free | problem.given] = 0.0
-    if problem.full or not louder.any():
+    if not louder.any():
         return theta
 
     def value(at: np.ndarray) -> float:
@@ -221,9 +223,16 @@ def _with_enough_noise(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np
             return -np.inf
 
     low, high = problem.table.theta_bounds.T
-    best = value(theta)
+    if problem.full:
+        usual = problem.table.theta
+        low = np.where(louder < 0, np.minimum(usual, theta), low)
+        high = np.where(louder > 0, np.maximum(usual, theta), high)
+    best = None
     for _ in range(12):
         trial = np.clip(theta + louder, low, high)
+        if np.array_equal(trial, theta):
+            break
+        best = value(theta) if best is None else best
         new = value(trial)
         if not new > best:
             break

@@ -30,7 +30,7 @@ from knotwise.knots.automatic.settle import (
     settle,
 )
 from knotwise.knots.automatic.signal import find_signal, without_inputs
-from knotwise.knots.automatic.structure import look_again
+from knotwise.knots.automatic.structure import FewRows, look_again
 from knotwise.knots.copies import describe_copies
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
@@ -46,6 +46,7 @@ DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
 AFFORDABLE = 1e9  # rows times squared knots that one look at the rows may cost, where more than 300 knots are needed
 NO_SIGNAL_KNOTS = 5
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
+JUDGING_ROWS = 1000  # whose exact GP says which parameters are better, where values through knots do not compare
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
 
 
@@ -123,7 +124,7 @@ class Auto(Selector):
             selection = near.select(theta, Z, too_few=too_few)
             if selection is not None:
                 return selection
-        settled = settle(small, pool, theta, rng, trace, cap=cap, rule=rule)
+        settled = settle(small, pool, theta, rng, trace, cap=cap, rule=rule, exact_at_cap=self._may_be_exact(problem))
         if problem.optimizer is not None:
             settled = self._look_again(small, pool, settled, rng, trace, rule)
         if self._wants_exact(problem, settled, rule):
@@ -183,15 +184,27 @@ class Auto(Selector):
         def better(start: np.ndarray | None, least: float = 0.0) -> Settled:
             if start is None:
                 return settled
-            cap = self._cap(problem, big=True)
-            other = settle(problem, pool, start, rng, trace, cap=cap, rule=rule, some_first=False)
-            return other if _value(other.stage) > _value(settled.stage) + least else settled
+            cap, may_be_exact = self._cap(problem, big=True), self._may_be_exact(problem)
+            least += _value(settled.stage)
+            other = settle(
+                problem, pool, start, rng, trace, cap=cap, rule=rule, exact_at_cap=may_be_exact, above=least
+            )
+            if not _value(other.stage) > least:
+                return settled
+            return other if _compare(other, settled) or self._is_likelier(problem, pool, other, settled) else settled
 
         with suppress(KnotwiseError):
             settled = better(look_again(problem, pool, settled.theta, settled.Z, rng, trace))
         with suppress(KnotwiseError):
             settled = better(wake(problem, pool, settled, rng, trace), WAKING_GAIN)
         return settled
+
+    @staticmethod
+    def _is_likelier(problem: Problem, pool: Rows, other: Settled, settled: Settled) -> bool:
+        """Whether some rows are more likely at the parameters of another fit, by the exact GP."""
+        rng = np.random.default_rng(0)
+        some = FewRows.of(problem, pool, rng.permutation(len(pool))[:JUDGING_ROWS], rng)
+        return some.value(other.theta) > some.value(settled.theta)
 
     def _may_have_neighbours(self, problem: Problem) -> bool:
         """Whether near rows may predict what knots leave: if asked for, or of more rows than the exact GP serves."""
@@ -326,6 +339,11 @@ class End:
 
 def _value(stage: Stage) -> float:
     return stage.value
+
+
+def _compare(one: Settled, other: Settled) -> bool:
+    """Whether two values are of one model: FIC with too few knots has a larger one than the exact GP."""
+    return one.exact == other.exact and not one.too_few and not other.too_few
 
 
 def _subset(problem: Problem, n_rows: int, rng: np.random.Generator) -> Problem:

@@ -89,12 +89,16 @@ def settle(
     *,
     cap: int,
     rule: Rule,
-    some_first: bool = True,
+    exact_at_cap: bool = False,
+    above: float | None = None,
 ) -> Settled:
     """Fit parameters under FIC with at most `cap` knots on rows of the pool; repeat while they ask for other knots.
 
     Where these would be so many that the exact GP is cheaper, the parameters are fitted to that, of many rows to some
-    first, if these can see what the parameters are for.
+    first, if these can see what the parameters are for. So they are where knots reach the cap, if the exact GP may be
+    taken then: FIC with too few knots calls noise of single rows what it leaves, and is no guide to the exact GP.
+    `above` is the value of an earlier fit to the same rows: theta has then seen them all, and a search that is still
+    below it after a round is given up.
     """
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
     quick = for_stage(fic, ROUND)
@@ -106,8 +110,9 @@ def settle(
         first = len(Z) if round_ else rule.first_knots
         enough = partial(rule.find_parameters, last=round_ > 0)
         Z, scores, capped = grow(fic, pool, theta, W, enough, cap, first=first, quick=True)
-        if problem.optimizer is not None and exact_is_cheaper(problem, len(Z)):
-            exactly = _settle_exactly(problem, Z, theta, rng, trace, some_first=some_first)
+        at_cap = exact_at_cap and len(Z) >= cap
+        if problem.optimizer is not None and (at_cap or exact_is_cheaper(problem, len(Z))):
+            exactly = _settle_exactly(problem, Z, theta, rng, trace, above=above)
             if exactly is not None:
                 return exactly
         stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
@@ -150,16 +155,16 @@ def _settle_exactly(
     rng: np.random.Generator,
     trace: KnotTrace,
     *,
-    some_first: bool,
+    above: float | None,
 ) -> Settled | None:
     """Parameters of the exact GP, which has as many knots as there are rows; None where it cannot be computed."""
     exact = for_stage(replace(problem.anew(), full=True), EXACTLY)
     none = np.empty((0, problem.summary.n_columns))
     try:
-        if some_first and problem.summary.n_rows > 1.5 * FIRST_EXACT_ROWS:  # of which each evaluation costs far less
+        if above is None and problem.summary.n_rows > 1.5 * FIRST_EXACT_ROWS:  # of which each evaluation costs far less
             some = exact.take(exact.sample(FIRST_EXACT_ROWS, rng))
             theta = exact.on_rows(some).optimize(theta, none, rng).theta
-        stage = exact.optimize(theta, none, rng)
+        stage = exact.optimize(theta, none, rng) if above is None else _search_above(exact, theta, above, rng)
         stage = with_its_nugget(exact, stage, rng)
     except KnotwiseError:
         return None
@@ -169,6 +174,16 @@ def _settle_exactly(
     value = exact.log_evidence(stage)
     trace.add("parameters", 0, value, n_rows=exact.summary.count, theta=stage.theta, note=note, inference=word)
     return Settled(stage, Z, exact=True, failed_restarts=stage.failed_restarts)
+
+
+def _search_above(exact: Problem, theta: np.ndarray, above: float, rng: np.random.Generator) -> Stage:
+    """Parameters of the exact GP from another start; a search that is still below a known value is given up."""
+    none = np.empty((0, exact.summary.n_columns))
+    first = replace(exact, optimizer=ROUND) if exact.optimizer is EXACTLY else exact
+    stage = first.optimize(theta, none, rng)
+    if stage.result.converged or stage.value < above:
+        return stage
+    return exact.optimize(stage.theta, none, rng)
 
 
 def refine(problem: Problem, settled: Settled, rng: np.random.Generator, trace: KnotTrace) -> Settled:

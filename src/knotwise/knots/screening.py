@@ -1,0 +1,50 @@
+"""Which of many columns matter? Forward selection finds the few that explain most, before a kernel sees them.
+
+A length-scale for each of hundreds of columns explains anything with a few hundred rows, and one length-scale for all of
+them nothing; a kernel on the few columns that matter is a third candidate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from knotwise.evidence import Rows
+
+__all__ = ["screen_columns"]
+
+MOST_COLUMNS = 20  # that are taken
+CHANCE = 0.01  # that a column which does not matter is taken
+
+
+def screen_columns(rows: Rows) -> list[int]:
+    """The columns that explain most of y one after the other, by ranks; an empty list where chance explains as much.
+
+    Of each column a line and a parabola are tried, on what the columns before it leave of y. Ranks make it the same for
+    every monotone scale of a column, and keep outliers from deciding. Costs O(n D) for each column that is taken.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    n_rows, n_columns = rows.X.shape
+    lines = rankdata(rows.X, axis=0) / n_rows  # [n, D]
+    features = np.stack([lines, (lines - 0.5) ** 2])  # [2, n, D]
+    features -= features.mean(1, keepdims=True)
+    norms = np.maximum((features**2).sum(1), np.finfo(float).tiny)  # [2, D]; a constant column has none
+    left = rankdata(rows.y) - (n_rows + 1) / 2
+    least = ndtri(1 - CHANCE / (4 * n_columns)) ** 2 / n_rows  # squared correlation that the best of all has by chance
+    taken: list[int] = []
+    basis: list[np.ndarray] = []
+    while len(taken) < MOST_COLUMNS and left @ left > 0:
+        explained = (left @ features) ** 2 / norms / (left @ left)  # [2, D]
+        best = int(np.argmax(explained.max(0)))
+        if explained[:, best].max() < least or best in taken:
+            break
+        taken.append(best)
+        for direction in features[:, :, best]:
+            for other in basis:  # Gram-Schmidt: the columns are correlated
+                direction = direction - (direction @ other) * other
+            length = float(np.sqrt(direction @ direction))
+            if length > 1e-8 * np.sqrt(n_rows):
+                basis.append(direction / length)
+                left = left - (left @ basis[-1]) * basis[-1]
+    return sorted(taken)
