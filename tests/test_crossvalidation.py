@@ -248,19 +248,181 @@ def test_warnings_of_many_fits_are_one_warning():
 # -- blocks -------------------------------------------------------------------------------------------
 
 
-def test_a_number_of_blocks_makes_compact_ones_in_the_columns_that_the_kernel_sees():
+def exact(**options):
+    """A quick model: an exact GP whose parameters stay."""
+    return GPRegressor(KERNEL, **{"approximation": "full", "optimizer": None, "n_jobs": 1} | options)
+
+
+def blocks_of(rows, n_blocks=4, gp=None, **options):
+    return cross_validate(exact() if gp is None else gp, rows, Y[: len(rows)], blocks=n_blocks, **options).blocks
+
+
+def test_a_number_of_blocks_makes_compact_ones_of_the_places():
     rng = np.random.default_rng(0)
     centres = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
     which = np.repeat([0, 1, 2], 16)
     rows = np.column_stack([centres[which] + rng.normal(size=(48, 2)), 1000 * rng.normal(size=48)])
-    gp = GPRegressor(KERNEL.on([0, 1]), approximation="full", optimizer=None)
-    found = cross_validate(gp, rows, Y, blocks=3)
+    found = cross_validate(exact(), rows, Y, blocks=3, coords=[0, 1])
     for label in range(3):
         assert len(set(found.block[which == label])) == 1
-    assert found.n_blocks == 3
-    named = pd.DataFrame(rows, columns=["east", "north", "slope"])
-    gp = GPRegressor(KERNEL.on(["east", "north"]), approximation="full", optimizer=None)
-    assert_array_equal(cross_validate(gp, named, Y, blocks=3).block, found.block)
+    assert found.n_blocks == 3 and "48 rows, in 3 blocks of column 0, column 1;" in repr(found)
+    for names in (["east", "north"], ["X", "Y"], ["Easting ", "Northing"]):
+        named = pd.DataFrame(rows, columns=[*names, "slope"])
+        found_by_name = cross_validate(exact(), named, Y, blocks=3)
+        assert_array_equal(found_by_name.block, found.block)
+        assert f"in 3 blocks of {', '.join(names)};" in repr(found_by_name)
+    # places that are no columns of X
+    assert_array_equal(blocks_of(rows[:, 2:], 3, coords=rows[:, :2]), found.block)
+    assert_array_equal(blocks_of(rows[:, 2:], 3, coords=named[["Easting ", "Northing"]]), found.block)
+    assert_array_equal(blocks_of(named, 3, coords=["Easting ", 1]), found.block)
+
+
+def random_model(rng):
+    """A model with settings at random, none of which is about the rows; and what it is of."""
+    kernel = KERNEL.on([[0], [1], [0, 1], [2]][rng.integers(4)]) if rng.random() < 0.5 else KERNEL
+    options = {
+        "random_state": int(rng.integers(1000)),
+        "standardize": ["columns", False, "common"][rng.integers(3)],
+        "mean": ["zero", "constant", "linear"][rng.integers(3)],
+        "optimizer": None,
+        "approximation": "full",
+        "n_jobs": 1,
+    }
+    kind = rng.integers(4)
+    if kind == 0:
+        return GPClassifier(kernel, **options), LABELS
+    likelihood, y = {1: ("gaussian", Y), 2: ("poisson", COUNTS), 3: ("gamma", np.exp(Y / 4))}[kind]
+    return GPRegressor(kernel, likelihood, **options), y
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100))
+def test_two_models_of_the_same_rows_have_the_same_folds(seed):
+    rng = np.random.default_rng(seed)
+    rows = np.column_stack([X, 100 * rng.normal(size=N)])
+    rows = pd.DataFrame(rows, columns=["x", "y", "slope"]) if rng.random() < 0.5 else rows
+    coords = [None, [0, 1], rng.uniform(size=(N, 2))][rng.integers(3)]
+    results = []
+    for gp, y in (random_model(rng), random_model(rng)):
+        state = int(rng.integers(1000))
+        results.append(cross_validate(gp, rows, y, blocks=10, coords=coords, random_state=state))
+    assert_array_equal(results[0].blocks, results[1].blocks)
+    assert results[0].n_blocks == 10
+
+
+def test_blocks_are_the_same_whatever_the_kernel_the_units_and_the_seed():
+    rows = np.column_stack([X, 100 * X[:, :1] ** 2])
+    expected = blocks_of(rows)
+    for gp in (
+        exact(standardize=False),
+        exact(standardize="common", random_state=7),
+        GPRegressor(KERNEL.on([2]), approximation="full", optimizer=None),
+        exact(likelihood="student_t"),
+    ):
+        assert_array_equal(blocks_of(rows, gp=gp, random_state=3), expected)
+    assert_array_equal(cross_validate(GPClassifier(KERNEL, optimizer=None), rows, LABELS, blocks=4).blocks, expected)
+
+
+def test_places_have_one_scale_and_other_columns_one_each():
+    """A field ten times as long as wide is cut across, as the map has it; as columns of any units it is not."""
+    long = np.column_stack([np.linspace(0, 1000, N), np.tile([0.0, 100.0], N // 2)])
+    along = blocks_of(pd.DataFrame(long, columns=["x", "y"]))
+    assert_array_equal(along, np.repeat(np.arange(4), N // 4))
+    assert_array_equal(blocks_of(long, coords=[0, 1]), along)
+    both_sides = blocks_of(long)
+    assert all(len(set(long[both_sides == label, 1])) == 1 for label in range(4))
+    assert_array_equal(blocks_of(long * [1e-3, 1e4] + [0.0, 5e6]), both_sides)
+
+
+@pytest.mark.parametrize("coords", [None, [0, 1]])
+def test_the_order_of_the_rows_changes_no_block(coords):
+    order = np.random.default_rng(1).permutation(N)
+    assert_array_equal(blocks_of(X[order], coords=coords), blocks_of(X, coords=coords)[order])
+
+
+def test_levels_dates_and_gaps_are_parts_of_blocks_of_all_columns():
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.repeat([0, 10, 200, 210], 12), unit="D")
+    depth = np.where(np.arange(N) % 5 == 0, np.nan, np.arange(N) % 7)
+    table = pd.DataFrame({"soil": np.tile(["clay", "sand"], 24), "day": days, "depth": depth})
+    by_day = blocks_of(table.drop(columns="depth"), 2)
+    assert len(set(by_day[:24])) == len(set(by_day[24:])) == 1  # days differ more than two levels
+    by_both = blocks_of(table.drop(columns="depth"), 4)
+    assert len(set(by_both[:24:2])) == len(set(by_both[25::2])) == 1
+    assert blocks_of(table, 4, gp=exact(missing="mean")).max() == 3
+    assert_array_equal(blocks_of(table, 2, gp=exact(missing="mean"), coords="day"), np.repeat([0, 1], 24))
+    assert_array_equal(blocks_of(table, 2, gp=exact(missing="mean"), coords=table["day"]), np.repeat([0, 1], 24))
+
+
+def test_degrees_are_places_on_the_sphere():
+    """Two islands at the date line, each on both sides of it."""
+    rng = np.random.default_rng(0)
+    lon = np.tile([179.8, -179.8], N // 2)
+    lat = np.repeat([-18.0, -45.0], N // 2) + 0.1 * rng.normal(size=N)
+    islands = np.repeat([0, 1], N // 2)
+    table = pd.DataFrame({"lon": lon, "lat": lat, "slope": rng.normal(size=N)})
+    calls = [
+        (table.rename(columns=str.upper), None),
+        (table.to_numpy(), ("lonlat", [0, 1])),
+        (table[["slope"]], ("lonlat", np.column_stack([lon, lat]))),
+        (table[["slope"]], table[["lon", "lat"]]),
+        (table, "lonlat"),
+    ]
+    for rows, coords in calls:
+        found = blocks_of(rows, 2, coords=coords)
+        assert len(set(found[islands == 0])) == len(set(found[islands == 1])) == 1, coords
+    # in degrees as numbers they would be cut along the line
+    assert len(set(blocks_of(table.to_numpy(), 2, coords=[0, 1])[islands == 0])) == 2
+    with pytest.raises(InvalidInputError, match="some are no degrees"):
+        blocks_of(table, 2, coords=("lonlat", ["lat", "lon"]))
+
+
+def test_points_of_a_frame_are_the_places():
+    geopandas = pytest.importorskip("geopandas")
+    points = geopandas.GeoDataFrame({"slope": Y}, geometry=geopandas.points_from_xy(*X.T), crs=27700)
+    expected = blocks_of(pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "slope": Y}))
+    assert_array_equal(blocks_of(points), expected)
+    assert_array_equal(blocks_of(Y[:, None], coords=points.geometry), expected)
+    degrees = points.set_crs(4326, allow_override=True)
+    expected = blocks_of(X, coords=("lonlat", [0, 1]))
+    assert_array_equal(blocks_of(degrees, gp=exact(coords="lonlat")), expected)
+
+
+def test_blocks_are_handed_on_to_models_of_other_columns():
+    rows = pd.DataFrame(X, columns=["x", "y"]).assign(slope=Y)
+    first = cross_validate(exact(), rows, Y, blocks=4)
+    for blocks in (first, first.blocks, first.to_frame()["block"]):
+        again = cross_validate(exact(), rows[["slope"]], Y, blocks=blocks)
+        assert_array_equal(again.blocks, first.blocks)
+    assert "in 4 blocks of x, y;" in repr(cross_validate(exact(), rows[["slope"]], Y, blocks=first))
+    with pytest.raises(InvalidInputError, match="of 48 rows, but X has 47"):
+        cross_validate(exact(), X[1:], Y[1:], blocks=first)
+
+
+def test_what_is_left_out_beside_a_block_is_handed_on_too():
+    pairs = [(np.arange(20), np.arange(30, N)), (np.arange(40, N), np.arange(30))]
+    first = cross_validate(exact(), X, Y, blocks=pairs)
+    again = cross_validate(exact(), X, Y, blocks=first)
+    assert_array_equal(again.mean, first.mean)
+    assert not np.array_equal(cross_validate(exact(), X, Y, blocks=first.blocks).mean, first.mean)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"blocks": 3, "coords": ["x", "z"]}, "'z', but must be one of"),
+        ({"blocks": 3, "coords": [0, 0]}, "different columns"),
+        ({"blocks": 3, "coords": "soil"}, "'soil', whose values are no numbers"),
+        ({"blocks": 3, "coords": X[1:]}, "47 places, but X has 48 rows"),
+        ({"blocks": 3, "coords": np.where(np.arange(N) == 5, np.nan, X.T).T}, "not finite in row 5"),
+        ({"blocks": FOUR, "coords": [0, 1]}, "such as blocks=10"),
+        ({"coords": [0, 1]}, "such as blocks=10"),
+        ({"blocks": 3, "coords": "lonlat"}, "some are no degrees|which columns are longitude"),
+    ],
+)
+def test_places_that_are_none_are_refused(options, words):
+    table = pd.DataFrame({"x": 1000 * X[:, 0], "y": X[:, 1], "soil": FOUR})
+    with pytest.raises(InvalidInputError, match=words):
+        cross_validate(exact(), table, Y, **options)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,33 @@ def test_blocks_of_a_column_or_of_a_number_are_those_of_the_python_api(table, he
     assert_allclose(numbers(shown, "mean", "lower"), np.column_stack([expected.mean, expected.lower]), rtol=1e-12)
 
 
+def test_places_of_blocks_are_columns_of_the_table_whether_inputs_or_not(here, run):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(size=(40, 2)) * [1000, 100], columns=["x", "y"])
+    table["u"], table["v"] = rng.normal(size=40), rng.normal(size=40)
+    table["z"] = np.sin(table["x"] / 100) + table["u"] + 0.1 * rng.normal(size=40)
+    table.to_csv("t.csv", index=False)
+    gp = GPRegressor(SquaredExponential(), approximation="full", n_jobs=1)
+    words = ["--target", "z", "--kernel", "se", "--approximation", "full", "--threads", "1", "--blocks", "4", "--json"]
+    for inputs_given, more, places in (
+        (["x", "y", "u"], [], ["x", "y"]),
+        (["u"], [], ["x", "y"]),
+        (["u"], ["--coords", "v,y"], ["v", "y"]),
+    ):
+        code, out, err = run("cv", "t.csv", "--inputs", ",".join(inputs_given), *words, *more, "-o", "p.csv")
+        expected = cross_validate(gp, table[inputs_given], table["z"], blocks=4, coords=table[places])
+        assert code == 0 and not err and json.loads(out)["blocks_of"] == ", ".join(places)
+        assert list(read_csv(here / "p.csv")["block"]) == [str(label) for label in expected.blocks]
+        assert_allclose(json.loads(out)["scores"]["rmse"], expected.scores["rmse"], rtol=1e-9)
+
+
+def test_a_target_that_is_called_as_a_coordinate_is_no_place(here, run):
+    columns = {"x": np.arange(20.0), "u": np.tile([0.0, 1.0], 10), "y": np.sin(np.arange(20.0))}
+    write_csv(here / "t.csv", columns)
+    code, out, _ = run("cv", "t.csv", "--target", "y", "--blocks", "2", *WORDS[2:], "--json")
+    assert code == 0 and json.loads(out)["blocks_of"] == "all columns"
+
+
 def test_without_blocks_rows_are_left_out_one_by_one_with_parameters_held(table, run):
     code, out, err = run(
         "cv", "t.csv", "--target", "count", *WORDS, "--likelihood", "poisson", "--exposure", "area", "--interval", "0.8"
@@ -96,6 +123,9 @@ def test_levels_places_and_periods_are_named_as_in_a_data_frame(here, run):
     [
         (["--target", "y", "--blocks", "wher"], 2, "Did you mean 'where'"),
         (["--target", "y", "--blocks", "1"], 2, "at least 2"),
+        (["--target", "y", "--blocks", "3", "--coords", "a,c"], 2, "A column of --coords is 'c'"),
+        (["--target", "y", "--blocks", "3", "--coords", "a,where"], 1, "'where' of t.csv is 'w0' in line 2"),
+        (["--target", "y", "--blocks", "where", "--coords", "a,b"], 2, "--blocks 10"),
         (["--target", "where"], 2, "two classes, and the target 'where' has 3"),
         (["--target", "y", "-o", "t.csv"], 1, "lost"),
         (["--target", "y", "-o", "-", "--json"], 2, "--json"),

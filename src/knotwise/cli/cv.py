@@ -21,17 +21,22 @@ from knotwise.cli.tables import Table, kind_of_file
 from knotwise.crossvalidation.validate import cross_validate
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.encoding.cells import NamedRows
+from knotwise.numerics.coordinates import named_pair
 
 __all__ = ["run"]
 
 #: what the table of predictions has for each row
 COLUMNS = ("block", "y", "mean", "sd", "lower", "upper", "error", "standardized_error", "log_density", "pit")
 
+PLACE = "place {}"  # key of a column that says where rows lie, among what is read beside the inputs
+
 
 def run(arguments: Namespace) -> None:
     check_arguments(arguments)
     if arguments.keep and arguments.output is None:
         raise UsageError("--keep copies columns to the predictions of the rows: name their file with -o FILE.")
+    if arguments.coords is not None and (arguments.blocks is None or not is_whole(arguments.blocks)):
+        raise UsageError("--coords names the places of a number of blocks: write --blocks K, such as --blocks 10, too.")
     if arguments.output is not None:
         kind_of_file(arguments.output)
         check_output(arguments.output, inputs=[arguments.data])
@@ -45,6 +50,8 @@ def run(arguments: Namespace) -> None:
             if double is not None:
                 raise UsageError(f"--keep names {double!r}, which is a column of the predictions too. Rename it.")
             wanted = _with_blocks(choose_columns(table, arguments), arguments, by_column)
+            coords = _coordinates(wanted, arguments, table) if arguments.blocks is not None and not by_column else []
+            wanted = replace(wanted, extras=wanted.extras | {PLACE.format(name): name for name in coords})
             rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
         if rows.n_dropped:
             note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
@@ -59,17 +66,19 @@ def run(arguments: Namespace) -> None:
         hold = arguments.hold or arguments.blocks is None
         blocks: Any = arguments.blocks
         per_row: dict[str, Any] = dict(rows.extras)
+        at = [per_row.pop(PLACE.format(name)) for name in coords]
         if blocks is not None:
             blocks = _labels(table, rows, blocks) if by_column else int(blocks)
         X = NamedRows.of(rows.X, wanted.inputs)
         with told_with_places(rows, table):
             if hold:
-                gp.fit(X, y, **rows.extras)
+                gp.fit(X, y, **per_row)
             found = cross_validate(
                 gp,
                 X,
                 y,
                 blocks=blocks,
+                coords=NamedRows.of(np.column_stack(at), coords) if at else None,
                 refit=not hold,
                 level=arguments.interval,
                 random_state=arguments.seed,
@@ -96,6 +105,20 @@ def _is_column(blocks: str | None, table: Table) -> bool:
         return False
     require_columns([blocks], "--blocks", table.columns)
     return True
+
+
+def _coordinates(wanted: Wanted, arguments: Namespace, table: Table) -> list[str]:
+    """The columns with the places of compact blocks: those of --coords, or called so in the table, inputs or not.
+
+    Models with different inputs are so compared on the same blocks. None: they are made of all inputs.
+    """
+    if arguments.coords is not None:
+        require_columns(arguments.coords, "A column of --coords", table.columns)
+        return list(arguments.coords)
+    taken = {wanted.target, *wanted.extras.values(), *arguments.categorical}
+    free = [name for name in table.columns if name not in taken]
+    pair = named_pair(free)
+    return [] if pair is None else [free[i] for i in pair]
 
 
 def _with_blocks(wanted: Wanted, arguments: Namespace, by_column: bool) -> Wanted:
@@ -126,6 +149,7 @@ def _facts(found: Any, arguments: Namespace, n_dropped: int, told: list[str]) ->
         "rows": len(found.y),
         "dropped": n_dropped,
         "blocks": found.n_blocks,
+        "blocks_of": found.folds.made_of or None,
         "setting": found.setting,
         "level": found.level,
         "scores": found.scores,

@@ -33,6 +33,11 @@ def add_cv_arguments(parser: ArgumentParser) -> None:
         help="rows left out together: those with one label in COLUMN, or K compact blocks (default: row by row)",
     )
     parser.add_argument(
+        "--coords", type=words.column_names, metavar="X,Y",
+        help="columns with the places of K blocks, inputs or not (default: those that are called x and y, lon and lat, "
+        "easting and northing; else all inputs)"
+    )  # fmt: skip
+    parser.add_argument(
         "--hold", action="store_true", help="fit once, and hold parameters and knots; always so without --blocks"
     )
     parser.add_argument(

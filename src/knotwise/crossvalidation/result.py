@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.crossvalidation.folds import Folds
 from knotwise.metrics import gaussian_crps
 from knotwise.numerics.tabular import make_frame
 
@@ -58,6 +59,8 @@ class CrossValidation:
         The inputs as they were given, for maps.
     classes : tuple of two labels, optional
         Of a classifier: `y` is 1 for the second one, and `mean` its probability.
+    folds : Folds, optional
+        Which rows were left out with which; `cross_validate(other, X, y, blocks=result)` leaves out the same.
 
     Examples
     --------
@@ -89,6 +92,12 @@ class CrossValidation:
     gaussian: bool = True
     X: Any = field(default=None, repr=False)
     classes: tuple[Any, Any] | None = None
+    folds: Folds | None = field(default=None, repr=False)
+
+    @property
+    def blocks(self) -> np.ndarray:
+        """The block of each row, [N], to be handed on to another model: `cross_validate(other, X, y, blocks=...)`."""
+        return self.block
 
     @property
     def error(self) -> np.ndarray:
@@ -179,6 +188,8 @@ class CrossValidation:
     def __repr__(self) -> str:
         rows = f"{len(self.y):,} rows"
         how = "left out one by one" if self.n_blocks == len(self.y) else f"in {self.n_blocks} blocks"
+        if self.folds is not None and self.folds.made_of:
+            how += f" of {self.folds.made_of}"
         what = "" if self.classes is None else f"; the probability of {self.classes[1]!r}"
         lines = [f"Cross-validation of {rows}, {how}; {self.setting}{what}"]
         for name, value in self.scores.items():

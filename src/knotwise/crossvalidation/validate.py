@@ -12,17 +12,16 @@ from knotwise.crossvalidation.classes import as_regressor
 from knotwise.crossvalidation.folds import Fold, folds_from
 from knotwise.crossvalidation.given import Given
 from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
+from knotwise.crossvalidation.places import places_of
 from knotwise.crossvalidation.result import CrossValidation
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
 from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.geometry import as_columns
-from knotwise.estimators.options import kernel_from, likelihood_from
+from knotwise.estimators.options import likelihood_from
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.sizes import exposure_of, require_size
 from knotwise.estimators.transform import probability_transform
 from knotwise.estimators.validation import check_level, fit_inputs, generator_from
-from knotwise.kernels.ranges import columns_seen
 
 __all__ = ["cross_validate"]
 
@@ -41,6 +40,7 @@ def cross_validate(
     y: Any,
     *,
     blocks: Any = None,
+    coords: Any = None,
     refit: bool = True,
     knots: str | None = None,
     sample_weight: Any = None,
@@ -54,7 +54,8 @@ def cross_validate(
     """Predict rows from the others, one by one or block by block, and score the predictions.
 
     Rows near each other are alike, so that a row left out alone is predicted from its neighbours: this scores
-    interpolation. Blocks of rows that lie together score what a map says where nobody measured.
+    interpolation. Blocks of rows that lie together score what a map says where nobody measured. Blocks are a matter of
+    the rows, not of the model: models of the same rows are compared on the same blocks.
 
     Parameters
     ----------
@@ -63,10 +64,17 @@ def cross_validate(
         A classifier must have two classes; what is predicted is the probability of the second one.
     X, y : array or data frame [N, D], array [N]
         The data.
-    blocks : None, int, array of labels [N], or scikit-learn splitter, optional
-        Which rows are left out together. None: each row by itself. A number: so many compact blocks, by k-means of
-        the columns that the kernel sees. Labels: rows with the same label. A splitter such as `KFold(5)`, or a list of
-        pairs (train, test) of row numbers, which must test each row once; it may leave out more rows than it tests.
+    blocks : None, int, array of labels [N], scikit-learn splitter, or CrossValidation, optional
+        Which rows are left out together. None: each row by itself. A number: so many compact blocks, by k-means of the
+        places of the rows. Labels: rows with the same label. A splitter such as `KFold(5)`, or a list of pairs (train,
+        test) of row numbers, which must test each row once; it may leave out more rows than it tests. What an earlier
+        call has returned: its blocks again, for another model of the same rows.
+    coords : columns, array or data frame [N, d], GeoSeries or "lonlat", optional
+        The places of which a number of blocks is made: columns of X by name or number, or places that need not be in X.
+        They have one scale, so that a map keeps its distances. Columns or arrays of longitude and latitude are points
+        on the sphere if they are called so, or by ("lonlat", columns or array). By default the geometry of X, or its
+        columns that are called as coordinates (x and y, easting and northing, longitude and latitude); where there are
+        none, all columns, each standardised.
     refit : bool, default True
         Whether the parameters (kernel, noise) are fitted anew without each block; False holds those of `gp`. Then
         Gaussian data need no more than one evaluation of all rows for all blocks, and it is exact: the same as fits to
@@ -79,7 +87,7 @@ def cross_validate(
     level : float, default 0.95
         Probability of the intervals, between 0 and 1.
     random_state : int or Generator, default 0
-        For compact blocks, and for the `pit` of counts.
+        For the `pit` of counts. Blocks do not depend on it.
 
     Returns
     -------
@@ -97,6 +105,15 @@ def cross_validate(
     >>> by_row = cross_validate(gp, X, y, refit=False)
     >>> in_blocks = cross_validate(gp, X, y, blocks=8, refit=False)
     >>> bool(by_row.scores["rmse"] < in_blocks.scores["rmse"])
+    True
+
+    Two models of the same rows, one of which does not see the second column, on the blocks of the first:
+
+    >>> less = GPRegressor(knots=20, random_state=0)
+    >>> without = cross_validate(less, X[:, :1], y, blocks=in_blocks)
+    >>> bool((without.blocks == in_blocks.blocks).all())
+    True
+    >>> bool(without.scores["nlpd"] > in_blocks.scores["nlpd"])
     True
     """
     classes = None
@@ -120,8 +137,15 @@ def cross_validate(
     if not refit or knots == "held":
         _require_fitted(gp, refit)
         require_size(gp, "cross_validate(gp, X, y", exposure, trials)
+    if coords is not None and not isinstance(blocks, int | np.integer):
+        raise InvalidInputError(
+            "`coords` are the places of a number of blocks, such as blocks=10, but `blocks` says by itself which rows "
+            "are left out together. Leave `coords` out."
+        )
+    if isinstance(blocks, CrossValidation):
+        blocks = blocks.block if blocks.folds is None else blocks.folds
+    folds = folds_from(blocks, lambda: places_of(X, coords), X, given.targets)
     rng = generator_from(random_state)
-    folds = folds_from(blocks, lambda: _places(gp, given), X, given.targets, int(rng.integers(2**31)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if refit:
@@ -131,12 +155,9 @@ def cross_validate(
             model = (with_knots_held if knots == "held" else with_knots_anew)(gp, given, folds)
             found = _predicted(model, given, level, rng)
     _warn_once(caught, len(folds))
-    labels = np.empty(len(given), np.asarray([fold.label for fold in folds]).dtype)
-    for fold in folds:
-        labels[fold.test] = fold.label
     about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
     about |= {"weights": given.weights, "classes": classes}
-    return CrossValidation(given.targets, **found, block=labels, X=as_columns(X), **about)
+    return CrossValidation(given.targets, **found, block=folds.labels, X=as_columns(X), folds=folds, **about)
 
 
 def _refitted(
@@ -190,24 +211,11 @@ def _require_fitted(gp: GPRegressor, refit: bool) -> None:
         )
 
 
-def _read_inputs(gp: GPRegressor, given: Given) -> tuple[GPRegressor, np.ndarray]:
-    """The inputs as a fit to all rows would read them, [N, E], and the reader, which knows names and encoding."""
+def _read_inputs(gp: GPRegressor, given: Given) -> None:
+    """Read the inputs as a fit to all rows would."""
     from sklearn.base import clone
 
-    reader = clone(gp)
-    return reader, fit_inputs(reader, as_columns(given.X))
-
-
-def _places(gp: GPRegressor, given: Given) -> np.ndarray:
-    """The rows as points of which compact blocks are made: columns that the kernel sees, scaled as in a fit."""
-    reader, rows = _read_inputs(gp, given)
-    n_columns, encoding = rows.shape[1], reader.encoding_
-    columns = None if encoding is None else encoding.columns
-    plain = list(getattr(reader, "feature_names_in_", ())) or None
-    names = plain if columns is None else columns
-    kernel = kernel_from(gp.kernel, names, n_columns)
-    scaling = Scaling.of(rows, given.targets, gp.standardize, targets=False, columns=columns)
-    return scaling.inputs(rows)[:, columns_seen(kernel, n_columns)]
+    fit_inputs(clone(gp), as_columns(given.X))
 
 
 def _warn_once(caught: Sequence[warnings.WarningMessage], n_folds: int) -> None:

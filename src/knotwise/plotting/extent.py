@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
+from knotwise.numerics.coordinates import true_aspect
 from knotwise.plotting.columns import points_along
-from knotwise.plotting.coordinates import true_aspect
 from knotwise.plotting.view import View
 
 __all__ = ["Box", "aspect_of", "cells_of", "extent_of", "figure_size", "within_reach"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.numerics.coordinates import coordinate_pair
 from knotwise.plotting import plot_calibration, plot_fit, plot_map, plot_observed, plot_pit, plot_trace
 from knotwise.plotting.columns import levels_of
-from knotwise.plotting.coordinates import coordinate_pair
 from knotwise.plotting.dependence import Effect, effects_of
 from knotwise.plotting.effects import draw_effect, effect_name, heights_of, name_classes
 from knotwise.plotting.extent import aspect_of, extent_of, figure_size
