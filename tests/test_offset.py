@@ -1,13 +1,17 @@
 """`offset` is the logarithm of the exposure, wherever an exposure can be given, and never beside it."""
 
+import inspect
+
 import dask.array as da
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import mean_poisson_deviance
 from sklearn.model_selection import cross_val_score
 
-from knotwise import GPRegressor, kernels, response_scorer
+import knotwise
+from knotwise import GPClassifier, GPRegressor, kernels, plotting, response_scorer
 from knotwise.errors import InvalidInputError
 
 RNG = np.random.default_rng(4)
@@ -35,6 +39,23 @@ CALLS = {
 }
 
 
+def curves(ax):
+    """The numbers of what a picture shows: lines, bars and bands."""
+    lines = [line.get_xydata() for line in ax.lines]
+    bars = [[bar.get_x(), bar.get_height()] for bar in ax.patches if hasattr(bar, "get_height")]
+    bands = [path.vertices for drawn in ax.collections for path in drawn.get_paths()]
+    return np.concatenate([np.ravel(each) for each in (*lines, *bars, *bands)])
+
+
+PICTURES = {
+    "plot_fit": lambda plot, gp, ax, **size: plot(gp, X, Y, ax=ax, **size),
+    "plot_fit of rates": lambda plot, gp, ax, **size: plot(gp, X, kind="mean", ax=ax, **size),
+    "plot_calibration": lambda plot, gp, ax, **size: plot(gp, X, Y, ax=ax, **size),
+    "plot_pit": lambda plot, gp, ax, **size: plot(gp, X, Y, ax=ax, **size),
+    "plot_observed": lambda plot, gp, ax, **size: plot(gp, X, Y, ax=ax, **size),
+}
+
+
 @pytest.fixture(scope="module")
 def fitted():
     return model().fit(X, Y, exposure=EXPOSURE)
@@ -53,6 +74,44 @@ def test_a_prediction_at_the_offset_is_that_at_the_exposure_to_the_bit(fitted, c
     assert_array_equal(call(fitted, offset=OFFSET), call(fitted, exposure=EXPOSURE))
     with pytest.raises(InvalidInputError, match=r"`exposure` and `offset` were both given.*Give one"):
         call(fitted, offset=OFFSET, exposure=EXPOSURE)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_at_the_offset_is_that_at_the_exposure_to_the_bit(fitted, name):
+    plot = getattr(plotting, name.partition(" ")[0])
+    call, new = PICTURES[name], lambda: Figure().subplots()
+    expected = curves(call(plot, fitted, new(), exposure=EXPOSURE))
+    assert_array_equal(curves(call(plot, fitted, new(), offset=OFFSET)), expected)
+    assert not np.array_equal(curves(call(plot, fitted, new(), offset=OFFSET + 1)), expected) or name.endswith("rates")
+    with pytest.raises(InvalidInputError, match=r"`exposure` and `offset` were both given"):
+        call(plot, fitted, new(), offset=OFFSET, exposure=EXPOSURE)
+
+
+def test_a_page_at_the_offset_is_that_at_the_exposure(fitted, tmp_path):
+    by_offset = fitted.report(tmp_path / "fit.html", X, Y, offset=OFFSET).read_text(encoding="utf-8")
+    by_exposure = fitted.report(tmp_path / "fit.html", X, Y, exposure=EXPOSURE).read_text(encoding="utf-8")
+    assert by_offset == by_exposure
+    with pytest.raises(InvalidInputError, match=r"`exposure` and `offset` were both given"):
+        fitted.report(tmp_path / "fit.html", X, Y, exposure=EXPOSURE, offset=OFFSET)
+    with pytest.raises(InvalidInputError, match="belong to rows"):
+        fitted.report(tmp_path / "fit.html", offset=OFFSET)
+
+
+def test_everything_public_that_takes_an_exposure_takes_an_offset():
+    places = [knotwise, *(getattr(knotwise, name) for name in ("plotting", "spatial"))]
+    public = [getattr(place, name) for place in places for name in place.__all__]
+    functions = [each for each in public if inspect.isfunction(each)]
+    for each in filter(inspect.isclass, public):
+        functions += [method for name, method in inspect.getmembers(each, inspect.isfunction) if name[0] != "_"]
+    taking = [each for each in functions if "exposure" in inspect.signature(each).parameters]
+    assert len(taking) > 12
+    assert [each.__name__ for each in taking if "offset" not in inspect.signature(each).parameters] == []
+
+
+def test_labels_have_neither_exposure_nor_offset():
+    gp = GPClassifier(kernels.SquaredExponential(), knots=5, optimizer=None).fit(X, Y > 1)
+    with pytest.raises(InvalidInputError, match=r"no meaning for the likelihood Bernoulli, nor has `offset`"):
+        plotting.plot_calibration(gp, X, Y > 1, offset=OFFSET, ax=Figure().subplots())
 
 
 def test_one_number_is_the_offset_of_all_rows(fitted):

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,48 @@ def test_counts_are_predicted_at_their_exposure_or_for_a_unit_of_it(folder, run)
         expected = np.column_stack([gp.predict_median(new), gp.predict_interval(new, kind="mean")])
         assert code == 0 and f"--{option}" in err
         assert_array_equal(numbers(read_csv(out), "prediction", "lower", "upper"), expected)
+
+
+def test_an_offset_is_the_logarithm_of_the_exposure(folder, here, run):
+    columns = make_columns(40, seed=2)
+    write_csv(here / "t.csv", columns | {"log_area": [repr(float(value)) for value in np.log(columns["area"])]})
+    model, table = folder / "count.knotwise", here / "t.csv"
+    calls = [
+        ["predict", model, table],
+        ["predict", model, table, "--kind", "mean", "--samples", "2"],
+        ["diagnose", model, table, "--target", "count"],
+        [
+            "cv",
+            table,
+            "--target",
+            "count",
+            "--inputs",
+            "a,b",
+            "--likelihood",
+            "poisson",
+            "--knots",
+            "3",
+            "--kernel",
+            "se",
+        ],
+    ]
+    for words in calls:
+        expected = run(*words, "--exposure", "area")
+        assert expected[0] == 0
+        code, out, err = run(*words, "--offset", "log_area")
+        assert code == 0 and not err
+        found, right = (re.findall(r"-?\d+\.\d+(?:e-?\d+)?", text) for text in (out, expected[1]))
+        assert_allclose(np.array(found, float), np.array(right, float), rtol=1e-6)
+        code, _, err = run(*words, "--offset", "log_area", "--exposure", "area")
+        assert code == 2 and "not both" in err
+    fit = ["fit", table, "--target", "count", "--inputs", "a,b", "--likelihood", "poisson", "--knots", "3"]
+    assert run(*fit, "--offset", "log_area", "-o", "m.knotwise")[0] == 0
+    assert "--exposure" in run("predict", "m.knotwise", table)[2]
+    assert run(*fit[:-4], "--knots", "3", "--offset", "log_area", "-o", "m.knotwise")[0] == 2
+    for words in (["plot", "m.knotwise", table, "--kind", "pit", "-o", "p.svg"], ["report", "m.knotwise", table]):
+        assert run(*words, "--target", "count", "--offset", "log_area")[0] == 0
+    code, _, err = run("predict", folder / "y.knotwise", table, "--offset", "log_area")
+    assert code == 2 and "--offset has no meaning for this model" in err
 
 
 def test_labels_are_predicted_with_the_probability_of_each(folder, run):

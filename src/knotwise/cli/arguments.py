@@ -165,8 +165,9 @@ def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> Non
 
 
 def add_size_arguments(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """Columns with the exposure of counts or the number of trials."""
+    """Columns with the exposure of counts, or its logarithm, or the number of trials."""
     parser.add_argument("--exposure", metavar="COLUMN", help="exposure of counts: area, time, population")
+    parser.add_argument("--offset", metavar="COLUMN", help="logarithm of the exposure, instead of it")
     parser.add_argument("--trials", metavar="COLUMN", help="number of trials of binomial counts")
 
 

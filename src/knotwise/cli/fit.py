@@ -14,6 +14,7 @@ from knotwise import kernels
 from knotwise.cli.columns import require_columns
 from knotwise.cli.command import UsageError, explain_interruption
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
+from knotwise.cli.loading import SIZE_OPTIONS, refuse_two_exposures
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.parts import are_parts, check_parts, files_of, open_first, read_parts, workers
@@ -32,7 +33,7 @@ from knotwise.plotting.style import counted
 __all__ = ["run"]
 
 #: options that name a column with a number for each row, and the argument of `fit` that it becomes
-ROW_OPTIONS = {"exposure": "exposure", "trials": "trials", "weight": "sample_weight"}
+ROW_OPTIONS = {"exposure": "exposure", "offset": "offset", "trials": "trials", "weight": "sample_weight"}
 
 
 def run(arguments: Namespace) -> None:
@@ -129,9 +130,10 @@ def check_arguments(arguments: Namespace) -> None:
     likelihood = likelihood_named(name)
     if arguments.classes and arguments.likelihood:
         raise UsageError("--classes makes a classifier, which has its own likelihood: leave --likelihood out.")
-    for option in ("exposure", "trials"):
-        if getattr(arguments, option) is not None and likelihood.size_name != option:
-            fitting = [name for name, cls in LIKELIHOODS.items() if cls.size_name == option]
+    refuse_two_exposures(arguments)
+    for option, size in SIZE_OPTIONS.items():
+        if getattr(arguments, option) is not None and likelihood.size_name != size:
+            fitting = [name for name, cls in LIKELIHOODS.items() if cls.size_name == size]
             raise UsageError(f"--{option} goes with --likelihood {' or '.join(fitting)}, not with {name}.")
     if arguments.max_knots is not None and arguments.knots not in (None, "auto"):
         raise UsageError(f"--max-knots limits the automatic choice, but --knots {arguments.knots} sets the number.")

@@ -13,7 +13,19 @@ from knotwise.cli.rows import Wanted
 from knotwise.cli.tables import Table, check_readable
 from knotwise.errors import InvalidInputError, nearest, warn
 
-__all__ = ["choose_columns", "load_model", "require_size_option", "size_name", "text_inputs", "unit_name"]
+__all__ = [
+    "SIZE_OPTIONS",
+    "choose_columns",
+    "load_model",
+    "refuse_two_exposures",
+    "require_size_option",
+    "size_name",
+    "text_inputs",
+    "unit_name",
+]
+
+#: options that say of how much a count is, with what they give
+SIZE_OPTIONS = {"exposure": "exposure", "offset": "exposure", "trials": "trials"}
 
 
 def load_model(arguments: Namespace) -> Any:
@@ -40,7 +52,8 @@ def require_size_option(gp: Any, arguments: Namespace, otherwise: str = "") -> N
     from knotwise.estimators.sizes import assume_no_size, size_is_missing
 
     name = size_name(gp)
-    missing = name is not None and size_is_missing(gp, arguments.exposure, arguments.trials)
+    refuse_two_exposures(arguments)
+    missing = name is not None and size_is_missing(gp, arguments.exposure or arguments.offset, arguments.trials)
     if missing:
         raise UsageError(
             f"The model was fitted with {name}, without which a count has no meaning: name its column with --{name}, "
@@ -54,6 +67,12 @@ def require_size_option(gp: Any, arguments: Namespace, otherwise: str = "") -> N
         assume_no_size(gp)
 
 
+def refuse_two_exposures(arguments: Namespace) -> None:
+    """Refuse an exposure beside its logarithm."""
+    if arguments.exposure is not None and arguments.offset is not None:
+        raise UsageError("--offset is the logarithm of the exposure: give it or --exposure, not both.")
+
+
 def unit_name(size: str | None) -> str:
     """What an exposure or a number of trials of 1 is."""
     return "unit of exposure" if size == "exposure" else "trial"
@@ -61,10 +80,11 @@ def unit_name(size: str | None) -> str:
 
 def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:
     """The columns of a table that a model needs, by name."""
-    sizes = {option: getattr(arguments, option) for option in ("exposure", "trials") if getattr(arguments, option)}
+    refuse_two_exposures(arguments)
+    sizes = {option: getattr(arguments, option) for option in SIZE_OPTIONS if getattr(arguments, option)}
     for option, name in sizes.items():
         require_columns([name], f"--{option}", table.columns)
-        if option != size_name(gp):
+        if SIZE_OPTIONS[option] != size_name(gp):
             its = f"; it takes --{size_name(gp)}" if size_name(gp) else ""
             raise UsageError(f"--{option} has no meaning for this model{its}.")
     target = getattr(arguments, "target", None)

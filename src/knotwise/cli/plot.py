@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise import plotting
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import choose_columns, load_model, require_size_option, text_inputs
+from knotwise.cli.loading import SIZE_OPTIONS, choose_columns, load_model, require_size_option, text_inputs
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
@@ -25,13 +25,13 @@ __all__ = ["run"]
 ENDINGS = (".png", ".svg", ".pdf")
 #: which options a kind of picture takes; all but a trace take DATA
 OPTIONS = {
-    "fit": {"target", "feature", "at", "interval", "exposure", "trials"},
+    "fit": {"target", "feature", "at", "interval", *SIZE_OPTIONS},
     "map": {"target", "feature", "at", "what", "threshold", "label", "interval"},
     "effects": {"target", "interval"},
     "trace": {"label"},
-    "calibration": {"target", "exposure", "trials", "label"},
-    "pit": {"target", "exposure", "trials"},
-    "observed": {"target", "interval", "exposure", "trials"},
+    "calibration": {"target", *SIZE_OPTIONS, "label"},
+    "pit": {"target", *SIZE_OPTIONS},
+    "observed": {"target", "interval", *SIZE_OPTIONS},
 }
 NEEDS_TARGET = ("calibration", "pit", "observed")
 NEEDS_SIZE = ("fit", *NEEDS_TARGET)  # of counts

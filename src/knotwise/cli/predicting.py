@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import require_size_option, size_name, unit_name
+from knotwise.cli.loading import SIZE_OPTIONS, require_size_option, size_name, unit_name
 from knotwise.cli.messages import note
 from knotwise.cli.parts import are_parts
 from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
 from knotwise.cli.tables import Table
+from knotwise.estimators.sizes import exposure_of
 from knotwise.plotting.style import counted
 
 __all__ = ["Counted", "check_arguments", "predict_table", "say_what_was_left_out"]
@@ -82,7 +83,10 @@ def _draw(gp: Any, rows: Rows, kind: str, arguments: Namespace) -> np.ndarray:
     if kind == "observation":
         return gp.sample_observations(rows.X, arguments.samples, random_state=arguments.seed, **rows.extras)
     f = gp.sample_latent(rows.X, arguments.samples, random_state=arguments.seed)
-    return f if kind == "latent" else gp.likelihood_.conditional_mean(f, next(iter(rows.extras.values()), 1.0))
+    if kind == "latent":
+        return f
+    sizes = [rows.extras.get("trials"), exposure_of(rows.extras.get("exposure"), rows.extras.get("offset"))]
+    return gp.likelihood_.conditional_mean(f, next((size for size in sizes if size is not None), 1.0))
 
 
 def _predict_labels(gp: Any, X: np.ndarray, arguments: Namespace) -> dict[str, list[Any]]:
@@ -144,7 +148,8 @@ def _refuse_other_kinds(gp: Any, arguments: Namespace) -> None:
 def _say_for_which_unit(gp: Any, arguments: Namespace) -> None:
     """Say what is easily forgotten: that counts are for one unit."""
     size = size_name(gp)
-    if size is not None and getattr(arguments, size) is None and arguments.kind != "latent":
+    given = any(getattr(arguments, option) is not None for option in SIZE_OPTIONS)
+    if size is not None and not given and arguments.kind != "latent":
         note(f"predictions are for one {unit_name(size)}; name the column of another number with --{size}")
 
 

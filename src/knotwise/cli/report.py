@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import choose_columns, load_model, require_size_option
+from knotwise.cli.loading import SIZE_OPTIONS, choose_columns, load_model, require_size_option
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
@@ -27,7 +27,7 @@ def run(arguments: Namespace) -> None:
     output = arguments.output or Path(arguments.model.with_suffix(".html").name)
     if output.suffix.lower() not in ENDINGS:
         raise unknown_option("The ending of the page's name", output.suffix, ENDINGS)
-    given = [name for name in ("target", "exposure", "trials", "inputs") if getattr(arguments, name) is not None]
+    given = [name for name in ("target", *SIZE_OPTIONS, "inputs") if getattr(arguments, name) is not None]
     if arguments.data is None and given:
         raise UsageError(f"--{given[0]} is about a table: knotwise report MODEL DATA --{given[0]} ...")
     check_output(output, inputs=[arguments.model, arguments.data or "-"])
@@ -70,7 +70,7 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
 def _only_other_column(gp: Any, table: Table, arguments: Namespace) -> str | None:
     """The one column that is neither an input nor a size: it has the observed values. Said, or asked for."""
     inputs = arguments.inputs or [str(name) for name in getattr(gp, "feature_names_in_", ())]
-    taken = {*inputs, arguments.exposure, arguments.trials}
+    taken = {*inputs, *(getattr(arguments, option) for option in SIZE_OPTIONS)}
     others = [name for name in table.columns if name and name not in taken]
     if len(others) == 1:
         note(f"the observed values are taken from {others[0]!r}, the only column that is no input")

@@ -24,6 +24,7 @@ class ReportMixin:
         *,
         exposure: Any = None,
         trials: Any = None,
+        offset: Any = None,
         noise_variance: Any = None,
         title: str | None = None,
     ) -> Path:
@@ -43,8 +44,12 @@ class ReportMixin:
             of the fit, where the model holds them; a model from a file, without them, is drawn over its knots.
         y : array or Series [n], optional
             Their targets. Without them there is neither calibration nor residuals.
-        exposure, trials, noise_variance : array [n] or float, optional
-            Of the rows, as in `predict`. Exposure or trials are needed with y if the fit had them.
+        exposure, trials : float or array [n], optional
+            Of the rows, as in `predict`. Needed with y if the fit had them.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
+        noise_variance : float or array [n], optional
+            Known noise of the rows, as in `predict`.
         title : str, optional
             Of the page; by default "A fit of", and the name of y, here or in the fit.
 
@@ -70,5 +75,5 @@ class ReportMixin:
         from knotwise.report.page import write_report
 
         check_is_fitted(self)
-        sizes = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+        sizes = {"exposure": exposure, "trials": trials, "offset": offset, "noise_variance": noise_variance}
         return write_report(self, path, X, y, title=title, **sizes)

@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted, write_title
 from knotwise.plotting.transform import probability_transform
-from knotwise.plotting.view import View, checked_rows, checked_targets, require_size, view_of
+from knotwise.plotting.view import View, checked_rows, checked_targets, require_size, size_of, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +28,7 @@ def plot_calibration(
     *,
     exposure: Any = None,
     trials: Any = None,
+    offset: Any = None,
     noise_variance: Any = None,
     label: Any = None,
     n_bins: int = 10,
@@ -50,6 +51,8 @@ def plot_calibration(
         Their targets or labels.
     exposure, trials : float or array [n], optional
         Of each row, for counts: a count is compared at its own. Needed if the fit had them.
+    offset : float or array [n], optional
+        Logarithm of the exposure, instead of it.
     noise_variance : float or array [n], optional
         Known noise of each row of Gaussian data.
     label : object, optional
@@ -81,7 +84,8 @@ def plot_calibration(
     view = view_of(gp, X, label=label)
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows), numeric=view.classes is None)
-    exposure, trials = require_size(view, "plot_calibration", exposure, trials)
+    exposure, trials = require_size(view, "plot_calibration", exposure, trials, offset)
+    size_of(view, len(rows), exposure, trials)  # refuses what labels do not have
     ax = axes_or_new(ax, size=(4.9, 4.6))
     ax.plot([0, 1], [0, 1], color=LIGHT_GREY, linewidth=1, zorder=0)
     if view.of_labels:
@@ -101,6 +105,7 @@ def plot_pit(
     *,
     exposure: Any = None,
     trials: Any = None,
+    offset: Any = None,
     noise_variance: Any = None,
     n_bins: int | None = None,
     random_state: Any = 0,
@@ -122,6 +127,8 @@ def plot_pit(
         Their targets.
     exposure, trials : float or array [n], optional
         Of each row, for counts: a count is compared at its own. Needed if the fit had them.
+    offset : float or array [n], optional
+        Logarithm of the exposure, instead of it.
     noise_variance : float or array [n], optional
         Known noise of each row of Gaussian data.
     n_bins : int, optional
@@ -153,7 +160,7 @@ def plot_pit(
         raise InvalidInputError("Labels have no order, so no transform: use `plot_calibration` for a classifier.")
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows))
-    exposure, trials = require_size(view, "plot_pit", exposure, trials)
+    exposure, trials = require_size(view, "plot_pit", exposure, trials, offset)
     options = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     u = _transform(view, rows, targets, random_state, options)
     bins = n_bins or int(np.clip(round(len(u) / 15), 5, 20))

@@ -34,6 +34,7 @@ def plot_fit(
     kind: str | None = None,
     exposure: Any = None,
     trials: Any = None,
+    offset: Any = None,
     color: str = BLUE,
     label: str | None = None,
     ax: Axes | None = None,
@@ -61,6 +62,8 @@ def plot_fit(
     exposure, trials : float or array [n], optional
         Of the rows. Counts are then drawn per unit of exposure or per trial, and a new observation is one at the
         median exposure or trials. Needed if the fit had them and counts are drawn: with y, or a band of observations.
+    offset : float or array [n], optional
+        Logarithm of the exposure, instead of it.
     color : str, default "#0072B2"
         Colour of the curve, to draw several models on the same axes.
     label : str, optional
@@ -84,6 +87,8 @@ def plot_fit(
     >>> ax.get_xlabel(), ax.get_ylabel()  # ax.figure.savefig("fit.png") saves the picture
     ('x', 'y')
     """
+    from knotwise.estimators.sizes import exposure_of
+
     view = view_of(gp, X)
     rows = checked_rows(view, X)
     column = column_index(feature, view.names)
@@ -91,7 +96,9 @@ def plot_fit(
     place = place_of(rows, at, view.names, [column], view.encoding)
     kind = kind_of(view, kind)
     if kind == "observation" or (kind == "mean" and y is not None):
-        exposure, trials = require_size(view, "plot_fit", exposure, trials)
+        exposure, trials = require_size(view, "plot_fit", exposure, trials, offset)
+    else:
+        exposure = exposure_of(exposure, offset)
     size = size_of(view, len(rows), exposure, trials)
     targets = None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
     x = _range(rows[:, column])

@@ -33,6 +33,7 @@ def plot_observed(
     level: float = 0.95,
     exposure: Any = None,
     trials: Any = None,
+    offset: Any = None,
     noise_variance: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -51,8 +52,12 @@ def plot_observed(
         Their targets.
     level : float, default 0.95
         Of the central intervals of new observations.
-    exposure, trials, noise_variance : array [n] or float, optional
-        Of the rows, as in `predict`. Exposure or trials are needed if the fit had them: a count is compared at its own.
+    exposure, trials : float or array [n], optional
+        Of the rows, as in `predict`. Needed if the fit had them: a count is compared at its own.
+    offset : float or array [n], optional
+        Logarithm of the exposure, instead of it.
+    noise_variance : float or array [n], optional
+        Known noise of the rows, as in `predict`.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -78,7 +83,7 @@ def plot_observed(
         raise InvalidInputError("Labels have no interval: use `plot_calibration` for probabilities.")
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows))
-    exposure, trials = require_size(view, "plot_observed", exposure, trials)
+    exposure, trials = require_size(view, "plot_observed", exposure, trials, offset)
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     mean = view.ask("predict", rows, **options)
     low, high = view.ask("predict_interval", rows, level, "observation", **options).T

@@ -177,11 +177,14 @@ def target_name(y: Any) -> str:
     return "y" if name is None else shorten(name, 32)
 
 
-def require_size(view: View, plot: str, exposure: Any, trials: Any) -> tuple[Any, Any]:
-    """The exposure and trials of a picture of observations; refused where the fit had them and nobody gives them."""
+def require_size(view: View, plot: str, exposure: Any, trials: Any, offset: Any) -> tuple[Any, Any]:
+    """The exposure and trials of a picture of observations; refused where the fit had them and nobody gives them.
+
+    `offset` is the logarithm of the exposure, instead of it.
+    """
     from knotwise.estimators import sizes
 
-    return sizes.require_size(view.model, f"{plot}(gp, X, y", exposure, trials)
+    return sizes.require_size(view.model, f"{plot}(gp, X, y", sizes.exposure_of(exposure, offset), trials)
 
 
 def size_of(view: View, n_rows: int, exposure: Any, trials: Any) -> np.ndarray | None:

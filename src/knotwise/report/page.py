@@ -11,6 +11,7 @@ import numpy as np
 
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.sizes import exposure_of
 from knotwise.files import write_atomically
 from knotwise.plotting.columns import levels_of
 from knotwise.plotting.style import require_matplotlib
@@ -35,6 +36,7 @@ def write_report(
     *,
     exposure: Any = None,
     trials: Any = None,
+    offset: Any = None,
     noise_variance: Any = None,
     title: str | None = None,
     target: str | None = None,
@@ -49,7 +51,7 @@ def write_report(
     if not place.parent.is_dir():
         raise InvalidInputError(f"There is no folder {str(place.parent)!r} for the report. Make it first.")
     view = view_of(gp, X)
-    sizes = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    sizes = {"exposure": exposure_of(exposure, offset), "trials": trials, "noise_variance": noise_variance}
     data = data_of(view, X, y, target=target, name=data_name, **sizes)
     with quiet_drawing():
         text = _page(view, data, title, model_name, data_name)
