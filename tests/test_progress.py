@@ -1,6 +1,7 @@
 """A fit shows what it does to those who wait, tells each step to a callback, and is silent otherwise."""
 
 import io
+import logging
 import os
 import pickle
 import re
@@ -17,7 +18,7 @@ from sklearn.base import clone
 
 from knotwise import GPClassifier, GPRegressor, screen
 from knotwise import progress as progress_module
-from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, warn
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import GreedyVariance, OneAtATime
 from knotwise.knots.problem import Problem
@@ -223,6 +224,70 @@ def test_the_evidence_of_an_evaluation_is_shown_in_the_users_units(terminal, mon
     gp = GPRegressor(SquaredExponential(), knots=4, random_state=0, progress=True).fit(*data)
     assert lines[-1].log_evidence == pytest.approx(gp.log_evidence_, rel=1e-12)
     assert (lines[-1].n_knots, lines[-1].n_rows) == (4, 120)
+
+
+# -- the log ----------------------------------------------------------------------------------------
+
+
+def test_the_log_has_every_step_that_the_callback_gets(data, caplog):
+    seen = []
+    with caplog.at_level(logging.INFO, logger="knotwise"):
+        GPRegressor(SquaredExponential(), random_state=0, callback=seen.append, progress=False).fit(*data)
+    ours = [record for record in caplog.records if record.name == "knotwise"]
+    assert [record.event for record in ours] == seen and len(seen) > 3
+    assert {record.levelname for record in ours} == {"INFO"}
+    for record, event in zip(ours, seen, strict=True):
+        assert record.getMessage() == (f"{event} | {event.note}" if event.note else str(event))
+
+
+def test_the_log_has_every_evaluation_of_those_who_look_closely(data, caplog):
+    with caplog.at_level(logging.DEBUG, logger="knotwise"):
+        gp = GPRegressor(SquaredExponential(), knots=4, random_state=0).fit(*data)
+    evaluations = [record.event for record in caplog.records if record.levelname == "DEBUG"]
+    assert len(evaluations) > 10 and evaluations[-1].n_knots == 4
+    assert evaluations[-1].log_evidence == pytest.approx(gp.log_evidence_, rel=1e-12)
+
+
+def test_the_log_names_the_class_of_each_model(data, caplog):
+    labels = np.digitize(data[0][:, 0], [0.3, 0.6])
+    with caplog.at_level(logging.INFO, logger="knotwise"):
+        GPClassifier(SquaredExponential(), knots=3, optimizer=None, random_state=0).fit(data[0], labels)
+    assert all(any(f"class {label}" in record.getMessage() for record in caplog.records) for label in range(3))
+
+
+def test_warnings_are_warnings_and_no_part_of_the_log(caplog):
+    with caplog.at_level(logging.DEBUG, logger="knotwise"), pytest.warns(FitWarning, match="it is so"):
+        warn("it is so")
+    assert not caplog.records
+
+
+def test_the_library_writes_nothing_by_itself():
+    """With no handler of the user's, whatever is logged: what the last resort of Python's logging would write."""
+    code = (
+        "import logging, knotwise, numpy as np\n"
+        "log = logging.getLogger('knotwise')\n"
+        "log.setLevel('DEBUG'); log.error('for nobody')\n"
+        "X = np.linspace(0, 1, 60)[:, None]\n"
+        "gp = knotwise.GPRegressor(knots=5, random_state=0).fit(X, np.sin(9 * X[:, 0]))\n"
+        "assert [type(each).__name__ for each in log.handlers] == ['NullHandler']\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == done.stderr == ""
+
+
+def test_only_the_command_line_prints():
+    """`screen` draws the line that one can turn off, and `paper` is the work of two commands."""
+    source = ROOT / "src" / "knotwise"
+    printing = re.compile(r"(?<![\w.])print\(|sys\.std(out|err)\.write")
+    found = []
+    for path in source.rglob("*.py"):
+        code = "\n".join(
+            line for line in path.read_text("utf-8").splitlines() if not re.match(r"\s*(>>>|\.\.\.) ", line)
+        )
+        if printing.search(code) and path.relative_to(source).parts[0] not in ("cli", "paper"):
+            found.append(path.name)
+    assert found == []
 
 
 # -- where it is shown ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Names are loaded when they are first used, so that importing the package is as l
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from knotwise.version import __version__
@@ -58,6 +59,9 @@ _HOME = {
     "load": "knotwise.estimators.loading",
     "response_scorer": "knotwise.estimators.scoring",
 }
+
+#: what a fit does, for those who ask for it; a library says nothing by itself
+logging.getLogger("knotwise").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

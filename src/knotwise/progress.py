@@ -1,8 +1,9 @@
-"""What a fit shows while it runs: a live line for people, events for a callback."""
+"""What a fit shows while it runs: a live line for people, events for a callback and for the log."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from knotwise.screen import Screen, screen_for
 __all__ = ["FitEvent", "LiveLine", "Progress", "Watcher"]
 
 DELAY, PERIOD = 2.0, 0.25  # seconds until the line appears, and between two drawings
+
+LOG = logging.getLogger("knotwise")
 
 #: one line at a time: of fits in several threads, the first shows its own
 _shown = threading.Lock()
@@ -80,7 +83,10 @@ class FitEvent:
 
 
 class Progress:
-    """The line and the callback of one call of `fit`; the line lives while the context is open.
+    """The line, the log and the callback of one call of `fit`; the line lives while the context is open.
+
+    Each step goes to the logger "knotwise" as INFO, with the `FitEvent` as `record.event`, and each evaluation as
+    DEBUG, whatever is shown.
 
     `show` is "auto" (a line in terminals and notebooks, when two seconds have passed), True (from the beginning, and
     where the output is piped one line of text per step) or False.
@@ -99,7 +105,7 @@ class Progress:
             raise InvalidInputError(f"`callback` is {callback!r}; it must be a function of one argument, or None.")
         self.callback, self.clock, self.started = callback, clock, clock()
         screen = screen_for(show if isinstance(show, str) else bool(show))
-        self.log = screen if screen is not None and not screen.live else None
+        self.piped = screen if screen is not None and not screen.live else None
         delay = DELAY if isinstance(show, str) else 0.0
         self.line = LiveLine(screen, self.text, delay) if screen is not None and screen.live else None
         self.latest: FitEvent | None = None
@@ -128,14 +134,30 @@ class Progress:
         return f"knotwise {replace(self.latest, seconds=self.seconds)}"
 
     def tell(self, event: FitEvent) -> None:
-        """Show an event and hand it to the callback; what the callback raises ends the fit."""
+        """Show and log an event and hand it to the callback; what the callback raises ends the fit."""
         self.latest = event
-        if self.log is not None:
+        if self.piped is not None:
             with contextlib.suppress(OSError, ValueError):  # a pipe that was closed
-                self.log.draw(f"knotwise {event}")
+                self.piped.draw(f"knotwise {event}")
+        self._log(logging.INFO, event)
         if self.callback is not None:
             with self.line.hidden() if self.line is not None else contextlib.nullcontext():
                 self.callback(event)
+
+    def evaluated(self, event: FitEvent) -> None:
+        """Let the line show an evaluation at its next drawing, and log it."""
+        self.latest = event
+        self._log(logging.DEBUG, event)
+
+    def wants_evaluations(self) -> bool:
+        """Whether somebody looks at single evaluations."""
+        return self.line is not None or LOG.isEnabledFor(logging.DEBUG)
+
+    def _log(self, level: int, event: FitEvent) -> None:
+        if LOG.isEnabledFor(level):
+            with self.line.hidden() if self.line is not None else contextlib.nullcontext():
+                why = f" | {event.note}" if event.note else ""
+                LOG.log(level, "%s%s", event, why, extra={"event": event})
 
 
 class Watcher:
@@ -149,10 +171,10 @@ class Watcher:
         self.last = self.now = FitEvent("start", 0, n_rows, np.nan, label=label)
 
     def tick(self, n_knots: int, value: float, n_rows: int | float) -> None:
-        """An evaluation of the evidence: the line shows it at its next drawing."""
-        if self.progress.line is not None:
-            evidence = value + self.shift * n_rows
-            self.progress.latest = replace(self.now, n_knots=n_knots, n_rows=n_rows, log_evidence=evidence)
+        """An evaluation of the evidence."""
+        if self.progress.wants_evaluations():
+            now = replace(self.now, n_knots=n_knots, n_rows=n_rows, log_evidence=value + self.shift * n_rows)
+            self.progress.evaluated(replace(now, seconds=self.progress.seconds, note=""))
 
     def step(self, step: KnotStep) -> None:
         """A step of the selection."""

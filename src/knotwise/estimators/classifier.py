@@ -125,7 +125,8 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
     block_size : int, optional
         Rows per block of work.
     progress : "auto", True or False, default "auto"
-        A live line on stderr while a fit runs: "auto" in terminals and notebooks, when two seconds have passed.
+        A live line on stderr while a fit runs: "auto" in terminals and notebooks, when two seconds have passed. All
+        that it tells goes to `logging.getLogger("knotwise")`, too, in any case.
     callback : function, optional
         Gets a `knotwise.progress.FitEvent` after each step; what it raises ends the fit.
     checkpoint : folder, optional
