@@ -52,6 +52,7 @@ RETURNED = {
     "knotwise.diagnosis.spread": ["SpreadTest"],
     "knotwise.estimators.by_class": ["ByClass"],
     "knotwise.estimators.coefficients": ["Coefficients"],
+    "knotwise.estimators.effects": ["Effect", "Effects"],
     "knotwise.estimators.encoding": ["Encoding"],
     "knotwise.estimators.scoring": ["ResponseScorer"],
     "knotwise.estimators.summary": ["Summary"],
@@ -73,6 +74,7 @@ RETURNED = {
 OTHER_TYPES = {
     "Any",
     "Axes",
+    "EffectAxes",
     "Facts",
     "Floats",
     "Inference",

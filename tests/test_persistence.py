@@ -266,6 +266,35 @@ def test_only_an_exact_gp_and_one_with_neighbours_have_training_rows_in_their_fi
     assert bool(held) == (name in HOLD_ROWS)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"approximation": "full"},
+            "holds the 60 training rows, inputs and targets, from which the exact GP predicts.",
+        ),
+        ({"knots": 5, "n_neighbors": 4}, "holds the 60 training rows, inputs and targets, since near rows predict"),
+        ({"knots": X[:7] + 1e-3}, "holds no training rows."),
+        ({"knots": np.r_[X[:3], NEW]}, "but 3 of its 12 knots lie on the inputs of training rows."),
+    ],
+)
+def test_the_log_says_which_training_rows_a_file_holds(options, words, path, caplog):
+    gp = GPRegressor(kernels.SquaredExponential(1.0, 1.0), optimizer=None, random_state=0, **options).fit(X, Y)
+    with caplog.at_level("INFO", logger="knotwise"):
+        gp.save(path)
+    (record,) = caplog.records
+    assert record.levelname == "INFO" and record.getMessage().startswith(f"{path} holds") and words in record.message
+
+
+def test_the_log_says_once_which_training_rows_the_models_of_classes_hold(path, caplog):
+    gp = GPClassifier(kernels.SquaredExponential(1.0, 1.0), approximation="full", optimizer=None).fit(X, LABELS)
+    with caplog.at_level("INFO", logger="knotwise"):
+        gp.save(path)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path} holds the 60 training rows, inputs and targets, from which the exact GP predicts."
+    ]
+
+
 def test_another_process_with_other_threads_predicts_the_same_bits_from_a_file_below_a_megabyte(path):
     rng = np.random.default_rng(1)
     wide, new = rng.normal(size=(700, 3)), rng.normal(size=(5000, 3))

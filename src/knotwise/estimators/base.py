@@ -17,6 +17,7 @@ from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
+from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.encoding.encoding import Encoding
 from knotwise.estimators.fitted import Fit, posterior_of
 from knotwise.estimators.lazy import lazy_latent
@@ -58,7 +59,7 @@ def unchanged_on_failure(estimator: E) -> Iterator[E]:
     estimator.__dict__ = new.__dict__
 
 
-class LatentGP(ReportMixin, BaseEstimator):
+class LatentGP(EffectsMixin, ReportMixin, BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
     _oversight: Oversight | None = None  # of a classifier, while it fits its models
@@ -415,9 +416,11 @@ class LatentGP(ReportMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
 
-        The file is complete or not there. It holds what predictions need: no rows of the training data, except for the
-        exact GP (`n_knots_` is 0) and a model with neighbours (`n_neighbors_` is not 0), which predict from them. A
-        kernel, likelihood or mean of your own cannot be saved; use pickle.
+        The file is complete or not there, and holds what predictions need. **Of the exact GP (`n_knots_` is 0) and of a
+        model with neighbours (`n_neighbors_` is not 0) it holds all training rows**, inputs and targets, because these
+        predict from them: do not pass it on where the data must stay. Of other models it holds no rows, but knots may
+        lie on the inputs of some. The logger "knotwise" says which it is, as INFO. A kernel, likelihood or mean of your
+        own cannot be saved; use pickle.
 
         Parameters
         ----------

@@ -19,6 +19,7 @@ from knotwise.estimators.by_class import ByClass
 from knotwise.estimators.class_exceedance import exceedance_of_shares
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
+from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.encoding.encoding import Encoding
 from knotwise.estimators.geometry import as_columns, crs_of
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["GPClassifier"]
 
 
-class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
+class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, BaseEstimator):
     """Gaussian process classification through knots: two classes, or several by one model against the rest each.
 
     Parameters
@@ -897,9 +898,11 @@ class GPClassifier(ClassifierMixin, ReportMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
 
-        The file is complete or not there. It holds what predictions need: no rows of the training data, except for the
-        exact GP (`n_knots_` is 0) and a model with neighbours (`n_neighbors_` is not 0), which predict from them. A
-        kernel or mean of your own cannot be saved; use pickle.
+        The file is complete or not there, and holds what predictions need. **Of the exact GP (`n_knots_` is 0) and of a
+        model with neighbours (`n_neighbors_` is not 0) it holds all training rows**, inputs and targets, because these
+        predict from them: do not pass it on where the data must stay. Of other models it holds no rows, but knots may
+        lie on the inputs of some. The logger "knotwise" says which it is, as INFO. A kernel or mean of your own
+        cannot be saved; use pickle.
 
         Parameters
         ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -35,9 +36,13 @@ from knotwise.persistence.schema import (
     Writing,
     refuse,
 )
+from knotwise.posterior import FullPosterior
+from knotwise.posterior_neighbours import NeighbourPosterior
 from knotwise.version import __version__
 
 __all__ = ["FIT", "FIT_1", "FORMAT", "INPUTS", "LEFT_OUT", "save"]
+
+LOG = logging.getLogger("knotwise")
 
 FORMAT = "knotwise model"
 #: settings of a run on one machine, which are no part of a model
@@ -94,7 +99,7 @@ INPUTS = Fields(
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to a file, at once or not at all."""
+    """Write a fitted estimator to a file, at once or not at all, and log which training rows it holds."""
     check_is_fitted(estimator)
     out = Writing()
     manifest = {
@@ -105,6 +110,23 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "model": _write_estimator(estimator, "", out),
     }
     write_archive(path, Archive(manifest, out.arrays))
+    for text in dict.fromkeys(_rows_in_file(model._fit) for model in getattr(estimator, "models_", [estimator])):
+        LOG.info("%s %s", os.fspath(path), text)
+
+
+def _rows_in_file(fit: Fit) -> str:
+    """Which rows of the training data the file of a fit holds, in words."""
+    if isinstance(fit.posterior, FullPosterior):
+        n_rows = len(fit.posterior.state.rows)
+        return f"holds the {n_rows:,} training rows, inputs and targets, from which the exact GP predicts."
+    if isinstance(fit.posterior, NeighbourPosterior):
+        n_rows = len(fit.posterior.state.X)
+        return f"holds the {n_rows:,} training rows, inputs and targets, since near rows predict what the knots leave."
+    inputs, knots = fit.inputs_at_hand, fit.selection.Z
+    known = set() if inputs is None else set(map(bytes, np.ascontiguousarray(inputs + 0.0)))  # + 0.0: no -0
+    on_rows = sum(knot in known for knot in map(bytes, np.ascontiguousarray(knots + 0.0)))
+    but = f", but {on_rows} of its {len(knots)} knots lie on the inputs of training rows" if on_rows else ""
+    return f"holds no training rows{but}."
 
 
 def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:

@@ -11,7 +11,15 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["InputColumn", "InputColumns", "as_list_of_columns", "column_indices", "series_name"]
+__all__ = [
+    "InputColumn",
+    "InputColumns",
+    "as_list_of_columns",
+    "column_index",
+    "column_indices",
+    "column_names",
+    "series_name",
+]
 
 
 def series_name(y: Any) -> str | None:
@@ -127,3 +135,25 @@ def _indices(columns: Any, names: Sequence[str] | None, n_columns: int, *, owner
         else:
             indices.append(int(column) % n_columns)
     return indices
+
+
+def column_names(gp: Any, X: Any) -> list[str]:
+    """Names of the columns: those of the fit, else those of the data frame X, else numbers."""
+    names = getattr(gp, "feature_names_in_", getattr(X, "columns", None))
+    if names is not None and len(names) == gp.n_features_in_:
+        return [str(name) for name in names]
+    return ["x"] if gp.n_features_in_ == 1 else [f"column {i}" for i in range(gp.n_features_in_)]
+
+
+def column_index(feature: Any, names: Sequence[str], option: str = "`feature`") -> int:
+    """The number of a column that is given by number or name."""
+    if isinstance(feature, str):
+        if feature not in names:
+            raise unknown_option(option, feature, names)
+        return list(names).index(feature)
+    whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)
+    if not whole or not -len(names) <= feature < len(names):
+        raise InvalidInputError(
+            f"{option} is {feature!r}; it must be the name of a column or a number from 0 to {len(names) - 1}."
+        )
+    return int(feature) % len(names)

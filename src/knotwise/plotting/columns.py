@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.errors import InvalidInputError
+from knotwise.numerics.columns import column_index, column_names
 from knotwise.plotting.style import shorten
 
 __all__ = [
@@ -23,28 +24,6 @@ __all__ = [
 LONGEST = 52  # letters of a title that names columns one by one
 
 
-def column_names(gp: Any, X: Any) -> list[str]:
-    """Names of the columns: those of the fit, else those of the data frame X, else numbers."""
-    names = getattr(gp, "feature_names_in_", getattr(X, "columns", None))
-    if names is not None and len(names) == gp.n_features_in_:
-        return [str(name) for name in names]
-    return ["x"] if gp.n_features_in_ == 1 else [f"column {i}" for i in range(gp.n_features_in_)]
-
-
-def column_index(feature: Any, names: Sequence[str], option: str = "`feature`") -> int:
-    """The number of a column that is given by number or name."""
-    if isinstance(feature, str):
-        if feature not in names:
-            raise unknown_option(option, feature, names)
-        return list(names).index(feature)
-    whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)
-    if not whole or not -len(names) <= feature < len(names):
-        raise InvalidInputError(
-            f"{option} is {feature!r}; it must be the name of a column or a number from 0 to {len(names) - 1}."
-        )
-    return int(feature) % len(names)
-
-
 def refuse_levels(encoding: Any, columns: Sequence[int]) -> None:
     """Refuse to draw along a category, whose levels have no order."""
     for column in [] if encoding is None else columns:
@@ -58,10 +37,9 @@ def refuse_levels(encoding: Any, columns: Sequence[int]) -> None:
 
 def levels_of(encoding: Any, column: int) -> tuple[str, ...]:
     """The levels of a category by their numbers, and last what stands for all others; empty for a column of numbers."""
-    from knotwise.estimators.encoding.kinds import OTHER_LEVEL
+    from knotwise.estimators.effects import levels_of
 
-    levels = () if encoding is None else getattr(encoding.kind_of(column), "levels", ())
-    return (*levels, OTHER_LEVEL) if levels else ()
+    return levels_of(encoding, column)
 
 
 def place_of(

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.columns import column_index
 from knotwise.plotting.curve import response_name
 from knotwise.plotting.dates import write_dates
-from knotwise.plotting.dependence import Effect, effects_of
 from knotwise.plotting.knots import draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, MARKERS, look, shorten
 from knotwise.plotting.view import View, checked_rows, class_name, target_name, view_of
@@ -20,7 +18,9 @@ from knotwise.plotting.view import View, checked_rows, class_name, target_name, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_effect", "effect_name", "heights_of", "name_classes", "plot_effects"]
+    from knotwise.estimators.effects import Effect, Effects
+
+__all__ = ["EffectAxes", "draw_effect", "effect_name", "heights_of", "name_classes", "plot_effects"]
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other
@@ -28,6 +28,22 @@ LINE = 18  # letters in a line beside the vertical axis
 CONSTANT = 1e-4  # of the heights: effects that vary less do not vary
 LONGEST_NAME = 24  # letters of a column's name
 LONGEST_LEVEL, LETTERS = 14, 20  # of the names of levels: of one, and of all that stand beside each other
+
+
+class EffectAxes(np.ndarray):
+    """Axes of panels, with the numbers that they show as `effects`; an array [n] of Axes of matplotlib."""
+
+    effects: Effects | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.effects = getattr(source, "effects", None)
+
+    @staticmethod
+    def of(axes: np.ndarray, effects: Effects) -> EffectAxes:
+        """The axes, with the numbers."""
+        panels = axes.view(EffectAxes)
+        panels.effects = effects
+        return panels
 
 
 def plot_effects(
@@ -40,7 +56,7 @@ def plot_effects(
     sort: bool = True,
     n_columns: int = ACROSS,
     ax: Sequence[Axes] | None = None,
-) -> np.ndarray:
+) -> EffectAxes:
     """Draw what each column does to the mean response, with its band, the most important column first.
 
     The effects are partial dependences: at each value of a column, the predicted mean is averaged over rows of X (up to
@@ -51,7 +67,7 @@ def plot_effects(
 
     All panels have one vertical axis, so that effects can be compared; ticks at the foot are deciles of the data. A
     column is followed between its 1 % and 99 % quantiles (of 200 rows or more), and one of up to eight different values
-    has a mark for each, as has each level of a category (of very many the 25 most frequent). Counts are per unit of
+    has a mark for each, as has each level of a category (of very many the 12 most frequent). Counts are per unit of
     exposure, or per trial. Several classes have a curve each, without a band.
 
     Parameters
@@ -76,8 +92,10 @@ def plot_effects(
 
     Returns
     -------
-    array of Axes
-        One for each column, in the order in which they are drawn; the label of the horizontal axis is the column.
+    EffectAxes
+        An array of Axes, one for each column, in the order in which they are drawn; the label of the horizontal axis is
+        the column. Its `effects` are the numbers that are drawn, those of `gp.effects(X)`: curves, intervals, and the
+        importance of each column.
 
     Examples
     --------
@@ -91,18 +109,19 @@ def plot_effects(
     >>> axes = plot_effects(gp, X, ax=Figure().subplots(1, 3))
     >>> [ax.get_xlabel() for ax in axes]
     ['column 2', 'column 0', 'column 1']
+    >>> axes.effects.importance["column 2"] > 1
+    True
     """
-    from knotwise.estimators.validation import check_count, check_level
+    from knotwise.estimators.effects import chosen_columns
+    from knotwise.estimators.validation import check_count
 
-    check_level(level)
     n_columns = check_count(n_columns, "n_columns", least=1)
     view = view_of(gp, X)
     rows = checked_rows(view, X)
-    columns = _columns(view, features)
+    columns = chosen_columns(view.names, features)
     axes = _given(ax, len(columns))
-    effects = effects_of(view, rows, columns, level=level)
-    if not sort:
-        effects.sort(key=lambda effect: columns.index(effect.column))
+    found = gp.effects(X, columns, level=level)
+    effects = found if sort else sorted(found, key=lambda effect: columns.index(effect.column))
     name, heights = effect_name(view, y), heights_of(effects)
     if axes is None:
         axes = _new(len(effects), n_columns)
@@ -113,7 +132,7 @@ def plot_effects(
             each.set_ylabel(name)
     if view.n_classes > 2:
         name_classes(axes[0].figure if ax is None else axes[0], axes[0])
-    return axes
+    return EffectAxes.of(axes, found)
 
 
 def effect_name(view: View, y: Any) -> str:
@@ -125,7 +144,7 @@ def effect_name(view: View, y: Any) -> str:
 
 def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level: float) -> None:
     """Draw one effect: a curve with its band, or marks with bars for a column of few values."""
-    x, curves = effect.values, np.atleast_2d(effect.centre.T)
+    x, curves = effect.values, np.atleast_2d(effect.mean.T)
     if effect.levels:
         x = np.arange(len(x), dtype=float)  # levels have no order, and no distance
     names = [class_name(label) for label in view.classes or []] if len(curves) > 1 else ["average"]
@@ -136,11 +155,11 @@ def draw_effect(ax: Axes, view: View, effect: Effect, data: np.ndarray, *, level
             ax.plot(x, curve, MARKERS[k % len(MARKERS)], markersize=5, **own)
         else:
             ax.plot(x, curve, linewidth=2.0, linestyle=DASHES[k % len(DASHES)] if len(curves) > 1 else "-", **own)
-    if effect.low is not None and effect.high is not None:
+    if effect.lower is not None and effect.upper is not None:
         if effect.is_stepwise:
-            ax.vlines(x, effect.low, effect.high, color=BLUE, linewidth=1.6, zorder=2, label=band)
+            ax.vlines(x, effect.lower, effect.upper, color=BLUE, linewidth=1.6, zorder=2, label=band)
         else:
-            ax.fill_between(x, effect.low, effect.high, color=BLUE, alpha=0.2, linewidth=0, zorder=2, label=band)
+            ax.fill_between(x, effect.lower, effect.upper, color=BLUE, alpha=0.2, linewidth=0, zorder=2, label=band)
     if effect.levels:
         names = [shorten(level, LONGEST_LEVEL) for level in effect.levels]
         across = sum(map(len, names)) <= LETTERS
@@ -165,25 +184,13 @@ def name_classes(place: Any, ax: Axes) -> None:
 
 def heights_of(effects: Sequence[Effect]) -> tuple[float, float]:
     """One vertical range for all panels, with room for the ticks at the foot."""
-    ends = [end for e in effects for end in (e.centre, e.low, e.high) if end is not None]
+    ends = [end for e in effects for end in (e.mean, e.lower, e.upper) if end is not None]
     low, high = min(float(end.min()) for end in ends), max(float(end.max()) for end in ends)
     if high - low <= CONSTANT * max(abs(low), abs(high)):  # or rounding errors would fill the panels
         middle, reach = 0.5 * (low + high), 0.05 * max(abs(high), abs(low)) or 1.0
         low, high = middle - reach, middle + reach
     room = high - low
     return low - 0.14 * room, high + 0.06 * room
-
-
-def _columns(view: View, features: Sequence[int | str] | None) -> list[int]:
-    if features is None:
-        return list(range(len(view.names)))
-    if isinstance(features, str) or not len(features):
-        raise InvalidInputError(f"`features` is {features!r}; it must be a list of columns, such as [0, 1].")
-    columns = [column_index(feature, view.names, "A column of `features`") for feature in features]
-    twice = next((column for column in columns if columns.count(column) > 1), None)
-    if twice is not None:
-        raise InvalidInputError(f"`features` names the column {view.names[twice]!r} twice.")
-    return columns
 
 
 def _given(ax: Any, n: int) -> np.ndarray | None:

@@ -147,11 +147,9 @@ def view_of(gp: Any, X: Any = None, *, label: Any = None) -> View:
 
 def checked_rows(view: View, X: Any) -> np.ndarray:
     """The rows of X as an array [n, D], checked as the estimator does; of levels their numbers, of dates days."""
-    from knotwise.estimators.validation import check_coded
+    from knotwise.estimators.effects import checked_rows
 
-    if hasattr(X, "columns") and not hasattr(view.gp, "feature_names_in_"):
-        X = np.asarray(X)  # the names serve as labels only
-    return view.quietly(check_coded, view.gp, X)
+    return checked_rows(view.gp, X)
 
 
 def checked_targets(y: Any, n_rows: int, *, numeric: bool = True) -> np.ndarray:

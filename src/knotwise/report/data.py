@@ -55,7 +55,9 @@ def data_of(
     """
     if X is None:
         if y is not None or any(value is not None for value in sizes.values()):
-            raise InvalidInputError("`y`, `exposure`, `offset`, `trials` and `noise_variance` belong to rows: give X.")
+            raise InvalidInputError(
+                "`y`, `exposure`, `offset`, `trials` and `noise_variance` belong to rows: give X as well."
+            )
         return _held(view, target or _fitted_name(view))
     if is_dask(X):
         raise InvalidInputError(

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.estimators.effects import Effect, effects_of
 from knotwise.numerics.coordinates import coordinate_pair
 from knotwise.plotting import plot_calibration, plot_fit, plot_map, plot_observed, plot_pit, plot_trace
 from knotwise.plotting.columns import levels_of
-from knotwise.plotting.dependence import Effect, effects_of
 from knotwise.plotting.effects import draw_effect, effect_name, heights_of, name_classes
 from knotwise.plotting.extent import aspect_of, extent_of, figure_size
 from knotwise.plotting.observed import MOST_MARKS
@@ -98,7 +98,7 @@ def _map(view: View, data: Data, pair: tuple[int, int], name: str, **options: An
 
 def effects(view: View, data: Data, columns: Sequence[int]) -> list[Effect]:
     """The effect of each column, the most important first."""
-    return effects_of(view, data.X, columns, level=LEVEL)
+    return effects_of(view.gp, data.X, view.names, columns, level=LEVEL)
 
 
 def effect_panels(
