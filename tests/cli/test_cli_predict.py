@@ -1,5 +1,6 @@
 """`knotwise predict`: the numbers of the Python API, by column names, in pieces, through pipes."""
 
+import csv
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import knotwise
 from knotwise import GPClassifier, GPRegressor
 from knotwise.cli import text as cli_text
+from knotwise.cli.output import write_table
 from knotwise.kernels import SquaredExponential
 
 
@@ -222,10 +224,48 @@ def test_labels_that_begin_like_formulas_are_text_in_csv_and_as_they_are_in_parq
     words = ["predict", "m.knotwise", folder / "new.csv", "--inputs", "a,b"]
     found = read_csv(run(*words)[1])
     assert list(found["prediction"]) == [f"'{label}" for label in expected] and len(set(expected)) > 1
-    assert list(found)[1:] == [f"probability_{label}" for label in gp.classes_]
+    assert list(found)[1:] == [f"probability_{label}".replace("\t=", "\t'=") for label in gp.classes_]
     parquet = pytest.importorskip("pyarrow.parquet")
     assert run(*words, "-o", "p.parquet")[0] == 0
     assert parquet.read_table("p.parquet").to_pydict()["prediction"] == expected
+
+
+def cells_by(text, separator):
+    """What a spreadsheet that separates by this sign sees: a quote is one at the beginning of a cell only."""
+    return [cell for row in csv.reader(io.StringIO(text), delimiter=separator) for cell in row]
+
+
+NASTY = ["a;=1+1", "a;-1;b", "x\t@cmd;+1+1", "one|=2", 'a;"=1+1;b', "a;b", "two\n=3;c", "plain", 'say "no"', "a;;=;"]
+STARTS = ("=", "+", "@", "-1-")
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "-"])
+@pytest.mark.parametrize("first", [True, False])
+def test_no_spreadsheet_finds_a_formula_behind_its_own_separator(name, first, here, capsys):
+    """A file with commas that is opened where semicolons separate, and the other ways round."""
+    columns = {"label": NASTY, "p;=1": np.linspace(-1, 1, len(NASTY)).tolist()}
+    write_table(name, [columns if first else dict(reversed(columns.items()))])
+    text = capsys.readouterr().out if name == "-" else (here / name).read_text(encoding="utf-8")
+    own = "\t" if name == "p.tsv" else ","
+    for separator in ",;|\t":
+        assert not [cell for cell in cells_by(text, separator) if cell.startswith(STARTS)], separator
+    rows = list(csv.reader(io.StringIO(text), delimiter=own))
+    found = dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
+    assert_array_equal(np.array(found["p;'=1" if first else "p;=1"], float), columns["p;=1"])
+    if first:  # quotes at the beginning of a line keep a cell whole for everybody
+        assert list(found["label"]) == NASTY and '"a;=1+1"' in text
+    else:
+        assert found["label"][:2] == ("a;'=1+1", "a;-1;b")
+
+
+def test_predicted_labels_with_semicolons_come_back_as_they_are(folder, columns, run):
+    labels = np.where(columns["colour"] == "red", "a;=1+1", "b")
+    GPClassifier(SquaredExponential(), knots=3, random_state=0).fit(inputs(columns), labels).save("m.knotwise")
+    words = ["predict", "m.knotwise", folder / "new.csv", "--inputs", "a,b"]
+    code, out, _ = run(*words)
+    assert code == 0 and set(read_csv(out)["prediction"]) == {"a;=1+1", "b"}
+    assert not [cell for cell in cells_by(out, ";") if cell.startswith("=")]
+    assert "probability_a;=1+1" in run(*words, "--raw-text")[1]
 
 
 # -- several levels, exceedance and samples ---------------------------------------------------------------------------
