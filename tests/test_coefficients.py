@@ -184,3 +184,117 @@ def test_a_file_keeps_every_bit_of_them(mean, approximation, tmp_path):
     assert loaded.names == gp.coefficients_.names
     assert_array_equal(loaded.estimate, gp.coefficients_.estimate)
     assert_array_equal(loaded.covariance, gp.coefficients_.covariance)
+
+
+# -- categories -------------------------------------------------------------------------------------------
+
+CITY = RNG.choice(["Oslo", "Rome", "Bonn"], N)
+LEVELS = ("Bonn", "Oslo", "Rome")
+MIXED = FRAME.assign(city=CITY)
+
+
+def fit_levels(frame=MIXED, prior_sd=2.0, columns=("dose", "city"), **options):
+    """An exact GP about slopes and effects of levels, with every parameter given."""
+    kernel = SquaredExponential(VARIANCE, LENGTHSCALE).on(["age", "dose"])
+    settings = {"optimizer": None, "approximation": "full", "mean": Linear(prior_sd, list(columns))} | options
+    return GPRegressor(kernel, Gaussian(NOISE), **settings).fit(frame, Y)
+
+
+@pytest.mark.parametrize("prior_sd", [0.3, 10.0])
+def test_levels_have_the_contrasts_of_the_dense_linear_model(prior_sd):
+    """The model has a coefficient of each level, of which treatment contrasts are differences."""
+    D = (CITY[:, None] == LEVELS).astype(float)
+    sd, columns = prior_sd * Y.std(), np.column_stack([X[:, 1], D])
+    spread, centre = columns.std(0), columns.mean(0)
+    H = np.column_stack([np.ones(N), columns - centre])
+    prior = np.diag(np.append(sd, sd / spread) ** 2)
+    mean, cov = linear_model(H, covariance("full"), np.append(Y.mean(), np.zeros(4)), prior)
+    A = np.array(
+        [
+            np.append(1.0, np.array([0.0, 1.0, 0.0, 0.0]) - centre),  # the height at a dose of 0 in Bonn
+            [0.0, 1.0, 0.0, 0.0, 0.0],
+            [0.0, 0.0, -1.0, 1.0, 0.0],
+            [0.0, 0.0, -1.0, 0.0, 1.0],
+        ]
+    )
+    found = fit_levels(prior_sd=prior_sd).coefficients_
+    assert found.names == ("intercept", "dose", "city: Oslo - Bonn", "city: Rome - Bonn")
+    assert found.categories == {"city": LEVELS}
+    assert_allclose(found.estimate, A @ mean, rtol=1e-6)
+    assert_allclose(found.covariance, A @ cov @ A.T, rtol=1e-5, atol=1e-8)
+    for first, second, weights in (("Rome", "Oslo", [0, 0, 0, -1, 1]), ("Bonn", "Rome", [0, 0, 1, 0, -1])):
+        contrast = found.contrast(first, second)
+        assert contrast.name == f"city: {first} - {second}"
+        assert_allclose(contrast.estimate, np.dot(weights, mean), rtol=1e-6)
+        assert_allclose(contrast.standard_error**2, np.dot(weights, cov) @ weights, rtol=1e-5)
+        low, high = contrast.interval(0.6826894921370859)
+        assert_allclose([high - low, high + low], [2 * contrast.standard_error, 2 * contrast.estimate], rtol=1e-12)
+
+
+def test_with_a_wide_prior_contrasts_are_generalised_least_squares_with_a_reference_level():
+    found = fit_levels(prior_sd=1e3, approximation="vfe", knots=MIXED.iloc[::4], jitter=JITTER).coefficients_
+    H = np.column_stack([np.ones(N), X[:, 1], CITY == "Oslo", CITY == "Rome"])
+    C = covariance("vfe")
+    cov = np.linalg.inv(H.T @ np.linalg.solve(C, H))
+    assert_allclose(found.estimate, cov @ H.T @ np.linalg.solve(C, Y), rtol=1e-4)
+    assert_allclose(found.covariance, cov, rtol=1e-4, atol=1e-6)
+
+
+def test_a_log_rate_ratio_has_the_error_of_its_fisher_information():
+    counts = np.random.default_rng(0).poisson(np.where(CITY == "Rome", 6.0, 2.0))
+    settings = {"optimizer": None, "inference": "laplace", "approximation": "full", "mean": Linear(1e3, ["city"])}
+    gp = GPRegressor(SquaredExponential(1e-9, 1.0).on("age"), "poisson", **settings).fit(MIXED, counts)
+    total, n = ({city: f(counts[city == CITY]) for city in LEVELS} for f in (np.sum, len))
+    found = gp.coefficients_.contrast("Rome", "Oslo")
+    expected = np.log(total["Rome"] / n["Rome"]) - np.log(total["Oslo"] / n["Oslo"])
+    assert_allclose(found.estimate, expected, rtol=1e-4)
+    assert_allclose(found.standard_error, np.sqrt(1 / total["Rome"] + 1 / total["Oslo"]), rtol=1e-4)
+    assert_allclose(gp.coefficients_.estimate[0], np.log(total["Bonn"] / n["Bonn"]), rtol=1e-4)
+    assert_allclose(gp.coefficients_.standard_error[0], 1 / np.sqrt(total["Bonn"]), rtol=1e-4)
+
+
+def test_a_contrast_does_not_depend_on_the_reference():
+    """Other names give another reference level, which is the first in the alphabet."""
+    renamed = MIXED.assign(city=MIXED["city"].map({"Bonn": "z", "Oslo": "b", "Rome": "a"}))
+    one, two = (fit_levels(frame).coefficients_ for frame in (MIXED, renamed))
+    assert two.names[2:] == ("city: b - a", "city: z - a")
+    for first, second in (("Rome", "Bonn"), ("Oslo", "Rome"), ("Bonn", "Bonn")):
+        to = {"Bonn": "z", "Oslo": "b", "Rome": "a"}
+        ours, theirs = one.contrast(first, second), two.contrast(to[first], to[second])
+        assert_allclose(theirs.estimate, ours.estimate, rtol=1e-8, atol=1e-12)
+        assert_allclose(theirs.standard_error, ours.standard_error, rtol=1e-8, atol=1e-12)
+
+
+def test_a_row_of_a_level_is_the_difference_of_predictions_far_from_all_rows():
+    gp = fit_levels(columns=["city"])
+    far = pd.DataFrame({"age": 1e5, "dose": -1e5, "city": LEVELS})
+    latent = gp.predict_latent(far)
+    assert_allclose(gp.coefficients_.estimate, np.append(latent.mean[0], latent.mean[1:] - latent.mean[0]), rtol=1e-6)
+    assert_allclose(gp.coefficients_.standard_error[0] ** 2 + VARIANCE, latent.variance[0], rtol=1e-6)
+
+
+def test_a_contrast_of_levels_that_are_not_there_is_refused():
+    again = MIXED.assign(zone=np.where(np.arange(N) % 3, "Oslo", "Rome"), floor=np.arange(N) % 2)
+    both = fit_levels(again, columns=["city", "zone", "floor"], categorical=["city", "zone", "floor"]).coefficients_
+    assert both.contrast("Oslo", "Bonn").name == "city: Oslo - Bonn"
+    assert both.contrast(1, 0).name == "floor: 1 - 0"
+    assert_allclose(both.contrast("Rome", "Oslo", column="zone").estimate, both.estimate[3], rtol=1e-12)
+    for levels, column, message in (
+        (("Rome", "Oslo"), None, r"'city' and 'zone'.*column='city'"),
+        (("Rome", "Olso"), None, r"Did you mean 'Oslo'"),
+        (("Bonn", "Rome"), "zone", r"The level is 'Bonn'"),
+        (("Bonn", "Rome"), "town", r"`column` is 'town'"),
+        (("Bonn", "1"), None, r"of different columns"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            both.contrast(*levels, column=column)
+    with pytest.raises(InvalidInputError, match=r"no effects of levels.*Linear\(columns="):
+        fit("linear", x=FRAME).coefficients_.contrast("Rome", "Oslo")
+
+
+def test_a_file_keeps_the_contrasts(tmp_path):
+    gp = fit_levels()
+    gp.save(tmp_path / "m.knotwise")
+    loaded = knotwise.load(tmp_path / "m.knotwise").coefficients_
+    assert loaded.contrast("Rome", "Oslo") == gp.coefficients_.contrast("Rome", "Oslo")
+    assert "city: Rome - Oslo: " in str(loaded.contrast("Rome", "Oslo"))

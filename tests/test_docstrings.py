@@ -51,7 +51,7 @@ RETURNED = {
     "knotwise.diagnosis.neighbours": ["NeighbourTest"],
     "knotwise.diagnosis.spread": ["SpreadTest"],
     "knotwise.estimators.by_class": ["ByClass"],
-    "knotwise.estimators.coefficients": ["Coefficients"],
+    "knotwise.estimators.coefficients": ["Coefficients", "Contrast"],
     "knotwise.estimators.effects": ["Effect", "Effects"],
     "knotwise.estimators.encoding": ["Encoding"],
     "knotwise.estimators.scoring": ["ResponseScorer"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -213,6 +214,9 @@ class FitWarning(UserWarning):
         What it is, and what to do.
     rows : array of int, optional
         The numbers of the rows that it is about; None where it is about no row.
+    details : str, default ""
+        What differs from call to call, such as the levels that are new. It is no part of the message, so that filters
+        of warnings know it again; the log `logging.getLogger("knotwise")` has it, at the level INFO.
 
     Examples
     --------
@@ -221,12 +225,13 @@ class FitWarning(UserWarning):
     >>> warnings.simplefilter("error", FitWarning)  # a program that must not go on with such a fit
     """
 
-    def __init__(self, message: str = "", rows: Any = None) -> None:
+    def __init__(self, message: str = "", rows: Any = None, details: str = "") -> None:
         super().__init__(message)
         self.rows = rows
+        self.details = details
 
 
-def warn(message: str, rows: Any = None) -> None:
+def warn(message: str, rows: Any = None, details: str = "") -> None:
     """Issue a `FitWarning` that points at the user's line: the nearest one outside of knotwise and scikit-learn.
 
     Where there is none, as in a thread that the library has started, it points at the outermost line.
@@ -237,6 +242,8 @@ def warn(message: str, rows: Any = None) -> None:
         What a user should know, and what to do.
     rows : array of int, optional
         The numbers of the rows that it is about, which the warning then has as its `rows`.
+    details : str, default ""
+        What differs from call to call, which the log and the warning's `details` have.
 
     Examples
     --------
@@ -251,7 +258,9 @@ def warn(message: str, rows: Any = None) -> None:
     frame, stacklevel = sys._getframe(1), 2
     while frame.f_back is not None and _package(frame.f_globals) in PASSED_THROUGH:
         frame, stacklevel = frame.f_back, stacklevel + 1
-    warnings.warn(FitWarning(message, rows), stacklevel=stacklevel)
+    if details:
+        logging.getLogger("knotwise").info(details)
+    warnings.warn(FitWarning(message, rows, details), stacklevel=stacklevel)
 
 
 def _package(module: dict[str, Any]) -> str:

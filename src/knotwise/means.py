@@ -297,7 +297,8 @@ class Linear(Mean):
         data with a link it is on the scale of f. "auto" says little: 10, but 3 for the intercept with a link.
     columns : list of names or numbers, optional
         The columns of the inputs that have a slope; all by default, or all that are numbers or dates where some are
-        not. Of a category that is named, each level has an effect.
+        not. Of a category that is named, each level has an effect; the circle of a period is named as in
+        `parameters_`, "when (year)".
 
     Examples
     --------

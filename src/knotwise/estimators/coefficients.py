@@ -2,19 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.estimators.encoding.cells import label_of
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_level
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
+from knotwise.means import Term
+from knotwise.numerics.columns import InputColumns
+from knotwise.numerics.parameters import Columns
 from knotwise.numerics.tabular import html_table, make_frame
 
-__all__ = ["Coefficients", "coefficients_of"]
+__all__ = ["Coefficients", "Contrast", "coefficients_of"]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The difference of the effects of two levels of a category, with its uncertainty: what `contrast` returns.
+
+    Parameters
+    ----------
+    name : str
+        The column and the levels, such as "city: Rome - Oslo".
+    estimate : float
+        Posterior mean of the difference, on the scale of f.
+    standard_error : float
+        Posterior standard deviation.
+
+    Examples
+    --------
+    >>> from knotwise.estimators.coefficients import Contrast
+    >>> Contrast("city: Rome - Oslo", 2.0, 0.5).interval(0.95).round(2).tolist()
+    [1.02, 2.98]
+    """
+
+    name: str
+    estimate: float
+    standard_error: float
+
+    def interval(self, level: float = 0.95) -> np.ndarray:
+        """Central interval of the difference.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Posterior probability of the interval, between 0 and 1.
+
+        Returns
+        -------
+        array [2]
+            Lower and upper end.
+        """
+        return _intervals(np.array([self.estimate]), np.array([self.standard_error]), level)[0]
+
+    def __str__(self) -> str:
+        low, high = self.interval()
+        return f"{self.name}: {self.estimate:.4g}, std. error {self.standard_error:.4g}, 95 % [{low:.4g}, {high:.4g}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,17 +72,21 @@ class Coefficients:
 
     Estimates are on the scale of f: in the units of y for Gaussian data, on the link's scale (a log rate, log odds)
     for others. The intercept is the trend's height where all inputs are 0, and a slope is for one unit of its column.
-    The function itself, which varies about the mean, is no part of either. A mean that is held, or learned as a point
-    estimate, has one row without a standard error (NaN).
+    Of a category, each level but the first in alphabetical order has a row, the difference from that first one, which
+    is the reference; the intercept is the height at the reference levels. The function itself, which varies about the
+    mean, is no part of either. A mean that is held, or learned as a point estimate, has one row without a standard
+    error (NaN).
 
     Parameters
     ----------
     names : tuple of str
-        "level"; or "intercept" and the columns of the trend.
+        "level"; or "intercept" and the columns of the trend, with "city: Rome - Oslo" for levels of a category.
     estimate : ndarray [q]
         Posterior means.
     covariance : ndarray [q, q]
         Posterior covariance, given the parameters of kernel and likelihood.
+    categories : dict of tuple of str, optional
+        The levels of each category of the trend, with the reference first; None where the trend has none.
 
     Examples
     --------
@@ -52,6 +105,7 @@ class Coefficients:
     names: tuple[str, ...]
     estimate: np.ndarray
     covariance: np.ndarray
+    categories: Mapping[str, tuple[str, ...]] | None = None
 
     @property
     def standard_error(self) -> np.ndarray:
@@ -71,11 +125,57 @@ class Coefficients:
         array [q, 2]
             Lower and upper ends; NaN where there is no standard error.
         """
-        from scipy.special import ndtri
+        return _intervals(self.estimate, self.standard_error, level)
 
-        check_level(level)
-        reach = ndtri(0.5 + level / 2) * self.standard_error
-        return np.column_stack([self.estimate - reach, self.estimate + reach])
+    def contrast(self, first: Any, second: Any, column: str | None = None) -> Contrast:
+        """The difference of the effects of two levels of a category, the first minus the second.
+
+        Parameters
+        ----------
+        first : str
+            A level.
+        second : str
+            Another level of the same category.
+        column : str, optional
+            The category; only needed where several categories of the trend have these levels.
+
+        Returns
+        -------
+        Contrast
+            `estimate`, `standard_error` and `interval(level)`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from knotwise import GPRegressor
+        >>> from knotwise.means import Linear
+        >>> rng = np.random.default_rng(0)
+        >>> table = pd.DataFrame({"depth": rng.uniform(size=60), "city": rng.choice(["Bonn", "Oslo", "Rome"], 60)})
+        >>> y = table["city"].map({"Bonn": 1.0, "Oslo": 2.0, "Rome": 4.0}) + 0.1 * rng.normal(size=60)
+        >>> gp = GPRegressor(mean=Linear(columns=["depth", "city"]), random_state=0).fit(table, y)
+        >>> gp.coefficients_.names
+        ('intercept', 'depth', 'city: Oslo - Bonn', 'city: Rome - Bonn')
+        >>> difference = gp.coefficients_.contrast("Rome", "Oslo")
+        >>> round(difference.estimate, 1), bool(difference.standard_error < 0.1)
+        (2.0, True)
+        """
+        if not self.categories:
+            raise InvalidInputError(
+                "The mean has no effects of levels. Name the category in it, mean=knotwise.means.Linear(columns=[...]),"
+                " and fit again."
+            )
+        levels = label_of(first), label_of(second)
+        column = _category_of(levels, column, self.categories)
+        reference = self.categories[column][0]
+        plus, minus = (
+            np.array([name == _contrast_name(column, level, reference) for name in self.names], float)
+            for level in levels
+        )  # no row is that of the reference
+        weights = plus - minus
+        variance = float(weights @ self.covariance @ weights)
+        name = _contrast_name(column, *levels)
+        return Contrast(name, float(weights @ self.estimate), float(np.sqrt(max(variance, 0.0))))
 
     def to_frame(self, level: float = 0.95) -> Any:
         """The coefficients as a pandas DataFrame.
@@ -130,25 +230,94 @@ def coefficients_of(state: SparseState | FullState, scaling: Scaling, columns: S
     """The coefficients of a state's mean in the user's units, for columns with these names  (S16).
 
     A height is y_centre + y_scale (m + phi(0)' eta), a slope y_scale / x_scale times its eta, for the engine's
-    coefficients eta: one linear map A, so that the covariance is A Cov(eta) A'.
+    coefficients eta; of levels, differences from the reference: one linear map A, so that the covariance is
+    A Cov(eta) A'.
     """
-    mean = state.model.mean
+    mean, levels = state.model.mean, _levels_of(columns)
+    origin = np.zeros(len(scaling.x_scale))
+    origin[[own[0] for own in levels.values()]] = 1.0  # the reference of each category
     with np.errstate(all="ignore"):  # a file may have any numbers
-        terms = mean.terms(scaling.inputs(np.zeros(len(scaling.x_scale))))
+        terms = mean.terms(scaling.inputs(origin))
     height = scaling.y_centre + scaling.y_scale * mean.offset
-    known = scaling.columns(columns)
-    name = (
-        known.names.__getitem__ if known.labels else lambda column: known.called([column])
-    )  # of encoded columns: each
-    names = tuple(term.name if term.column is None else name(term.column) for term in terms)
-    offset = np.array([height if term.column is None else 0.0 for term in terms])
+    rows = _rows_shown(terms, scaling.columns(columns), columns, levels)
+    names = tuple(name for name, _, _ in rows)
+    offset = np.array([height if terms[i].column is None else 0.0 for _, i, _ in rows])
     units = [1.0 if term.column is None else scaling.x_scale[term.column] for term in terms]
     with np.errstate(all="ignore"):  # a file may have any numbers
-        A = scaling.y_scale * np.array([term.weights / unit for term, unit in zip(terms, units, strict=True)])  # [q, p]
+        weights = [term.weights / unit for term, unit in zip(terms, units, strict=True)]
+        A = scaling.y_scale * np.array([weights[i] - (0.0 if j is None else weights[j]) for _, i, j in rows])  # [q, p]
         if not A.size:
-            return Coefficients(names, offset, np.full((len(terms), len(terms)), np.nan))
+            return Coefficients(names, offset, np.full((len(rows), len(rows)), np.nan))
         eta, covariance = _posterior_of_basis(state)
-        return Coefficients(names, offset + A @ eta, A @ covariance @ A.T)
+        in_trend = {term.column for term in terms}
+        categories = {
+            label: tuple(str(columns.columns[i].level) for i in own)  # type: ignore[attr-defined]
+            for label, own in levels.items()
+            if own[0] in in_trend
+        }
+        return Coefficients(names, offset + A @ eta, A @ covariance @ A.T, categories or None)
+
+
+def _levels_of(columns: Sequence[str]) -> dict[str, list[int]]:
+    """The engine's columns of the levels of each category, without the last, that of levels that are new."""
+    if not isinstance(columns, InputColumns):
+        return {}
+    of_levels = [group for group in columns.members("level") if columns.columns[group[0]].level is not None]
+    return {columns.columns[group[0]].label: group[:-1] for group in of_levels}
+
+
+def _rows_shown(
+    terms: Sequence[Term], known: Columns, columns: Sequence[str], levels: Mapping[str, list[int]]
+) -> list[tuple[str, int, int | None]]:
+    """The name of each row, the number of its term, and for a level that of the reference, which is subtracted."""
+    place = {term.column: i for i, term in enumerate(terms)}
+    rows: list[tuple[str, int, int | None]] = []
+    for i, term in enumerate(terms):
+        if term.column is None:
+            rows.append((term.name, i, None))
+            continue
+        own = columns.columns[term.column] if isinstance(columns, InputColumns) else None
+        if own is None or own.level is None:
+            rows.append((known.names[term.column] if known.labels else known.called([term.column]), i, None))
+        elif term.column in levels[own.label][1:]:
+            first = levels[own.label][0]
+            reference = columns.columns[first].level  # type: ignore[attr-defined]
+            rows.append((_contrast_name(own.label, own.level, reference), i, place[first]))
+    return rows
+
+
+def _category_of(levels: tuple[str, str], column: str | None, known: Mapping[str, tuple[str, ...]]) -> str:
+    """The category that has these levels, of those that are known."""
+    if column is not None:
+        if column not in known:
+            raise unknown_option("`column`", column, known)
+        known = {column: known[column]}
+    found = [name for name, own in known.items() if set(levels) <= set(own)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidInputError(
+            f"The columns {' and '.join(map(repr, found))} have the levels {levels[0]!r} and {levels[1]!r}. Say which "
+            f"is meant: column={found[0]!r}."
+        )
+    every = dict.fromkeys(level for own in known.values() for level in own)
+    for level in levels:
+        if level not in every:
+            raise unknown_option("The level", level, every)
+    raise InvalidInputError(f"The levels {levels[0]!r} and {levels[1]!r} are of different columns.")
+
+
+def _contrast_name(column: str, first: str, second: str) -> str:
+    return f"{column}: {first} - {second}"
+
+
+def _intervals(estimate: np.ndarray, standard_error: np.ndarray, level: float) -> np.ndarray:
+    """Central intervals, [q, 2]."""
+    from scipy.special import ndtri
+
+    check_level(level)
+    reach = ndtri(0.5 + level / 2) * standard_error
+    return np.column_stack([estimate - reach, estimate + reach])
 
 
 def _posterior_of_basis(state: SparseState | FullState) -> tuple[np.ndarray, np.ndarray]:

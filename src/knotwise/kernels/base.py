@@ -451,7 +451,7 @@ class Kernel(Part):
         Parameters
         ----------
         columns : list of int or str, int or str
-            The columns by number, or by name for data frames.
+            The columns by number, or by name for data frames; the circle of a period by its own name, "when (year)".
 
         Returns
         -------

@@ -155,7 +155,7 @@ class OnColumns(Kernel):
     kernel : Kernel
         The kernel for these columns.
     columns : list of int or str, int or str
-        The columns by number, or by name for data frames.
+        The columns by number, or by name for data frames; the circle of a period by its own name, "when (year)".
 
     Examples
     --------

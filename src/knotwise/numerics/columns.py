@@ -36,7 +36,7 @@ class InputColumn:
     numbers of the user's columns. `kind` is "number", "level" (one of a group of 0 and 1: knots stay on levels) or
     "sphere" (one of the coordinates of a place at the distance `radius` from the origin: knots stay on the sphere).
     `scale` is what the engine divides by; None standardises. `units` are those of a length-scale, where the name of the
-    column does not say them.
+    column does not say them. `level` is the level of a category that the column stands for; None of other columns.
     """
 
     name: str
@@ -46,6 +46,12 @@ class InputColumn:
     scale: float | None = None
     radius: float | None = None
     units: str = ""
+    level: str | None = None
+
+    @property
+    def is_circle(self) -> bool:
+        """Whether it is a coordinate on the circle that a period makes of a column."""
+        return self.kind == "sphere" and len(self.sources) == 1
 
 
 @dataclass(frozen=True)
@@ -86,19 +92,31 @@ class InputColumns(Sequence[str]):
         return list(found.values())
 
     def made_of(self, columns: Any, *, owner: str) -> list[int]:
-        """The engine's columns of the user's columns, given by number or name; `owner` says who names them."""
-        asked = _indices(columns, self.features, self.n_features, owner=owner)
-        found = []
-        for source in dict.fromkeys(asked):
-            of_source = [i for i, column in enumerate(self.columns) if source in column.sources]
-            for i in of_source:
-                lacking = [s for s in self.columns[i].sources if s not in asked]
+        """The engine's columns of the user's columns, given by number or name; `owner` says who names them.
+
+        A name in `parameters_` is one here, too: "when" is the date itself, "when (year)" the circle of its period. The
+        indicator of gaps belongs to its column, and can be named alone, "depth (missing)".
+        """
+        own = [label for label in self.labels if label not in (self.features or ())]
+        asked = [
+            column if column in own else _indices(column, self.features, self.n_features, owner=owner, beside=own)[0]
+            for column in as_list_of_columns(columns)
+        ]
+        found: list[int] = []
+        for each in asked:
+            meant = [
+                i
+                for i, column in enumerate(self.columns)
+                if each == column.label or (each in column.sources and not column.is_circle)
+            ]
+            for i in meant:
+                lacking = [s for s in self.columns[i].sources if s not in asked and each not in own]
                 if lacking:
                     raise InvalidInputError(
                         f"The columns {self.columns[i].label} are one place on the sphere, but {owner} names only one "
                         "of them. Name both."
                     )
-            found += [i for i in of_source if i not in found]
+            found += [i for i in meant if i not in found]
         return found
 
 
@@ -117,7 +135,10 @@ def column_indices(columns: Any, names: Sequence[str] | None, n_columns: int, *,
     return _indices(columns, names, n_columns, owner=owner)
 
 
-def _indices(columns: Any, names: Sequence[str] | None, n_columns: int, *, owner: str) -> list[int]:
+def _indices(
+    columns: Any, names: Sequence[str] | None, n_columns: int, *, owner: str, beside: Sequence[str] = ()
+) -> list[int]:
+    """Numbers of columns; `beside` are names that would have been possible, too."""
     known = list(names) if names is not None else []
     indices = []
     for column in as_list_of_columns(columns):
@@ -128,7 +149,7 @@ def _indices(columns: Any, names: Sequence[str] | None, n_columns: int, *, owner
                     "Fit on a data frame or give the column's index."
                 )
             if column not in known:
-                raise unknown_option(f"A column of {owner}", column, known)
+                raise unknown_option(f"A column of {owner}", column, dict.fromkeys([*known, *beside]))
             indices.append(known.index(column))
         elif int(column) != column or not -n_columns <= column < n_columns:
             raise InvalidInputError(f"Column {column} of {owner} does not exist: the data have {n_columns}.")

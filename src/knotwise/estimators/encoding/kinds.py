@@ -179,8 +179,12 @@ class Category:
         return (self.source,)
 
     def columns(self) -> list[InputColumn]:
-        names = [f"{self.name}[{level}]" for level in (*self.levels, OTHER_LEVEL)]
-        return [InputColumn(n, self.name, self.sources, "level", 2**0.5, units=LEVEL_UNITS) for n in names]
+        return [
+            InputColumn(
+                f"{self.name}[{level}]", self.name, self.sources, "level", 2**0.5, units=LEVEL_UNITS, level=level
+            )
+            for level in (*self.levels, OTHER_LEVEL)
+        ]
 
     def read(self, columns: list[Any], *, quiet: bool = False) -> np.ndarray:
         """The numbers of the levels, [n, 1]; that after the last stands for all levels that are new."""
@@ -197,17 +201,20 @@ class Category:
         return codes[:, None]
 
     def _warn_of_new(self, labels: list[str], rows: np.ndarray) -> None:
+        """Warn in the same words at every call; which levels are new is said beside it."""
         new = list(dict.fromkeys(labels[row] for row in rows))
+        more = f" and {len(new) - SHOWN_LEVELS} more" if len(new) > SHOWN_LEVELS else ""
+        shown = ", ".join(map(repr, new[:SHOWN_LEVELS])) + more
+        which = f"the level {shown}" if len(new) == 1 else f"{len(new)} levels ({shown})"
         meant = "".join(f" Did you mean {near!r}?" for near in [nearest(new[0], self.levels)] if near is not None)
-        unknown = "of which nothing is known but how much levels differ"
-        if len(new) == 1:
-            which, it_is = f"the level {new[0]!r}", f"It is predicted as a new level, {unknown}"
-        else:
-            more = f" and {len(new) - SHOWN_LEVELS} more" if len(new) > SHOWN_LEVELS else ""
-            shown = ", ".join(map(repr, new[:SHOWN_LEVELS]))
-            which = f"{len(new)} levels ({shown}{more})"
-            it_is = f"They are predicted as one new level, {unknown}"
-        warn(f"Column {self.name!r} has {which} in {some_rows(rows)}, which the fit did not see.{meant} {it_is}.", rows)
+        known = "of which nothing is known but how much levels differ."
+        warn(
+            f"Column {self.name!r} has levels that the fit did not see. They are predicted as one new level, {known} "
+            "The log 'knotwise' names them, at the level INFO.",
+            rows,
+            f"Column {self.name!r} has {which} in {some_rows(rows)}, which the fit did not see.{meant} "
+            f"{'It is predicted as a' if len(new) == 1 else 'They are predicted as one'} new level, {known}",
+        )
 
     def expand(self, coded: np.ndarray) -> np.ndarray:
         """The columns of the levels, [n, L + 1]: 1 for that of the row, and 0."""
