@@ -544,7 +544,7 @@ def test_a_level_that_only_the_left_out_block_has_is_a_new_draw():
     table = pd.DataFrame({"east": X[:, 0], "field": FOUR})
     gp = model(knots="auto").fit(table, Y)
     held = cross_validate(gp, table, Y, blocks=table["field"], refit=False)
-    with pytest.warns(FitWarning, match=r"of 4 blocks a fit said, of its own rows: Column 'field' has the level 'a'"):
+    with pytest.warns(FitWarning, match=r"of 4 blocks a fit said, of its own rows: Column 'field' has levels that"):
         anew = cross_validate(gp, table, Y, blocks=table["field"])
     assert_allclose(held.mean, anew.mean, rtol=1e-8)  # parameters are given, so that a fit changes nothing else
     assert_allclose(held.sd, anew.sd, rtol=1e-8)

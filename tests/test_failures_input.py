@@ -70,7 +70,7 @@ def test_text_among_the_numbers_of_a_data_frame_is_named(data):
     """Case 21: strings that are no levels; test_tables.py has categories and dates."""
     pd = pytest.importorskip("pandas")
     X, y, _ = data
-    frame = pd.DataFrame({"lstat": X[:, 0], "colour": ["1", "2", "x"] + ["4"] * (N - 3), "rm": X[:, 1]})
+    frame = pd.DataFrame({"lstat": X[:, 0], "colour": [1, 2, "x"] + [4] * (N - 3), "rm": X[:, 1]})
     with pytest.raises(InvalidInputError, match=r"'colour' holds 'x' in row 2.*not a number"):
         fit(frame, y)
     with pytest.raises(InvalidInputError, match=r"'colour' holds 'red' in row 0.*not a number"):
@@ -88,13 +88,18 @@ def test_durations_in_a_data_frame_are_named(data):
 
 
 @pytest.mark.failure(21)
-def test_numbers_stored_as_objects_or_text_are_converted(data):
+def test_numbers_stored_as_objects_are_converted_and_text_is_not(data):
     """Case 21: numbers as objects."""
     pd = pytest.importorskip("pandas")
     X, y, X_new = data
-    frame = pd.DataFrame({"a": X[:, 0].astype(object), "b": [repr(float(v)) for v in X[:, 1]]})
+    frame = pd.DataFrame({"a": X[:, 0].astype(object), "b": X[:, 1]})
     new = pd.DataFrame(X_new, columns=["a", "b"])
     assert_array_equal(predictions(frame, y, new), predictions(X, y, X_new))
+    text = frame.assign(b=[repr(float(v)) for v in X[:, 1]])
+    with pytest.raises(InvalidInputError, match=r"'b' is text that looks like numbers.*pandas\.to_numeric"):
+        fit(text, y)
+    converted = text.assign(b=pd.to_numeric(text["b"]))
+    assert_array_equal(predictions(converted, y, new), predictions(X, y, X_new))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """Tables as people have them: categories, dates and missing values, against dense twins and one's own encoding."""
 
+import logging
+import warnings
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,6 +39,10 @@ def noise(variance):
     return knotwise.likelihoods.Gaussian(variance)
 
 
+def dask_frame(frame, npartitions=1):
+    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=npartitions)
+
+
 def exchangeable(frame, other, lengthscales=(1.5, 0.8), variance=2.0):
     """Matern 5/2 by hand, of a number and a level: two different levels are at the distance 1."""
     apart = np.subtract.outer(frame["depth"].to_numpy(), other["depth"].to_numpy()) / lengthscales[0]
@@ -67,11 +75,34 @@ def test_a_category_has_the_exchangeable_kernel():
 def test_an_unseen_level_is_a_new_draw_with_a_warning():
     frame, y = table()
     new = pd.DataFrame({"depth": [0.5, 3.0], "city": ["Olso", "Olso"]})
-    with pytest.warns(FitWarning, match=r"'city'.*'Olso' in rows 0, 1.*Did you mean 'Oslo'"):
+    with pytest.warns(FitWarning, match=r"'city' has levels that the fit did not see") as told:
         mean, std = held().fit(frame, y).predict(new, return_std=True)
+    assert "the level 'Olso' in rows 0, 1" in told[0].message.details
+    assert "Did you mean 'Oslo'?" in told[0].message.details
+    assert_array_equal(told[0].message.rows, [0, 1])
     expected_mean, expected_std = dense(frame, y, new)
     assert_allclose(mean, expected_mean, rtol=1e-10, atol=1e-10)
     assert_allclose(std, expected_std, rtol=1e-10)
+
+
+def test_a_warning_of_unseen_levels_has_the_same_text_at_every_call_and_the_log_names_them(caplog):
+    frame, y = table()
+    gp = held().fit(frame, y)
+    cities = ["Olso", "Kiel", "Graz"]
+    with pytest.warns(FitWarning) as told, caplog.at_level(logging.INFO, "knotwise"):
+        for i, city in enumerate(cities):
+            gp.predict(frame[: 1 + i].assign(city=city))
+        gp.predict(frame[:2].assign(city=["Lima", "Cork"]))
+    assert len(told) == 4
+    assert len({str(each.message) for each in told}) == 1  # so that Python's filters know it again
+    assert [record.name for record in caplog.records] == ["knotwise"] * 4
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [each.message.details for each in told]
+    assert all(f"the level {city!r} in row" in words for city, words in zip(cities, said[:3], strict=True))
+    assert "2 levels ('Lima', 'Cork') in rows 0, 1" in said[3]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Column 'city' has levels that the fit did not see")
+        gp.predict(frame.assign(city="Kiel"))
 
 
 @pytest.mark.parametrize("knots", ["full", 15])
@@ -134,12 +165,84 @@ def test_numbers_and_booleans_are_no_categories():
     """Case 21: object columns of numbers convert."""
     frame, y = table()
     plain = pd.DataFrame({"depth": frame["depth"], "wet": frame["city"] == "Rome"})
-    as_objects = plain.assign(depth=plain["depth"].astype(object), wet=plain["wet"].astype(object))
-    as_text = plain.assign(depth=plain["depth"].map(repr))
+    as_objects = plain.astype(object)
+    as_decimals = plain.assign(depth=[Decimal(v) for v in plain["depth"].tolist()])
     gp = held().fit(plain, y)
-    assert gp.encoding_ is None
-    for same in (as_objects, as_text):
+    for same in (as_objects, as_decimals, plain.convert_dtypes()):
         assert_array_equal(held().fit(same, y).predict(same), gp.predict(plain))
+
+
+CODES = {"Oslo": "101", "Rome": "205", "Bonn": "1e3"}
+
+
+@pytest.mark.parametrize(
+    "as_type",
+    [
+        lambda codes: codes,
+        lambda codes: codes.astype(object),
+        lambda codes: codes.astype("string"),
+        lambda codes: codes.astype("category"),
+        lambda codes: codes.map(str.encode),
+    ],
+)
+def test_text_codes_are_levels_and_not_numbers(as_type):
+    frame, y = table()
+    coded = frame.assign(city=as_type(frame["city"].map(CODES)))
+    gp = held().fit(coded, y)
+    assert gp.encoding_.levels == {"city": ("101", "1e3", "205")}
+    assert_allclose(gp.predict(coded), dense(frame, y, frame)[0], rtol=1e-10, atol=1e-10)
+    new = coded[:1].assign(city="150")
+    with pytest.warns(FitWarning, match="'city' has levels that the fit did not see"):
+        mean, std = gp.predict(new, return_std=True)
+    expected = dense(frame, y, frame[:1].assign(city="nowhere"))
+    assert_allclose([mean, std], expected, rtol=1e-10)
+
+
+def test_text_codes_of_arrays_and_lists_are_levels_too():
+    frame, y = table()
+    array = frame.assign(city=frame["city"].map(CODES)).to_numpy(object)
+    expected = dense(frame, y, frame)[0]
+    for rows in (array, array.tolist()):
+        assert_allclose(held().fit(rows, y).predict(rows), expected, rtol=1e-10, atol=1e-10)
+    codes = array[:, 1:].astype(str)
+    kernel = SquaredExponential(1.0, 0.8)
+    expected = held(kernel=kernel).fit(frame[["city"]], y).predict(frame[["city"]])
+    for rows in (codes, codes.astype("S"), codes.tolist()):
+        assert_allclose(held(kernel=kernel).fit(rows, y).predict(rows), expected, rtol=1e-10)
+
+
+def test_text_that_looks_like_numbers_is_converted_by_the_user():
+    frame, y = table()
+    text = frame.assign(depth=frame["depth"].map(repr))
+    with pytest.raises(InvalidInputError, match=r"'depth' is text that looks like numbers.*pandas\.to_numeric.*cate"):
+        held().fit(text, y)
+    numbers = text.assign(depth=pd.to_numeric(text["depth"]))
+    assert_array_equal(held().fit(numbers, y).predict(text), held().fit(frame, y).predict(frame))
+    one = frame.astype(object)
+    one.loc[4, "depth"] = "2.5"
+    with pytest.raises(InvalidInputError, match=r"'depth' holds the text '2\.5' in row 4, among numbers.*to_numeric"):
+        held().fit(one, y)
+
+
+def test_the_encoding_says_what_every_column_was_taken_for_and_the_summary_what_was_converted(tmp_path):
+    frame, y = table()
+    coded = frame.assign(city=frame["city"].map(CODES))
+    gp = held().fit(coded, y)
+    words = "category of 3 levels: 101, 1e3, 205"
+    assert str(gp.encoding_).splitlines() == ["depth  numbers", f"city   {words}"]
+    assert f"city  {words}" in gp.summary().splitlines()
+    plain = held().fit(frame[["depth"]].assign(width=1.0), y)
+    assert str(plain.encoding_).splitlines() == ["depth  numbers", "width  numbers"]
+    assert_array_equal(plain.encoding_(frame[["depth"]].assign(width=1.0)), frame[["depth"]].assign(width=1.0))
+    assert "plain numbers" not in plain.summary()
+    plain.save(tmp_path / "m.knotwise")
+    assert knotwise.load(tmp_path / "m.knotwise").encoding_ == plain.encoding_
+    array = held(kernel=SquaredExponential()).fit(frame[["depth"]].to_numpy(), y)
+    assert str(array.encoding_) == "column 0  numbers"
+    labels = GPClassifier(SquaredExponential(), knots=4, optimizer=None).fit(coded, y > 1)
+    assert labels.encoding_ == gp.encoding_
+    with pytest.raises(AttributeError):
+        _ = GPRegressor().encoding_
 
 
 def test_knots_stay_on_levels_that_were_observed():
@@ -200,9 +303,9 @@ def test_kernels_and_means_choose_columns_by_the_users_names():
     trend = held(kernel=kernel, mean="linear").fit(frame, y)
     assert trend.coefficients_.names == ("intercept", "depth", "width")
     effects = held(kernel=Matern52(1e-8, 1.0).on("depth"), mean=LinearMean(columns=["city"])).fit(frame, y)
-    height = dict(zip(effects.coefficients_.names, effects.coefficients_.estimate, strict=True))
     means = {city: y[frame["city"] == city].mean() for city in EFFECT}
-    assert_allclose(height["city[Rome]"] - height["city[Oslo]"], means["Rome"] - means["Oslo"], rtol=2e-3)
+    found = effects.coefficients_.contrast("Rome", "Oslo")
+    assert_allclose(found.estimate, means["Rome"] - means["Oslo"], rtol=2e-3)
 
 
 @pytest.mark.parametrize("kernel", [Matern52(1.3, ard=True), Linear(ard=True)])
@@ -236,9 +339,10 @@ def test_an_identifier_is_refused_as_a_category():
 def test_text_among_numbers_is_refused_with_its_row():
     """Case 21: a slip is no level."""
     frame, y = table()
-    slip = frame.assign(depth=["n/a" if i == 3 else str(v) for i, v in enumerate(frame["depth"])])
-    with pytest.raises(InvalidInputError, match=r"'depth' holds 'n/a' in row 3.*not a number"):
-        held().fit(slip, y)
+    for as_type in (str, float):
+        slip = frame.assign(depth=["n/a" if i == 3 else as_type(v) for i, v in enumerate(frame["depth"])])
+        with pytest.raises(InvalidInputError, match=r"'depth' holds 'n/a' in row 3.*not a number"):
+            held().fit(slip, y)
     commas = frame.assign(depth=[str(v).replace(".", ",") for v in frame["depth"]])
     with pytest.raises(InvalidInputError, match=r"'depth' holds '\d,\d+' in row 0.*not a number"):
         held().fit(commas, y)
@@ -280,7 +384,7 @@ def test_a_classifier_takes_tables_too(tmp_path):
     assert gp.parameters_[0].names[1:3] == ("lengthscale[depth]", "lengthscale[city]")
     gp.save(tmp_path / "model.knotwise")
     assert_array_equal(knotwise.load(tmp_path / "model.knotwise").predict_proba(frame), gp.predict_proba(frame))
-    with pytest.warns(FitWarning, match="'Olso'") as told:
+    with pytest.warns(FitWarning, match="'city'") as told:
         gp.predict_proba(frame.assign(city="Olso"))
     assert len(told) == 1
 
@@ -298,6 +402,47 @@ def test_columns_in_another_order_are_refused():
     frame, y = table()
     with pytest.raises(ValueError, match="order"):
         held().fit(frame, y).predict(frame[["city", "depth"]])
+
+
+@pytest.mark.parametrize("names", [["depth", "city", "depth"], ["city", "city", "depth"], [0, 1, 1]])
+def test_two_columns_of_one_name_are_refused_by_name(names):
+    frame, y = table()
+    kernel = SquaredExponential()
+    good = pd.DataFrame({"depth": frame["depth"], "city": frame["depth"] ** 2, "width": 1.0})
+    twice = good.set_axis(names, axis=1)
+    repeated = next(repr(name) for name in names if names.count(name) > 1)
+    where = ", ".join(str(i) for i, name in enumerate(names) if repr(name) == repeated)
+    message = rf"2 columns of one name, {repeated} \(columns {where}, .*Rename"
+    for estimator, target in ((held(kernel=kernel), y), (GPClassifier(kernel, knots=3, optimizer=None), y > 1)):
+        with pytest.raises(InvalidInputError, match=message):
+            estimator.fit(twice, target)
+        estimator.fit(good, target)
+        with pytest.raises(InvalidInputError, match=message):
+            estimator.predict(twice)
+        estimator.fit(good.assign(width=frame["city"]), target)  # with an encoding
+        with pytest.raises(InvalidInputError, match=message):
+            estimator.predict(twice)
+
+
+def test_dask_collections_refuse_text_codes_and_columns_of_one_name():
+    frame, y = table()
+    numbers = frame.assign(city=frame["city"].map({"Oslo": 101, "Rome": 205, "Bonn": 317}))
+    target = dask_frame(pd.Series(y), 2)
+    gp = GPRegressor(SquaredExponential(), knots=5, optimizer=None, random_state=0)
+    codes = numbers.assign(city=numbers["city"].astype(str))
+    with pytest.raises(InvalidInputError, match=r"Partition \d: Column 'city' holds '\d+' in row 0, which is text"):
+        gp.fit(dask_frame(codes, 2), target)
+    array = pytest.importorskip("dask.array").from_array(codes.to_numpy(object), chunks=(30, 2))
+    with pytest.raises(InvalidInputError, match=r"Partition \d: Column 1 holds '\d+' in row 0, which is text"):
+        gp.fit(array, y)
+    twice = dask_frame(numbers.set_axis(["depth", "depth"], axis=1), 2)
+    message = r"2 columns of one name, 'depth' \(columns 0, 1, "
+    with pytest.raises(InvalidInputError, match=message):
+        gp.fit(twice, target)
+    gp.fit(dask_frame(numbers, 2), target)
+    assert str(gp.encoding_).splitlines() == ["depth  numbers", "city   numbers"]
+    with pytest.raises(InvalidInputError, match=message):
+        gp.predict(twice)
 
 
 # -- missing values -----------------------------------------------------------------------------------
@@ -400,6 +545,61 @@ def test_dates_are_days_since_the_first(as_type):
     assert f"days since {when.min()}" in str(gp.encoding_)
 
 
+@pytest.mark.parametrize(
+    "number",
+    [5, 2023, 20230401, 5.0, True, 1680307200, 1680307200000000000, np.int64(20230401), Decimal(5), pd.Timedelta("1D")],
+)
+def test_a_number_among_dates_is_refused_with_its_row_and_what_to_write(number):
+    frame, y = pd.DataFrame({"when": days()}), np.arange(float(N))
+    gp = held(kernel=Matern52(2.0, 40.0)).fit(frame, y)
+    mixed = frame.astype(object)
+    mixed.loc[7, "when"] = number
+    message = r"'.*' holds .* in row {}, which is not a date\. Write dates as 2024-01-31"
+    with pytest.raises(InvalidInputError, match=message.format(7)) as error:
+        gp.predict(mixed)
+    assert_array_equal(error.value.rows, [7])
+    with pytest.raises(InvalidInputError, match=message.format(7)):
+        held(kernel=Matern52(2.0, 40.0)).fit(mixed, y)
+    with pytest.raises(InvalidInputError, match=message.format(7)):
+        held(kernel=Matern52(2.0, 40.0)).fit(mixed.to_numpy(), y)
+    with pytest.raises(InvalidInputError, match=message.format(0)):
+        gp.predict(pd.DataFrame({"when": [number] * 2}))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "uint32", "float64", "bool"])
+def test_a_column_of_numbers_is_no_column_of_dates(dtype):
+    frame, y = pd.DataFrame({"when": days()}), np.arange(float(N))
+    gp = held(kernel=Matern52(2.0, 40.0)).fit(frame, y)
+    numbers = pd.DataFrame({"when": pd.Series([20230401, 20230402]).astype(dtype)})
+    for rows in (numbers, dask_frame(numbers)):
+        with pytest.raises(
+            InvalidInputError, match=r"'when' holds .* in row 0, which is not a date.*pandas\.to_datetime"
+        ):
+            np.asarray(gp.predict(rows))
+
+
+@pytest.mark.parametrize(
+    "text", ["5", "2023", "202304", "-5", "1680307200", "1610121512345", "20230401123", "20230401.5"]
+)
+def test_text_that_is_a_date_by_chance_only_is_refused(text):
+    gp = held(kernel=Matern52(2.0, 40.0)).fit(pd.DataFrame({"when": days()}), np.arange(float(N)))
+    with pytest.raises(InvalidInputError, match=rf"'when' holds '{text}' in row 0, which is not a date"):
+        gp.predict(pd.DataFrame({"when": [text]}))
+
+
+def test_eight_digits_are_a_date_where_they_are_text():
+    when, y = days().normalize(), np.arange(float(N))
+    kernel = Matern52(2.0, 40.0)
+    frame, digits = (pd.DataFrame({"when": w}) for w in (when, when.strftime("%Y%m%d")))
+    gp = held(kernel=kernel).fit(frame, y)
+    assert_array_equal(gp.predict(digits), gp.predict(frame))
+    fitted = held(kernel=kernel).fit(digits, y)
+    assert fitted.encoding_ == gp.encoding_
+    assert_array_equal(fitted.predict(frame), gp.predict(frame))
+    codes = digits.assign(when=np.where(np.arange(N) % 2 == 0, "20230401", "20239901"))  # not all are dates
+    assert held(kernel=kernel).fit(codes, y).encoding_.levels == {"when": ("20230401", "20239901")}
+
+
 def test_a_period_repeats_itself():
     when = days(200)
     y = np.sin(2 * np.pi * when.day_of_year.to_numpy() / 365.25)
@@ -416,6 +616,68 @@ def test_a_period_repeats_itself():
     hours = pd.DataFrame({"hour": np.arange(48.0)})
     daily = held(kernel=kernel, periods={"hour": 24}).fit(hours, np.sin(np.arange(48.0)))
     assert daily.parameters_.names[2] == "lengthscale[hour (period 24)]"
+
+
+def yearly(n=N):
+    frame = pd.DataFrame({"when": days(n)})
+    number = (frame["when"] - frame["when"].min()).dt.total_seconds().to_numpy()[:, None] / 86400
+    angle = 2 * np.pi * number / 365.2425
+    return frame, np.sin(angle[:, 0]) + number[:, 0] / 300, np.hstack([np.cos(angle), np.sin(angle)])
+
+
+def test_the_circle_of_a_period_has_a_name_in_kernels():
+    """A squared exponential kernel is the product of those of its columns."""
+    frame, y, circle = yearly()
+    options = {"periods": {"when": "year"}}
+    whole = held(kernel=SquaredExponential(2.0, [200.0, 0.7]), **options).fit(frame, y)
+    kernel = SquaredExponential(2.0, 200.0).on("when") * SquaredExponential(1.0, 0.7).on("when (year)")
+    parts = held(kernel=kernel, **options).fit(frame, y)
+    assert_allclose(parts.predict(frame), whole.predict(frame), rtol=1e-8, atol=1e-10)
+    both = held(kernel=SquaredExponential(2.0, [0.7, 200.0]).on(["when (year)", "when"]), **options).fit(frame, y)
+    assert_allclose(both.predict(frame), whole.predict(frame), rtol=1e-8, atol=1e-10)
+    alone = held(kernel=SquaredExponential(2.0, 0.7).on("when (year)"), **options).fit(frame, y)
+    twin = held(kernel=SquaredExponential(2.0, 0.7)).fit(circle, y)
+    assert_allclose(alone.predict(frame), twin.predict(circle), rtol=1e-8, atol=1e-10)
+    added = GPRegressor(
+        SquaredExponential().on("when") + SquaredExponential(ard=True).on("when (year)"), knots=12, random_state=0
+    )
+    fitted = added.set_params(**options).fit(frame, y)
+    assert "k2__kernel__lengthscale" in fitted.parameters_.names[3]
+    later = frame.assign(when=frame["when"] + pd.Timedelta(days=365.2425))
+    seasonal = held(kernel=SquaredExponential(2.0, 0.7).on("when (year)"), **options).fit(frame, y)
+    assert_allclose(seasonal.predict(later), seasonal.predict(frame), rtol=1e-6, atol=1e-8)
+
+
+def test_the_circle_of_a_period_has_a_name_in_means():
+    """With next to no function about it, the mean is the regression on cosine and sine."""
+    frame, y, circle = yearly()
+    options = {"periods": {"when": "year"}, "kernel": Matern52(1e-10, 10.0).on("when"), "likelihood": noise(0.01)}
+    gp = held(mean=LinearMean(100.0, columns=["when (year)"]), **options).fit(frame, y)
+    assert gp.coefficients_.names == ("intercept", "cos of when (year)", "sin of when (year)")
+    expected = np.linalg.lstsq(np.hstack([np.ones((N, 1)), circle]), y, rcond=None)[0]
+    assert_allclose(gp.coefficients_.estimate, expected, rtol=1e-5)
+    for mean in (LinearMean(columns=["when"]), "linear"):
+        assert held(mean=mean, **options).fit(frame, y).coefficients_.names == ("intercept", "when")
+
+
+def test_other_parts_of_a_column_have_names_and_unknown_ones_are_refused_with_all():
+    frame, y, _ = yearly()
+    hours = held(kernel=SquaredExponential(2.0, 0.7).on("column 0 (period 24)"), periods={0: 24})
+    x = np.linspace(0, 50, N)[:, None]
+    own = np.hstack([np.cos(2 * np.pi * x / 24), np.sin(2 * np.pi * x / 24)])
+    twin = held(kernel=SquaredExponential(2.0, 0.7)).fit(own, y)
+    assert_allclose(hours.fit(x, y).predict(x), twin.predict(own), rtol=1e-8, atol=1e-10)
+    gaps = table()[0][["depth"]].assign(depth=with_gaps(table()[0])["depth"])
+    flag = held(kernel=SquaredExponential(2.0, 0.7).on("depth (missing)"), missing="indicator").fit(gaps, y)
+    flags = gaps["depth"].isna().to_numpy(float)[:, None]
+    twin = held(kernel=SquaredExponential(2.0, 0.7)).fit(flags, y)
+    assert_allclose(flag.predict(gaps), twin.predict(flags), rtol=1e-8, atol=1e-10)
+    wrong = held(kernel=SquaredExponential().on("when (yaer)"), periods={"when": "year"})
+    with pytest.raises(UnknownOptionError, match=r"'when', 'when \(year\)'.*Did you mean 'when \(year\)'"):
+        wrong.fit(frame, y)
+    clash = frame.assign(**{"when (year)": y})
+    with pytest.raises(InvalidInputError, match=r"column 'when \(year\)'.*'when'.*Rename"):
+        held(kernel=SquaredExponential(), periods={"when": "year"}).fit(clash, y)
 
 
 def test_the_encoding_is_told_in_words():

@@ -216,3 +216,85 @@ def test_options_of_columns_that_mean_nothing_are_refused(words, message, here, 
         code, error = stop.code, message
     assert code != 0
     assert message in error
+
+
+def write_days(name, text="%Y-%m-%d", first=None):
+    """A table with days in one form; `first` takes the place of the first day."""
+    when = pd.Timestamp("2023-01-01") + pd.to_timedelta(np.arange(40) * 9, unit="D")
+    shown = when.strftime(text).tolist()
+    table = pd.DataFrame({"day": shown if first is None else [first, *shown[1:]], "y": np.sin(np.arange(40.0) / 5)})
+    table.to_csv(name, index=False)
+    return table
+
+
+@pytest.mark.parametrize("number", ["5", "2023", "202304", "1680307200", "1610121512345"])
+def test_a_number_in_a_column_of_dates_is_refused_with_its_line(here, run, number):
+    write_days("t.csv")
+    assert run("fit", "t.csv", "--target", "y", *EXACT, "-o", "m.knotwise")[0] == 0
+    write_days("new.csv", first=number)
+    for command in (
+        ["predict", "m.knotwise", "new.csv"],
+        ["fit", "new.csv", "--target", "y", *EXACT, "-o", "n.knotwise"],
+    ):
+        code, _, error = run(*command)
+        assert code != 0
+        assert f"'day' holds {number!r} in row 0, which is not a date. Write dates as 2024-01-31" in error
+        assert "Row 0 is line 2 of new.csv" in error
+
+
+def test_eight_digits_are_dates_in_a_fit_and_in_a_prediction(here, run):
+    write_days("t.csv")
+    write_days("digits.csv", "%Y%m%d")
+    for name in ("t", "digits"):
+        code, _, error = run("fit", f"{name}.csv", "--target", "y", *EXACT, "-o", f"{name}.knotwise")
+        assert code == 0
+    assert "'day' holds eight digits that are dates, such as 20230101, and is taken for dates" in error
+    assert knotwise.load("digits.knotwise").encoding_ == knotwise.load("t.knotwise").encoding_
+    expected = predicted(run, "t.knotwise", "t.csv")
+    for model, data in (("t.knotwise", "digits.csv"), ("digits.knotwise", "t.csv")):
+        assert_allclose(predicted(run, model, data), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+def test_numbers_that_a_file_stores_as_text_are_codes(here, run, ending):
+    """A file of text has no types, so that its codes are named."""
+    table = make_table()[["zone", "depth", "y"]]
+    table["zone"] = table["zone"].astype(str)
+    write = {"csv": table.to_csv, "xlsx": table.to_excel, "parquet": table.to_parquet}[ending]
+    write(f"t.{ending}", index=False)
+    code, _, error = run("fit", f"t.{ending}", "--target", "y", *EXACT, "-o", "m.knotwise")
+    assert (code, error) == (0, "")
+    taken = str(knotwise.load("m.knotwise").encoding_).splitlines()[0]
+    assert taken == ("zone   numbers" if ending == "csv" else "zone   category of 3 levels: 1, 10, 2")
+    same = table.astype({"zone": int}) if ending == "csv" else table
+    expected = in_python(same).predict(same.drop(columns="y"))
+    assert_allclose(predicted(run, "m.knotwise", f"t.{ending}"), expected, rtol=1e-12)
+
+
+def test_leading_zeros_are_told_of_and_stay_where_they_are_labels(here, run):
+    table = make_table()[["zone", "depth", "y"]]
+    table["zone"] = table["zone"].map("{:03d}".format)
+    table.to_csv("t.csv", index=False)
+    words = ["--target", "y", *EXACT, "-o", "m.knotwise"]
+    code, _, error = run("fit", "t.csv", *words)
+    assert code == 0 and "'zone' has leading zeros, as in '0" in error and "--categorical" in error
+    code, _, error = run("fit", "t.csv", *words, "--categorical", "zone")
+    assert (code, error) == (0, "")
+    words = ["--target", "zone", "--classes", "--inputs", "depth", "--kernel", "se", "--knots", "3", "--no-progress"]
+    assert run("fit", "t.csv", *words, "-o", "c.knotwise")[0] == 0
+    assert knotwise.load("c.knotwise").classes_.tolist() == ["001", "002", "010"]
+    out = read_csv(run("predict", "c.knotwise", "t.csv")[1])
+    assert set(out["prediction"]) <= {"001", "002", "010"}
+    table.assign(zone=table["zone"].astype(int)).to_csv("new.csv", index=False)
+    code, _, error = run("diagnose", "c.knotwise", "new.csv", "--target", "zone")
+    assert code != 0 and "none of the model's classes ['001', '002', '010']" in error
+
+
+def test_two_columns_of_one_name_are_refused(here, run):
+    table = make_table()[["depth", "zone", "y"]]
+    table.to_csv("t.csv", index=False)
+    assert run("fit", "t.csv", "--target", "y", *EXACT, "-o", "m.knotwise")[0] == 0
+    table.set_axis(["depth", "depth", "y"], axis=1).to_csv("twice.csv", index=False)
+    for command in (["predict", "m.knotwise"], ["fit", "--target", "y", *EXACT, "-o", "n.knotwise"]):
+        code, _, error = run(*command, "twice.csv")
+        assert code != 0 and "'depth' stands 2 times in twice.csv, at columns 1, 2" in error

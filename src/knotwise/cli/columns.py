@@ -42,10 +42,11 @@ class Column(Protocol):
 
 @dataclass(frozen=True)
 class TextColumn:
-    """Values as a text file has them."""
+    """Values as a text file has them; `is_text` where the file has types, and says that these are text."""
 
     values: list[str]
     decimal: str = "."
+    is_text: bool = False
 
     def text(self) -> list[str]:
         return [value.strip() for value in self.values]

@@ -92,13 +92,14 @@ class ExcelTable:
                     "these columns in the first row, or empty the cells."
                 )
             values = {
-                name: TextColumn([self._cell(row, i) for _, row in rows], self.decimal)
+                name: self._column([row[i] if i < len(row) else None for _, row in rows])
                 for name, i in zip(names, where, strict=True)
             }
             yield Piece(values, np.array([place for place, _ in rows]))
 
-    def _cell(self, row: Sequence[Any], column: int) -> str:
-        return as_text(row[column] if column < len(row) else None, self.decimal)
+    def _column(self, cells: list[Any]) -> TextColumn:
+        is_text = all(isinstance(cell, str) for cell in cells if cell is not None)
+        return TextColumn([as_text(cell, self.decimal) for cell in cells], self.decimal, is_text)
 
     def _next_rows(self, most: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """Rows that are not empty, without their empty cells at the end, and their numbers in the sheet."""

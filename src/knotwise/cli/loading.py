@@ -102,9 +102,9 @@ def text_inputs(gp: Any) -> list[str]:
 
 def _encoded(gp: Any, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
     """The inputs that are text for the model, and those that may be missing."""
-    if gp.encoding_ is None:
+    if gp._encoding is None:
         return [], []
-    kinds = [(inputs[source], kind) for kind in gp.encoding_.kinds for source in kind.sources]
+    kinds = [(inputs[source], kind) for kind in gp._encoding.kinds for source in kind.sources]
     return [name for name, kind in kinds if kind.reads_text], [name for name, kind in kinds if kind.may_lack]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 __all__ = [
     "are_plain",
+    "is_code",
     "is_number",
     "is_whole",
     "looks_like_amount",
@@ -62,6 +63,11 @@ def looks_like_amount(text: str) -> bool:
 def meant_as_number(text: str, decimal: str = ".") -> bool:
     """Whether it is meant as a number, read by us or not: 1.5, 1,5, 1_000, $1,200 or 12 %."""
     return looks_like_number(text.replace(decimal, ".")) or looks_like_amount(text)
+
+
+def is_code(text: str) -> bool:
+    """Whether a whole number has leading zeros, which the number would lose: 007 may be a code."""
+    return is_whole(text) and len(text) > 1 and text.startswith("0")
 
 
 def is_whole(text: str) -> bool:

@@ -83,6 +83,12 @@ class ArrowColumn:
         """Whether the file says that the values are levels."""
         return _pyarrow().types.is_dictionary(self.values.type)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the file says that the values are text, which may be codes."""
+        types = _pyarrow().types
+        return types.is_string(self.values.type) or types.is_large_string(self.values.type)
+
     def text(self) -> list[str]:
         return ["" if value is None else _as_text(value) for value in self.values.to_pylist()]
 
@@ -100,7 +106,7 @@ class ArrowColumn:
                 raise NotANumberError(int(np.argmax(np.isinf(numbers))), "infinity")
             return numbers
         texts = self.text()
-        if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):  # dates are not what they look like
+        if not self.is_text:  # dates are not what they look like
             raise NotANumberError(0, f"{texts[0]} ({kind})")
         return TextColumn(texts).numbers()
 

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.cli.columns import MISSING, Column, NotANumberError, is_missing
-from knotwise.cli.numerals import are_plain, is_whole, looks_like_amount, looks_like_number, meant_as_number
+from knotwise.cli.columns import MISSING, Column, NotANumberError, TextColumn, is_missing
+from knotwise.cli.messages import note
+from knotwise.cli.numerals import are_plain, is_code, is_whole, looks_like_amount, looks_like_number, meant_as_number
 from knotwise.cli.tables import Piece, Table
-from knotwise.errors import InvalidInputError
+from knotwise.errors import InvalidInputError, warn
+from knotwise.estimators.encoding.cells import is_basic_date
+from knotwise.estimators.encoding.choose import too_many_levels
 
 __all__ = ["Rows", "Wanted", "iterate_rows", "number_error", "read_rows", "told_with_places"]
 
@@ -86,7 +89,7 @@ def iterate_rows(table: Table, wanted: Wanted, *, drop_missing: bool, may_be_emp
     n_read = n_left = 0
     for piece in table.pieces(wanted.columns):
         if wanted.texts is None:
-            texts = [name for name in wanted.inputs if name in wanted.levels or _is_text(piece.columns[name])]
+            texts = [name for name in wanted.inputs if name in wanted.levels or _is_text(name, piece.columns[name])]
             wanted = replace(wanted, texts=texts)
         rows, missing = _convert(table, piece, wanted)
         complete = ~np.logical_or.reduce([np.zeros(len(rows), bool), *missing.values()])
@@ -145,8 +148,12 @@ def _mixed(inputs: Sequence[Any], names: Sequence[str]) -> np.ndarray:
     return X
 
 
-def _is_text(column: Column) -> bool:
-    """Whether an input is text: a category of the file's, or most of its values are no numbers nor meant to be."""
+def _is_text(name: str, column: Column) -> bool:
+    """Whether an input is text: a category of the file's, or most of its values are no numbers nor meant to be.
+
+    Numbers that a file stores as text are codes, unless they are too many for levels. A text file has no types, so that
+    all that looks like numbers is numbers, but 20240131.
+    """
     if getattr(column, "is_category", False):
         return True
     try:
@@ -154,6 +161,23 @@ def _is_text(column: Column) -> bool:
     except NotANumberError:
         texts = [text for text in column.text() if text not in MISSING]
         return sum(meant_as_number(text, ",") for text in texts) < len(texts) / 2  # a comma may be decimal
+    stored_as_text = getattr(column, "is_text", False)
+    if not stored_as_text and not isinstance(column, TextColumn):
+        return False
+    texts = [text for text in column.text() if text not in MISSING]
+    if texts and all(map(is_basic_date, texts)):
+        note(f"the input {name!r} holds eight digits that are dates, such as {texts[0]}, and is taken for dates")
+        return True
+    if stored_as_text and not too_many_levels(len(set(texts)), len(texts)):
+        return True
+    if stored_as_text:
+        note(f"the input {name!r} is text that looks like numbers, such as {texts[0]!r}, and is taken for numbers")
+    code = next(filter(is_code, texts), None)
+    if code is not None:
+        warn(
+            f"the input {name!r} has leading zeros, as in {code!r}, and is taken for numbers, which lose them; if its "
+            "values are codes, name it with --categorical"
+        )
     return False
 
 
@@ -216,9 +240,12 @@ def told_with_places(rows: Rows, table: Table) -> Iterator[None]:
         bad = getattr(message, "rows", None)
         if bad is None or not len(bad):
             return message
+        words = getattr(message, "details", "") or str(message)
         place = f"{table.unit} {rows.places[bad[0]]}"
         own = f"row {bad[0]}"
-        return message if place == own else type(message)(f"{message} {own.capitalize()} is {place} of {table.name}.")
+        if place != own:
+            words += f" {own.capitalize()} is {place} of {table.name}."
+        return message if words == str(message) else type(message)(words)
 
     show = warnings.showwarning
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.columns import NotANumberError, numbers_of
-from knotwise.cli.numerals import is_number, meant_as_number, to_float
+from knotwise.cli.numerals import is_code, is_number, meant_as_number, to_float
 from knotwise.cli.rows import Rows, number_error
 from knotwise.cli.tables import Table
 from knotwise.errors import InvalidInputError
@@ -36,7 +36,9 @@ def target_numbers(table: Table, rows: Rows, target: str, decimal: str) -> np.nd
 
 
 def labels_of(texts: Sequence[str], target: str, *, asked: bool) -> np.ndarray:
-    """The target as labels: whole numbers if all are, else text. Very many need to be `asked` for."""
+    """The target as labels: whole numbers if all are, without leading zeros, else text. Very many need to be `asked`
+    for.
+    """
     different = sorted(set(texts))
     if not asked and MANY_CLASSES < len(different) <= MOST_CLASSES:
         raise InvalidInputError(
@@ -50,7 +52,7 @@ def labels_of(texts: Sequence[str], target: str, *, asked: bool) -> np.ndarray:
             f"{', '.join(map(repr, different[:3]))}. A classifier fits a model for each, of at most {MOST_CLASSES}: "
             "join some labels, or predict a number."
         )
-    if not all(map(is_number, different)):
+    if not all(map(is_number, different)) or any(map(is_code, different)):
         return np.array(texts, str)
     numbers = np.array(texts, float)
     whole = (numbers == np.floor(numbers)) & (np.abs(numbers) < LARGEST_WHOLE)
@@ -72,6 +74,8 @@ def known_labels(table: Table, rows: Rows, target: str, classes: Sequence[Any]) 
 
 
 def _key(text: str) -> str:
-    """The same for 1 and 1.0."""
-    whole = is_number(text) and to_float(text).is_integer() and abs(to_float(text)) < LARGEST_WHOLE
+    """The same for 1 and 1.0, but not for the code 01."""
+    whole = (
+        is_number(text) and not is_code(text) and to_float(text).is_integer() and abs(to_float(text)) < LARGEST_WHOLE
+    )
     return str(int(to_float(text))) if whole else text

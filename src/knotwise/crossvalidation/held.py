@@ -77,14 +77,14 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
         "priors": None,
         "checkpoint": None,
     }
-    columns = None if gp.encoding_ is None else gp.encoding_.columns
+    columns = None if gp._encoding is None else gp._encoding.columns
     latents = []
     with executor_for(check_jobs(gp.n_jobs)) as executor:
         for fold in folds:
             train = fold.train(len(rows))
             rest = given.take(train)
             own = clone(gp).set_params(**held)
-            for name in ("encoding_", "n_features_in_", "feature_names_in_", "crs_"):
+            for name in ("_encoding", "n_features_in_", "feature_names_in_", "crs_"):
                 if hasattr(gp, name):
                     setattr(own, name, getattr(gp, name))
             data = Observations(

@@ -66,7 +66,7 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     likelihood = likelihood_from(options.likelihood)
     if likelihood.conjugate:
         power, full = power_from(options.approximation)
-    encoding = options.encoding_
+    encoding = options._encoding
     if encoding is not None:
         feature_names = encoding.columns
     seen = data.scaled(options.standardize, likelihood, full=full)

@@ -18,7 +18,7 @@ from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.effects import EffectsMixin
-from knotwise.estimators.encoding.encoding import Encoding
+from knotwise.estimators.encoding.encoding import EncodingMixin
 from knotwise.estimators.fitted import Fit, posterior_of
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
@@ -59,17 +59,16 @@ def unchanged_on_failure(estimator: E) -> Iterator[E]:
     estimator.__dict__ = new.__dict__
 
 
-class LatentGP(EffectsMixin, ReportMixin, BaseEstimator):
+class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
     _oversight: Oversight | None = None  # of a classifier, while it fits its models
-    encoding_: Encoding | None = None
     crs_: str | None = None  # of the points that were fitted
 
     def _fit_latent(self, data: TrainingData, *, has_size: bool) -> None:
         """Fit parameters and knots to checked data, and set the public attributes."""
         rng = generator_from(self.random_state)
-        selector = selector_from(self.knots, self.n_features_in_, self.encoding_)
+        selector = selector_from(self.knots, self.n_features_in_, self._encoding)
         names = getattr(self, "feature_names_in_", None)
         with self._oversight or Oversight.of(self) as oversight, executor_for(check_jobs(self.n_jobs)) as executor:
             made = assemble(self, data, None if names is None else list(names), executor)
@@ -125,7 +124,7 @@ class LatentGP(EffectsMixin, ReportMixin, BaseEstimator):
         table = scaling.table_to_user(fit.table.with_theta(selection.theta), self._column_names)
         self.parameters_ = replace(table, errors=FitErrors(fit, self.n_jobs))
         given = selection.knots_as_given
-        is_given = given is not None and self.encoding_ is None
+        is_given = given is not None and self._encoding is None
         self.knots_: np.ndarray = np.asarray(given) if is_given else self._inputs_back(selection.Z)
         self.n_knots_ = len(selection.Z)
         self.log_evidence_ = final.value - fit.n_rows * float(np.log(scaling.y_scale))
@@ -253,7 +252,7 @@ class LatentGP(EffectsMixin, ReportMixin, BaseEstimator):
         -------
         Evidence
             `value`, `gradient` [P] in theta and `knot_gradient` [K, D] with respect to `knots_`, or to the encoded
-            columns where `encoding_` is not None; the last two are None if they were not asked for.
+            columns where some are not plain numbers; the last two are None if they were not asked for.
 
         Examples
         --------
@@ -448,14 +447,14 @@ class LatentGP(EffectsMixin, ReportMixin, BaseEstimator):
     @property
     def _column_names(self) -> Sequence[str]:
         """Names of the engine's columns, with what they are where columns are encoded."""
-        return getattr(self, "feature_names_in_", ()) if self.encoding_ is None else self.encoding_.columns
+        return getattr(self, "feature_names_in_", ()) if self._encoding is None else self._encoding.columns
 
     def _inputs_back(self, X: np.ndarray) -> np.ndarray:
         """Rows [n, E] of the engine, or one row [E], as the user's table has them."""
         natural = self._fit.scaling.inputs_back(X)
-        if self.encoding_ is None:
+        if self._encoding is None:
             return natural
-        values = self.encoding_.decode(self.encoding_.contract(np.atleast_2d(natural)))
+        values = self._encoding.decode(self._encoding.contract(np.atleast_2d(natural)))
         return values if X.ndim == 2 else values[0]
 
     def _engine_inputs(self, X: Any) -> np.ndarray:

@@ -20,7 +20,7 @@ from knotwise.estimators.class_exceedance import exceedance_of_shares
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.collections import read_collections
 from knotwise.estimators.effects import EffectsMixin
-from knotwise.estimators.encoding.encoding import Encoding
+from knotwise.estimators.encoding.encoding import EncodingMixin
 from knotwise.estimators.geometry import as_columns, crs_of
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.numbers import refuse_masked_and_dates, refuse_missing_labels
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["GPClassifier"]
 
 
-class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, BaseEstimator):
+class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     """Gaussian process classification through knots: two classes, or several by one model against the rest each.
 
     Parameters
@@ -106,8 +106,9 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, BaseEstimator):
     standardize : "columns", "common" or False, default "columns"
         Scale inputs by column or all by one factor (maps keep their distances), or leave inputs alone.
     categorical : "auto" or list of columns, default "auto"
-        Columns, by name or number, whose values are levels even where they look like numbers. Columns of text and
-        pandas categories are so by themselves ("auto"). All pairs of levels are at the same distance, in which the
+        Columns, by name or number, whose values are levels although they are numbers. Columns of text, also of codes
+        such as '101', and pandas categories are so by themselves ("auto"); text that is meant as numbers is converted
+        before (`pandas.to_numeric`). All pairs of levels are at the same distance, in which the
         length-scale of the column is measured, so that levels are exchangeable; one that the fit has not seen is
         predicted as a new draw, with a warning. See `docs/tables.md`.
     missing : "error", "mean" or "indicator", default "error"
@@ -118,7 +119,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, BaseEstimator):
         is in kilometres. The columns are found by their names (lon, longitude, lat, latitude), or named.
     periods : dict, optional
         By column, a period or a list of them: what repeats itself after so many units of the column, or for dates
-        after so many days or a "year", "week" or "day". It adds the place on a circle as an input.
+        after so many days or a "year", "week" or "day". It adds the place on a circle as an input, which kernels and
+        means call by its name in `parameters_`, such as "when (year)".
     random_state : int, Generator, optional
         For the initial knots and restarts; the same number gives the same fit.
     n_jobs : int, optional
@@ -144,8 +146,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, BaseEstimator):
         Log evidence of the labels and log density of the parameters' priors: of the model, or summed over models.
     n_features_in_, feature_names_in_ : int and array of str
         The number of the columns of X, and their names where X was a data frame.
-    encoding_ : Encoding or None
-        How categories, dates, missing values and places became numbers; None for plain numbers.
+    encoding_ : Encoding
+        What each column was taken for, and how categories, dates, missing values and places became numbers.
     crs_ : str or None
         Coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none.
     coefficients_ : Coefficients
@@ -238,8 +240,6 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, BaseEstimator):
         self.callback = callback
         self.checkpoint = checkpoint
 
-    encoding_: Encoding | None = None
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "error"
@@ -297,7 +297,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, BaseEstimator):
         codes = np.full(len(X), -1)  # of rows that do not count, for which no class is needed
         self.classes_, codes[counts] = np.unique(y[counts], return_inverse=True)
         self._refuse_one_class("" if counts.all() else ", in rows of positive weight")
-        named = X_given if hasattr(X_given, "columns") or self.encoding_ is not None else X
+        named = X_given if hasattr(X_given, "columns") or self._encoding is not None else X
 
         def fit(model: GPRegressor, code: int) -> None:
             model.fit(named, (codes == code).astype(float), sample_weight=weights)
@@ -964,5 +964,5 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, BaseEstimator):
         check_is_fitted(self)
         X = as_columns(X, self.crs_)
         checked = check_inputs(self, X)  # rows that are encoded are passed on so
-        as_given = hasattr(X, "columns") and self.encoding_ is None
+        as_given = hasattr(X, "columns") and self._encoding is None
         return [(model, X if as_given else checked) for model in self.models_]

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from knotwise.distributed.collections import Partitions, is_frame
 from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.numbers import refuse_repeated_names
 from knotwise.estimators.partitions import PartitionedObservations
 from knotwise.estimators.reading import IN_MEMORY, LEVELS_AS_NUMBERS, Reading
 from knotwise.estimators.validation import size_given
@@ -67,6 +68,7 @@ def read_collections(
 
 def check_columns(estimator: Any, parts: Partitions, *, reset: bool = False) -> None:
     """Check the number and the names of the columns against those of the fit, or keep them for later."""
+    refuse_repeated_names(parts.X)
     row: Any = np.zeros((1, parts.n_columns))
     if is_frame(parts.X):
         import pandas as pd
@@ -77,7 +79,7 @@ def check_columns(estimator: Any, parts: Partitions, *, reset: bool = False) -> 
 
 def refuse_encoding(estimator: Any, X: Any) -> None:
     """Levels, means and dates would have to be looked for in all partitions: Dask collections are plain numbers."""
-    estimator.encoding_ = None
+    estimator._encoding = None
     for name, (default, instead) in INSTEAD.items():
         given = getattr(estimator, name)
         if not (given is None or isinstance(given, str)) or given != default:

@@ -98,10 +98,10 @@ def _read_estimator(data: Any, at: str, given: Reading, *, classes: tuple[str, .
     estimator.crs_, estimator._target_name = inputs["crs"], inputs["target"]
     if given.sizes.setdefault("features", inputs["n_features"]) != inputs["n_features"]:
         raise refuse(f"{at}inputs.names", "a list with one name for each column")
-    estimator.encoding_ = inputs["encoding"]
-    if estimator.encoding_ is not None and estimator.encoding_.n_features != inputs["n_features"]:
+    estimator._encoding = inputs["encoding"]
+    if estimator._encoding is not None and estimator._encoding.n_features != inputs["n_features"]:
         raise refuse(f"{at}inputs.encoding", "an encoding of all columns")
-    given.sizes["D"] = inputs["n_features"] if estimator.encoding_ is None else len(estimator.encoding_.columns)
+    given.sizes["D"] = inputs["n_features"] if estimator._encoding is None else len(estimator._encoding.columns)
     if inputs["names"] is not None:
         estimator.feature_names_in_ = np.array(inputs["names"], object)
     if regressor:

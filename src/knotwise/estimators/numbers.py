@@ -10,7 +10,7 @@ import numpy as np
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.encoding.cells import missing_in
+from knotwise.estimators.encoding.cells import first_repeated, is_text, missing_in, plain
 
 __all__ = [
     "and_more",
@@ -21,6 +21,7 @@ __all__ = [
     "refuse_masked_and_dates",
     "refuse_missing_labels",
     "refuse_non_finite",
+    "refuse_repeated_names",
     "refuse_text",
 ]
 
@@ -95,23 +96,56 @@ def refuse_masked_and_dates(given: Any, name: str) -> None:
 
 
 def refuse_text(
-    X: Any, advice: str = "Correct it or drop the column; if its values are levels, name it in `categorical`."
+    X: Any,
+    advice: str = "Correct it or drop the column; if its values are levels, name it in `categorical`.",
+    *,
+    numerals: bool = False,
 ) -> None:
-    """Refuse data frames with a column that holds something else than numbers, by name."""
-    if not hasattr(X, "dtypes") or not hasattr(X, "columns"):
-        return
-    for name, dtype in zip(X.columns, X.dtypes, strict=True):
-        if getattr(dtype, "kind", "O") not in "OSUT":
-            continue
-        for row, value in enumerate(X[name]):
+    """Refuse a column that holds something else than numbers, by name or number.
+
+    Text that looks like a number is none in a fit; `numerals` lets it pass where the fit has seen numbers.
+    """
+    for name, column in _columns_of_objects(X):
+        for row, value in enumerate(column):
             if isinstance(value, DATES):
                 raise _dates(f"Column {name!r}", f"{value!s} in row {row}")
             try:
                 float(value)
             except (TypeError, ValueError):
-                raise InvalidInputError(
-                    f"Column {name!r} holds {value!r} in row {row}, which is not a number. {advice}"
-                ) from None
+                what = "which is not a number"
+            else:
+                if numerals or not is_text(value):
+                    continue
+                what = "which is text and may be a code (`pandas.to_numeric(column)` makes numbers of it)"
+            raise InvalidInputError(
+                f"Column {name!r} holds {plain(value)!r:.100} in row {row}, {what}. {advice}", rows=np.array([row])
+            )
+
+
+def _columns_of_objects(X: Any) -> list[tuple[Any, Any]]:
+    """The columns of a data frame whose type says nothing of their values, or those of an array that has text."""
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+        of_columns = zip(X.columns, X.dtypes, strict=True)
+        return [(name, X[name]) for name, dtype in of_columns if getattr(dtype, "kind", "O") in "OSUT"]
+    try:
+        values = np.asarray(X)
+    except ValueError:  # rows of different lengths, for which there are other words
+        return []
+    if values.ndim != 2 or values.dtype.kind not in "OSU" or not any(map(is_text, values.flat)):
+        return []
+    return list(enumerate(values.T))
+
+
+def refuse_repeated_names(X: Any) -> None:
+    """Refuse a data frame in which two columns have one name: nobody knows which of them is meant."""
+    names = column_names(X)
+    repeated = None if names is None else first_repeated(names)
+    if repeated is not None:
+        where = [str(i) for i, name in enumerate(names or ()) if name == repeated]
+        raise InvalidInputError(
+            f"X has {len(where)} columns of one name, {repeated!r} (columns {', '.join(where)}, counted from 0). "
+            "Rename or drop all but one."
+        )
 
 
 def refuse_missing_labels(y: Any) -> None:

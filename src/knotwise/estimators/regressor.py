@@ -109,8 +109,9 @@ class GPRegressor(RegressorMixin, JointResponse):
     standardize : "columns", "common" or False, default "columns"
         Scale inputs by column or all by one factor (maps keep their distances), or leave inputs and targets alone.
     categorical : "auto" or list of columns, default "auto"
-        Columns, by name or number, whose values are levels even where they look like numbers. Columns of text and
-        pandas categories are so by themselves ("auto"). All pairs of levels are at the same distance, in which the
+        Columns, by name or number, whose values are levels although they are numbers. Columns of text, also of codes
+        such as '101', and pandas categories are so by themselves ("auto"); text that is meant as numbers is converted
+        before (`pandas.to_numeric`). All pairs of levels are at the same distance, in which the
         length-scale of the column is measured, so that levels are exchangeable; one that the fit has not seen is
         predicted as a new draw, with a warning. See `docs/tables.md`.
     missing : "error", "mean" or "indicator", default "error"
@@ -121,7 +122,8 @@ class GPRegressor(RegressorMixin, JointResponse):
         is in kilometres. The columns are found by their names (lon, longitude, lat, latitude), or named.
     periods : dict, optional
         By column, a period or a list of them: what repeats itself after so many units of the column, or for dates
-        after so many days or a "year", "week" or "day". It adds the place on a circle as an input.
+        after so many days or a "year", "week" or "day". It adds the place on a circle as an input, which kernels and
+        means call by its name in `parameters_`, such as "when (year)".
     random_state : int, Generator, optional
         For the initial knots and restarts.
     n_jobs : int, optional
@@ -153,8 +155,8 @@ class GPRegressor(RegressorMixin, JointResponse):
         objects, as X has them.
     n_features_in_, feature_names_in_ : int and array of str
         The number of the columns of X, and their names where X was a data frame.
-    encoding_ : Encoding or None
-        How categories, dates, missing values and places became numbers; None for plain numbers.
+    encoding_ : Encoding
+        What each column was taken for, and how categories, dates, missing values and places became numbers.
     crs_ : str or None
         Coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none.
     n_neighbors_ : int
@@ -318,7 +320,7 @@ class GPRegressor(RegressorMixin, JointResponse):
             X, y = check_data(new, X, y, sample_weight)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
             noise = self._known_noise(likelihood, noise_variance, len(X))
-            columns = None if new.encoding_ is None else new.encoding_.columns
+            columns = None if new._encoding is None else new._encoding.columns
             data = Observations(X, y, noise, size, check_weights(sample_weight, len(X)), columns=columns)
             new._fit_latent(data, has_size=size is not None)
         return self

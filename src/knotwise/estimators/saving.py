@@ -140,7 +140,7 @@ def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:
     inputs = {
         "n_features": estimator.n_features_in_,
         "names": None if names is None else list(names),
-        "encoding": estimator.encoding_,
+        "encoding": estimator._encoding,
         "crs": estimator.crs_,
         "target": estimator._target_name,
     }

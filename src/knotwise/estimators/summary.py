@@ -133,8 +133,11 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
         lines.append("more knots would raise the log evidence: it is not for comparing kernels")
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
+    sections = [Section("\n".join(lines))]
+    if model.encoding_.converted:
+        sections.append(Section(model.encoding_.converted, "columns that are not plain numbers were taken for"))
     estimates = model.parameters_.estimates(standard_errors)
-    sections = [Section("\n".join(lines)), Section(estimates, "parameters, in the units of the data")]
+    sections.append(Section(estimates, "parameters, in the units of the data"))
     if variogram:
         found = model.parameters_.variogram(standard_errors)
         sections.append(Section(found, "semivariogram, in the units of the data"))

@@ -19,6 +19,7 @@ from knotwise.estimators.numbers import (
     refuse_masked,
     refuse_masked_and_dates,
     refuse_non_finite,
+    refuse_repeated_names,
     refuse_text,
 )
 from knotwise.likelihoods.base import Likelihood
@@ -50,17 +51,18 @@ def check_inputs(estimator: Any, X: Any) -> np.ndarray:
     if isinstance(X, EncodedRows):
         return X
     if isinstance(X, CodedRows):
-        return estimator.encoding_.expand(X)
+        return estimator._encoding.expand(X)
     if is_dask(X):
         raise InvalidInputError(
             "X is a Dask collection, but this needs all its rows in one place. Give rows that fit in memory "
             "(`X.compute()`)."
         )
     X = as_columns(X, estimator.crs_)
-    if estimator.encoding_ is not None:
-        return estimator.encoding_.expand(check_coded(estimator, X))
+    if estimator._encoding is not None:
+        return estimator._encoding.expand(check_coded(estimator, X))
+    refuse_repeated_names(X)
     refuse_masked_and_dates(X, "X")
-    refuse_text(X)
+    refuse_text(X, numerals=True)
     # one memory layout, so that a data frame and its array give the same bits
     checked = validate_data(estimator, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
     refuse_non_finite(checked, "X", column_names(X))
@@ -71,16 +73,17 @@ def check_coded(estimator: Any, X: Any) -> np.ndarray:
     """Inputs as one number for each row and column [n, D]: for encoded columns days, numbers of levels, degrees."""
     if isinstance(X, CodedRows):
         return X
-    if estimator.encoding_ is None:
+    if estimator._encoding is None:
         return check_inputs(estimator, X)
     refuse_masked(X, "X")
     X = _as_table(as_columns(X, estimator.crs_))
+    refuse_repeated_names(X)
     validate_data(estimator, X, reset=False, skip_check_array=True)
-    return check_array(estimator.encoding_.read(X), ensure_all_finite=False).view(CodedRows)
+    return check_array(estimator._encoding.read(X), ensure_all_finite=False).view(CodedRows)
 
 
 def check_data(estimator: Any, X: Any, y: Any, weights: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs [n, E] and targets [n] of a fit as finite float64 arrays; sets `encoding_`, from rows that count."""
+    """Inputs [n, E] and targets [n] of a fit as finite float64 arrays; sets the encoding, from rows that count."""
     X = as_columns(X)
     if y is None:
         raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
@@ -91,11 +94,12 @@ def check_data(estimator: Any, X: Any, y: Any, weights: Any = None) -> tuple[np.
 
 
 def fit_inputs(estimator: Any, X: Any, weights: Any = None) -> np.ndarray:
-    """Inputs of a fit as a finite float64 array [n, E]; sets `encoding_`, `n_features_in_` and the names."""
+    """Inputs of a fit as a finite float64 array [n, E]; sets the encoding, `n_features_in_` and the names."""
+    refuse_repeated_names(X)
     refuse_masked(X, "X")
     counts = None if weights is None else check_weights(weights, _num_samples(X))
-    estimator.encoding_ = choose_encoding(estimator, X, counts)
-    if estimator.encoding_ is None:
+    estimator._encoding = choose_encoding(estimator, X, counts)
+    if estimator._encoding is None:
         refuse_masked_and_dates(X, "X")
         refuse_text(X)
         checked = validate_data(estimator, X, dtype=np.float64, order="C", ensure_all_finite=False)
@@ -103,7 +107,7 @@ def fit_inputs(estimator: Any, X: Any, weights: Any = None) -> np.ndarray:
         return checked
     X = _as_table(X)
     validate_data(estimator, X, skip_check_array=True)
-    return np.asarray(estimator.encoding_(X, quiet=True))
+    return np.asarray(estimator._encoding(X, quiet=True))
 
 
 def _as_table(X: Any) -> Any:

@@ -61,7 +61,7 @@ class View:
     @property
     def encoding(self) -> Any:
         """How columns became numbers; None where all are."""
-        return self.gp.encoding_
+        return self.gp._encoding
 
     def rows(self, points: np.ndarray) -> np.ndarray:
         """Rows for a prediction, of points with one number for each column."""

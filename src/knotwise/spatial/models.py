@@ -28,13 +28,13 @@ def check_model(gp: Any) -> None:
 
 def sphere_of(gp: Any) -> LonLat | None:
     """How longitude and latitude become a place on the globe; None where coordinates are those of a plane."""
-    kinds = () if gp.encoding_ is None else gp.encoding_.kinds
+    kinds = () if gp._encoding is None else gp._encoding.kinds
     return next((kind for kind in kinds if isinstance(kind, LonLat)), None)
 
 
 def levels_of(gp: Any) -> set[str]:
     """The columns that are categories."""
-    return set() if gp.encoding_ is None else set(gp.encoding_.levels)
+    return set() if gp._encoding is None else set(gp._encoding.levels)
 
 
 def coordinate_columns(gp: Any) -> tuple[int, int]:
@@ -56,7 +56,7 @@ def training_places(gp: Any) -> np.ndarray:
             "collection. Give `region`, and `data` with `max_distance`."
         )
     X = fit.scaling.inputs_back(fit.training.rows.X)
-    X = X if gp.encoding_ is None else gp.encoding_.contract(X)
+    X = X if gp._encoding is None else gp._encoding.contract(X)
     return X[:, list(coordinate_columns(gp))]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -14,17 +16,25 @@ __all__ = [
     "NamedRows",
     "as_dates",
     "as_floats",
+    "first_repeated",
+    "is_basic_date",
     "is_category",
     "is_iso_date",
     "is_number",
+    "is_text",
     "label_of",
     "missing_in",
+    "plain",
     "raw_columns",
     "some_rows",
 ]
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 SHOWN_ROWS = 5
+#: 2024-01-31, 20240131 or 2024-W05-3, and after T or a space a time; Python alone takes 1610121512345 for 1610-12-15
+ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d|\d{8}|\d{4}-?W\d\d(-?\d)?)([Tt ].+)?", re.ASCII)
+#: years in which eight digits are a date rather than a code
+FIRST_YEAR, LAST_YEAR = 1900, 2099
 #: what to do with values that are numbers in another dress, by the name of their type
 REMEDIES = {
     "Timedelta": "Convert durations to numbers (`column.dt.total_seconds()`)",
@@ -94,6 +104,21 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
+def first_repeated(names: Sequence[Any]) -> Any | None:
+    """The first name that several columns have; None where all differ."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is text, whatever it stands for."""
+    return isinstance(value, str | bytes)
+
+
+def plain(value: Any) -> Any:
+    """A value of NumPy as Python has it, for words."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a number, or text that is one."""
     if isinstance(value, date | np.datetime64 | np.timedelta64):
@@ -105,21 +130,40 @@ def is_number(value: Any) -> bool:
     return True
 
 
+def iso_date(text: str) -> datetime:
+    """The date that a text is in ISO 8601; `ValueError` where it is none."""
+    if ISO_DATE.fullmatch(text.strip()) is None:
+        raise ValueError(f"{text!r} is no date")
+    return datetime.fromisoformat(text.strip())
+
+
 def is_iso_date(value: Any) -> bool:
     """Whether a value is text such as 2024-01-31 or 2024-01-31T12:00."""
     if not isinstance(value, str) or "-" not in value:
         return False
     try:
-        datetime.fromisoformat(value.strip())
+        iso_date(value)
     except ValueError:
         return False
     return True
+
+
+def is_basic_date(value: Any) -> bool:
+    """Whether a value is text of eight digits that are a date of our time, such as 20240131."""
+    if not isinstance(value, str) or len(value.strip()) != 8:
+        return False
+    try:
+        return FIRST_YEAR <= iso_date(value).year <= LAST_YEAR and value.strip().isdecimal()
+    except ValueError:
+        return False
 
 
 def label_of(value: Any) -> str:
     """The name of a level: text as it is, and one name for 1, 1.0 and "1"."""
     if isinstance(value, str):
         return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if (
@@ -155,7 +199,7 @@ def as_floats(column: Any, what: str) -> np.ndarray:
 
 def as_dates(column: Any, what: str) -> tuple[np.ndarray, bool]:
     """A column of dates as microseconds since 1970 in UTC, [n], NaN where they are missing; and whether they have time
-    zones.
+    zones. A number is refused: whether it counts days or seconds, and since when, would be a guess.
     """
     values = np.asarray(column)
     if values.dtype.kind == "M":
@@ -168,20 +212,31 @@ def as_dates(column: Any, what: str) -> tuple[np.ndarray, bool]:
     for row in present:
         value = values[row]
         try:
-            value = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
-            if getattr(value, "tzinfo", None) is not None:
+            value = iso_date(value) if isinstance(value, str) else value
+            if not isinstance(value, date | np.datetime64):
+                raise TypeError
+            if isinstance(value, datetime) and value.tzinfo is not None:
                 value, n_aware = value.astimezone(UTC).replace(tzinfo=None), n_aware + 1
             found[row] = np.datetime64(value, "us").astype(np.int64)
         except (TypeError, ValueError):
-            raise InvalidInputError(
-                f"{what} holds {values[row]!r:.100} in row {row}, which is not a date. Write dates as 2024-01-31, "
-                "convert them (for example with pandas.to_datetime), or name the column in `categorical` and fit again "
-                "if its values are levels.",
-                rows=np.array([row]),
-            ) from None
+            raise _no_date(values[row], int(row), what) from None
     if 0 < n_aware < len(present):
         raise InvalidInputError(f"{what} has dates with a time zone and dates without. Give all of them one.")
     return found, n_aware > 0
+
+
+def _no_date(value: Any, row: int, what: str) -> InvalidInputError:
+    """The error for a value among dates that is none, with what to write."""
+    remedy = "convert them (for example with pandas.to_datetime)"
+    if is_basic_date(label_of(value)):
+        remedy = "convert numbers of eight digits (`pandas.to_datetime(column.astype(str))`)"
+    elif is_number(value):
+        remedy = "convert numbers by what they count (`pandas.to_datetime(column, unit='s')`)"
+    return InvalidInputError(
+        f"{what} holds {plain(value)!r:.100} in row {row}, which is not a date. Write dates as 2024-01-31, {remedy}, "
+        "or name the column in `categorical` and fit again if its values are levels.",
+        rows=np.array([row]),
+    )
 
 
 def some_rows(rows: np.ndarray) -> str:

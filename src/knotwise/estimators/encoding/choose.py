@@ -15,11 +15,14 @@ from knotwise.estimators.encoding.cells import (
     MICROSECONDS_PER_DAY,
     as_dates,
     as_floats,
+    is_basic_date,
     is_category,
     is_iso_date,
     is_number,
+    is_text,
     kind_of,
     missing_in,
+    plain,
     raw_columns,
 )
 from knotwise.estimators.encoding.degrees import place_columns, warn_of_degrees
@@ -27,7 +30,7 @@ from knotwise.estimators.encoding.encoding import Encoding, Kind, source_names
 from knotwise.estimators.encoding.kinds import DAYS, MISSING_LEVEL, Category, Dates, LonLat, Numbers, labels_in
 from knotwise.numerics.columns import as_list_of_columns, column_indices
 
-__all__ = ["choose_encoding"]
+__all__ = ["choose_encoding", "too_many_levels"]
 
 MISSING_WORDS = ("error", "mean", "indicator")
 #: levels beyond which a column of text is taken for something else than a category, and beyond which nothing goes
@@ -56,6 +59,7 @@ def choose_encoding(options: Any, X: Any, weights: np.ndarray | None = None) -> 
     features = None if names is None else tuple(names)
     chooser = _Chooser(options, columns, features, weights)
     encoding = Encoding(tuple(chooser.kinds()), len(columns), features)
+    _refuse_names_of_parts(encoding)
     return None if all(kind.is_plain for kind in encoding.kinds) else encoding
 
 
@@ -113,6 +117,7 @@ class _Chooser:
         values = values[~missing_in(values)]
         words = _what_values_are(values)
         if words == "numbers":
+            _refuse_numerals(column, self.names[i])
             return self._numbers(i)
         if words == "dates":
             return self._dates(i)
@@ -163,8 +168,9 @@ class _Chooser:
         counts = Counter(labels[row] for row in self.counted.tolist())
         n_missing = counts.pop(None, 0)
         levels = sorted(label for label in counts if label is not None)
-        most = MOST_LEVELS if named else MANY_LEVELS
-        many = len(levels) > most or (not named and len(levels) > max(FEW_LEVELS, len(self.counted) / 2))
+        many = len(levels) > MOST_LEVELS if named else too_many_levels(len(levels), len(self.counted))
+        if many and not named:
+            _refuse_numbers_in_text(labels, self.counted, name)
         if many:
             advice = (
                 f"at most {MOST_LEVELS} are possible: join some of them, or leave the column out."
@@ -181,6 +187,11 @@ class _Chooser:
         allow = self.missing != "error"
         gap = [MISSING_LEVEL] if n_missing and allow and MISSING_LEVEL not in levels else []
         return Category(name, i, (*levels, *gap), allow)
+
+
+def too_many_levels(n_levels: int, n_rows: int) -> bool:
+    """Whether different values of a column that nobody has named are too many for the levels of a category."""
+    return n_levels > MANY_LEVELS or n_levels > max(FEW_LEVELS, n_rows / 2)
 
 
 def _check_words(options: Any) -> None:
@@ -212,26 +223,63 @@ def _is_table_of_objects(X: Any) -> bool:
     if not isinstance(X, list | tuple) or not len(X) or not isinstance(X[0], list | tuple):
         return False
     return all(isinstance(row, list | tuple) and len(row) == len(X[0]) for row in X) and any(
-        isinstance(value, str | date | np.datetime64) for row in X for value in row
+        isinstance(value, str | bytes | date | np.datetime64) for row in X for value in row
     )
 
 
 def _what_values_are(values: np.ndarray) -> str:
     """What the values of a column of objects are: "numbers", "dates" or "levels".
 
-    Text among numbers or dates is an error rather than a level, so most must be something else than these. What is
-    neither (a list, a duration) counts as a number here, and is refused as one.
+    Text is levels, also where it looks like numbers: '101' may be a code. It is dates where most of it is 2024-01-31 or
+    the like, or all of it 20240131. Some text among numbers or dates is an error rather than a level, so most must be
+    text. What is neither (a list, a duration) counts as a number here, and is refused as one.
     """
-    n_text = n_dates = n_iso = 0
-    for value in values.tolist():
-        if isinstance(value, date | np.datetime64):
-            n_dates += 1
-        elif isinstance(value, str) and not is_number(value.replace(",", ".")):  # a decimal comma makes no level
-            n_text += 1
-            n_iso += is_iso_date(value)
-    if n_dates + n_iso > len(values) / 2:
+    found = values.tolist()
+    n_text = sum(map(is_text, found))
+    n_dates = sum(isinstance(value, date | np.datetime64) or is_iso_date(value) for value in found)
+    if n_dates > len(found) / 2 or (n_text and all(map(is_basic_date, found))):
         return "dates"
-    return "levels" if n_text > len(values) / 2 else "numbers"
+    return "levels" if n_text > len(found) / 2 else "numbers"
+
+
+def _refuse_numerals(column: Any, name: str) -> None:
+    """Refuse text that looks like a number among numbers: it may be one, or a code."""
+    for row, value in enumerate(np.asarray(column, object).tolist()):
+        if is_text(value) and is_number(value):
+            raise InvalidInputError(
+                f"Column {name!r} holds the text {plain(value)!r:.100} in row {row}, among numbers. Convert the column "
+                "(`pandas.to_numeric(column)`), or name it in `categorical` if its values are levels.",
+                rows=np.array([row]),
+            )
+
+
+def _refuse_numbers_in_text(labels: list[str | None], rows: np.ndarray, name: str) -> None:
+    """Refuse text that is mostly numbers, and too many of them for levels, with the first value that is none."""
+    texts = {row: label for row in rows.tolist() if (label := labels[row]) is not None}
+    if sum(is_number(text.replace(",", ".")) for text in texts.values()) <= len(texts) / 2:
+        return
+    bad = next((row for row, text in texts.items() if not is_number(text)), None)
+    slip = "" if bad is None else f" holds {texts[bad]!r:.100} in row {bad}, which is not a number, and"
+    comma = bad is not None and is_number(texts[bad].replace(",", "."))
+    first = "Correct it, and convert the column first" if slip and not comma else "Convert the column first"
+    column = "column.str.replace(',', '.')" if comma else "column"
+    raise InvalidInputError(
+        f"Column {name!r}{slip} is text that looks like numbers, with {len(set(texts.values()))} different values in "
+        f"{len(rows)} rows. Text stays text. {first} (`pandas.to_numeric({column})`), or name it in `categorical` if "
+        "its values are levels.",
+        rows=np.array([] if bad is None else [bad], int),
+    )
+
+
+def _refuse_names_of_parts(encoding: Encoding) -> None:
+    """Refuse a column that is called as what is made of another, "when (year)": one name is one thing."""
+    for kind in encoding.kinds:
+        for column in kind.columns():
+            if column.label != kind.name and column.label in (encoding.features or ()):
+                raise InvalidInputError(
+                    f"X has a column {column.label!r}, and what is made of the column {kind.name!r} is called so, too. "
+                    "Rename one of them."
+                )
 
 
 def _refuse_other_dates(values: np.ndarray, name: str) -> None:

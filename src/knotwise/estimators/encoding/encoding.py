@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from knotwise.errors import unknown_option
 from knotwise.estimators.encoding.cells import label_of, raw_columns
 from knotwise.estimators.encoding.kinds import Category, Dates, LonLat, Numbers
 from knotwise.numerics.columns import InputColumns
 
-__all__ = ["CodedRows", "EncodedRows", "Encoding", "Kind"]
+__all__ = ["CodedRows", "EncodedRows", "Encoding", "EncodingMixin", "Kind"]
 
 Kind = Numbers | Dates | Category | LonLat
 
@@ -218,9 +219,47 @@ class Encoding:
         return values
 
     def __str__(self) -> str:
-        words = [(kind.name, _describe(kind)) for kind in self.kinds]
-        width = max(len(name) for name, _ in words)
-        return "\n".join(f"{name:<{width}}  {text}" for name, text in words)
+        return _in_lines(self.kinds)
+
+    @property
+    def converted(self) -> str:
+        """The lines of the columns that are not plain numbers; empty where all are."""
+        return _in_lines([kind for kind in self.kinds if not kind.is_plain])
+
+
+class EncodingMixin:
+    """What the columns of a fitted estimator were taken for."""
+
+    _encoding: Encoding | None = None  # None where all columns are plain numbers, which need none
+
+    @property
+    def encoding_(self) -> Encoding:
+        """What each column of X was taken for: numbers, dates, a category or a place, and how it becomes numbers.
+
+        Printed, it has a line for each column.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from knotwise import GPRegressor
+        >>> table = pd.DataFrame({"shop": ["101", "205", "101", "205"], "age": [1, 2, 3, 4]})
+        >>> print(GPRegressor(random_state=0).fit(table, [1.0, 2.0, 1.5, 2.5]).encoding_)
+        shop  category of 2 levels: 101, 205
+        age   numbers
+        """
+        check_is_fitted(self)
+        if self._encoding is not None:
+            return self._encoding
+        names, n_features = getattr(self, "feature_names_in_", None), self.n_features_in_  # type: ignore[attr-defined]
+        features = None if names is None else tuple(map(str, names))
+        of_columns = enumerate(source_names(features, n_features))
+        return Encoding(tuple(Numbers(name, i) for i, name in of_columns), n_features, features)
+
+
+def _in_lines(kinds: Sequence[Kind]) -> str:
+    """A line for each kind of column, with its name."""
+    width = max((len(kind.name) for kind in kinds), default=0)
+    return "\n".join(f"{kind.name:<{width}}  {_describe(kind)}" for kind in kinds)
 
 
 def _describe(kind: Kind) -> str:
