@@ -201,6 +201,23 @@ def test_stored_fits_in_much_noise_lose_no_column_that_matters():
     assert all(claims.values()), claims
 
 
+def test_stored_fits_with_weights_copies_and_ties_keep_their_dispersion():
+    script, rows = bar("weights"), stored("weights", "case", "seed")
+    assert set(rows) == {(case, seed) for case in [*script.CASES, "rounded"] for seed in script.SEEDS}
+    for (case, _), row in rows.items():
+        claims = script.claims_of(case, row)
+        assert all(claims.values()), (row, claims)
+
+
+@pytest.mark.slow
+def test_fits_with_weights_are_as_stored():
+    script, rows = bar("weights"), stored("weights", "case", "seed")
+    for name, value in script.measure("gaussian", 1).items():
+        assert_allclose(value, rows["gaussian", 1][name], rtol=1e-3, atol=1e-6)
+    for name, value in script.measure_rounded(0).items():
+        assert_allclose(value, rows["rounded", 0][name], rtol=1e-3)
+
+
 @pytest.mark.slow
 def test_a_fit_in_much_noise_is_as_stored():
     expected, again = (

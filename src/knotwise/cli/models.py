@@ -71,7 +71,11 @@ def _add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True
         help=f"{', '.join(LIKELIHOODS)} (default gaussian)",
     )
     words.add_size_arguments(group)
-    group.add_argument("--weight", metavar="COLUMN", help="how often a row counts: 2 is the same as the row twice")
+    group.add_argument(
+        "--weight",
+        metavar="COLUMN",
+        help="weights of the rows: 2 is the row twice, and where noise is learned only their ratios matter",
+    )
     group.add_argument(
         "--categorical", type=words.column_names, default=[], metavar="A,B,...",
         help="inputs whose values are levels, although they look like numbers; text is so by itself"

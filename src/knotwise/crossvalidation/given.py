@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.numbers import as_finite_numbers
+from knotwise.estimators.replicates import EqualRows
 from knotwise.estimators.validation import check_noise_variance, check_size, check_weights
 from knotwise.likelihoods.base import Likelihood
 
@@ -54,6 +55,14 @@ class Given:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def with_relative_weights(self, dispersion: list[str]) -> Given:
+        """The same with weights divided by their mean in a model with a dispersion, as in its fits; told once."""
+        if self.weights is None or not dispersion or self.known_noise is not None:
+            return self
+        equal = EqualRows.all_different(len(self), float(self.weights.sum()))
+        equal.tell(dispersion)
+        return replace(self, weights=self.weights / equal.mean_weight)
 
     def take(self, rows: np.ndarray) -> Given:
         """Some rows."""

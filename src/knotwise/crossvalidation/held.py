@@ -15,6 +15,7 @@ from knotwise.crossvalidation.given import Given
 from knotwise.errors import KnotwiseError, warn
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.observations import Observations
+from knotwise.estimators.replicates import dispersion_names
 from knotwise.estimators.validation import check_jobs, generator_from
 from knotwise.evidence import Rows, full_evidence, sparse_evidence
 from knotwise.evidence.residual import arrange
@@ -98,12 +99,13 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
 def engine_rows(gp: Any, given: Given) -> Rows:
     """The rows in the units of the fit."""
     scaling, model = gp._fit.scaling, gp._fit.model
-    data = Observations(np.empty((len(given), 0)), given.targets, given.known_noise, given.size)
-    data = data.checked_for(gp.likelihood_)
-    y, X = scaling.targets(data.y), gp._engine_inputs(given.X)
+    X = gp._engine_inputs(given.X)
+    data = Observations(X, given.targets, given.known_noise, given.size, given.weights).checked_for(gp.likelihood_)
+    y = scaling.targets(data.y)
     exact = isinstance(gp._fit.posterior, FullPosterior)
     noise = data.known_noise(scaling.y_scale, float(y.var()) or 1.0, full=exact)
-    return Rows(X, y, noise, model.mean.basis(X), given.size, given.weights)
+    unit = data.merged().unit(dispersion_names(model.likelihood, model.nugget))
+    return Rows(X, y, noise, model.mean.basis(X), given.size, data.weighted_in(unit).weights)
 
 
 def _latent_from_others(fit: Fit, rows: Rows, fold: Fold, rng: np.random.Generator, executor: Executor) -> Latent:

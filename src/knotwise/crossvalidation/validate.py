@@ -17,8 +17,9 @@ from knotwise.crossvalidation.result import CrossValidation
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
 from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.geometry import as_columns
-from knotwise.estimators.options import likelihood_from
+from knotwise.estimators.options import likelihood_from, nugget_from
 from knotwise.estimators.regressor import GPRegressor
+from knotwise.estimators.replicates import dispersion_names
 from knotwise.estimators.sizes import exposure_of, require_size
 from knotwise.estimators.transform import probability_transform
 from knotwise.estimators.validation import check_level, fit_inputs, generator_from
@@ -83,7 +84,8 @@ def cross_validate(
         Whether knots are chosen anew without each block, or are those of `gp`. By default "anew" where parameters are
         fitted anew, else "held".
     sample_weight, exposure, trials, offset, noise_variance : array [N], optional
-        Of the rows, as in `fit`. A row is left out with all its weight, and weighs so in the scores.
+        Of the rows, as in `fit`. A row is left out with all its weight, and weighs so in the scores. Weights that are
+        relative in a fit are so here: with held parameters those of the other rows are divided by the mean of all.
     level : float, default 0.95
         Probability of the intervals, between 0 and 1.
     random_state : int or Generator, default 0
@@ -134,6 +136,8 @@ def cross_validate(
     likelihood = likelihood_from(gp.likelihood)
     exposure = exposure_of(exposure, offset)
     given = Given.checked(X, y, likelihood, sample_weight, exposure, trials, noise_variance)
+    weights = given.weights
+    given = given.with_relative_weights(dispersion_names(likelihood, nugget_from(gp.nugget, likelihood)))
     if not refit or knots == "held":
         _require_fitted(gp, refit)
         require_size(gp, "cross_validate(gp, X, y", exposure, trials)
@@ -156,7 +160,7 @@ def cross_validate(
             found = _predicted(model, given, level, rng)
     _warn_once(caught, len(folds))
     about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
-    about |= {"weights": given.weights, "classes": classes}
+    about |= {"weights": weights, "classes": classes}
     return CrossValidation(given.targets, **found, block=folds.labels, X=as_columns(X), folds=folds, **about)
 
 

@@ -20,6 +20,7 @@ from knotwise.estimators.options import (
     refuse_mixed_scales,
 )
 from knotwise.estimators.prior_options import with_priors
+from knotwise.estimators.replicates import dispersion_names
 from knotwise.estimators.scaled import ScaledData, TrainingData
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
@@ -69,7 +70,8 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     encoding = options._encoding
     if encoding is not None:
         feature_names = encoding.columns
-    seen = data.scaled(options.standardize, likelihood, full=full)
+    nugget = nugget_from(options.nugget, likelihood)
+    seen = data.scaled(options.standardize, likelihood, full=full, dispersion=dispersion_names(likelihood, nugget))
     scaling, n_columns = seen.scaling, data.n_columns
     variance = seen.variance
     latent_variance = variance if likelihood.scales_targets else 1.0
@@ -79,9 +81,7 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     kernel = kernel_from(options.kernel, feature_names, n_columns)
     refuse_mixed_scales(kernel, scaling.columns(feature_names or ()))
     mean = mean_from(options.mean).on_columns(feature_names, n_columns)
-    wanted, guide = inference_from(
-        options.inference, Model(kernel, likelihood, mean, power, nugget_from(options.nugget, likelihood))
-    )
+    wanted, guide = inference_from(options.inference, Model(kernel, likelihood, mean, power, nugget))
     asked = scaling.to_engine(wanted)
     level = seen.level(asked.likelihood)
     typical_noise = seen.typical_noise

@@ -260,7 +260,9 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         y : array [n]
             Labels: strings, whole numbers or truth values, of at least two classes.
         sample_weight : array [n], optional
-            How often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as without it.
+            How often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as without it. So
+            their size matters: weights of 10 tell as much as ten times the rows, and survey weights are divided by
+            their mean first, `w / w.mean()`. With a nugget they are relative: they are divided by their mean.
 
         Returns
         -------

@@ -223,14 +223,14 @@ def effects_of(
 
 
 def _effect(gp: Any, data: np.ndarray, some: np.ndarray, name: str, column: int, level: float) -> Effect:
-    levels = levels_of(gp.encoding_, column)
+    levels = levels_of(gp._encoding, column)
     values = _most_frequent(data) if levels else _values(data)
     points = np.tile(some, (len(values), 1))
     points[:, column] = np.repeat(values, len(some))
     grid = tuple(values.tolist())
-    if gp.encoding_ is not None:
-        grid = tuple(gp.encoding_.decode(points[:: len(some)])[:, column].tolist())
-        points = gp.encoding_.expand(points)
+    if gp._encoding is not None:
+        grid = tuple(gp._encoding.decode(points[:: len(some)])[:, column].tolist())
+        points = gp._encoding.expand(points)
     mean, lower, upper = _averages(gp, points, len(values), level)
     at = data[np.isin(data, values)] if levels else data[np.isfinite(data)]
     seen = [np.interp(at, values, each) for each in np.atleast_2d(mean.T)]

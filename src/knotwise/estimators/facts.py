@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from knotwise.estimators.observations import Observations
-from knotwise.numerics.weighted import Moments, counted
+from knotwise.estimators.replicates import EqualRows
+from knotwise.numerics.weighted import Moments, counted, whole_if_near
 
 __all__ = ["Facts", "facts_of"]
 
@@ -22,14 +23,15 @@ MOST_VALUES = 1000  # different targets that are counted one by one
 class Facts:
     """Sums over the rows of a partition in the user's units.
 
-    `count` has each row as often as it counts; `means` are those of y and of the size, and their weight; `some` are y,
-    size and weights of rows that stand for all; `values` different targets, and how often each counts, of which 1,000
-    are enough; `remarks` what the user must be told of the partition.
+    `equal` says how equal rows agree; `count` is the weight of all rows; `means` are those of y and of the size, and
+    their weight; `some` are y, size and weights of rows that stand for all; `values` different targets and their
+    weights, of which 1,000 are enough; `remarks` what the user must be told of the partition. Weights are those that
+    were given, until `weighted_in` has other units for them.
     """
 
     n_rows: int
+    equal: EqualRows
     count: float
-    n_repeated: int
     is_weighted: bool
     X: Moments
     x_low: np.ndarray
@@ -49,16 +51,23 @@ class Facts:
         """Facts of all rows, added in the order of the partitions; without `means` and `some`, which do not add up."""
         total = copy(parts[0])
         total.X, total.y, total.noise = copy(total.X), copy(total.y), copy(total.noise)
+        total.equal = copy(total.equal)
         for part in parts[1:]:
             total += part
-        if float(total.count).is_integer():
-            total.count = int(total.count)
         total.X = _exact_where_constant(total.X, total.x_low, total.x_high)
         total.y = _exact_where_constant(total.y, total.y_low, total.y_high)
         return total
 
+    def weighted_in(self, unit: float) -> Facts:
+        """The same with weights in other units."""
+        values, weights = self.values
+        is_weighted = self.is_weighted or unit != 1.0
+        return replace(
+            self, count=whole_if_near(self.count / unit), is_weighted=is_weighted, values=(values, weights / unit)
+        )
+
     def __iadd__(self, other: Facts) -> Facts:
-        for name in ("n_rows", "count", "n_repeated", "X", "y"):
+        for name in ("n_rows", "equal", "count", "X", "y"):
             value = getattr(self, name)
             value += getattr(other, name)
             setattr(self, name, value)
@@ -86,8 +95,8 @@ def facts_of(data: Observations, n_partitions: int) -> Facts | None:
         X, y = Moments.of(data.X, weights), Moments.of(data.y, weights)
     return Facts(
         n,
+        data.equal_rows(),
         counted(np.ones(n, bool), weights),
-        0 if weights is None else int((weights > 1).sum()),
         weights is not None,
         X,
         data.X.min(0),

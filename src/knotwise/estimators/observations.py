@@ -1,4 +1,4 @@
-"""The data of a fit, and how often each row counts: equal rows become one row with a weight."""
+"""The data of a fit and their sample weights: equal rows become one row with a weight."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import warn
+from knotwise.estimators.replicates import EqualRows
 from knotwise.estimators.scaled import ScaledArrays
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence.full import check_full_size
@@ -23,9 +24,9 @@ __all__ = ["Observations", "sorted_order"]
 class Observations:
     """Checked data in the user's units, [N] each but X [N, D]; None where the data say nothing.
 
-    `weights` say how often each row counts; `numbers` which row of the user's data it is, or one of equal ones,
-    and are None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked,
-    and `columns` say what encoded columns are.
+    `weights` are the sample weights; `numbers` say which row of the user's data it is, or one of equal ones, and are
+    None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked, `columns`
+    say what encoded columns are, and `counts` of how many rows each was merged, None where of one.
     """
 
     X: np.ndarray
@@ -36,6 +37,7 @@ class Observations:
     numbers: np.ndarray | None = None
     remarks: tuple[str, ...] = ()
     columns: InputColumns | None = None
+    counts: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -61,9 +63,12 @@ class Observations:
             numbers=old,
         )
 
-    def scaled(self, standardize: str | bool, likelihood: Likelihood, *, full: bool) -> ScaledArrays:
+    def scaled(
+        self, standardize: str | bool, likelihood: Likelihood, *, full: bool, dispersion: list[str]
+    ) -> ScaledArrays:
         """The data in the engine's units, sorted and each row once (see `merged`), for a likelihood."""
         data = self.checked_for(likelihood).merged()
+        data = data.weighted_in(data.unit(dispersion, tell=True))
         if full:
             check_full_size(len(data))
         weights = data.weights
@@ -93,7 +98,41 @@ class Observations:
         new = np.ones(len(order), bool)
         new[1:] = ~_equal_to_the_next(keys, order)
         weights = np.add.reduceat(weights[order], np.flatnonzero(new))
-        return data.take(order[new], weights if (weights != 1.0).any() else None)
+        merged = data.take(order[new], weights if (weights != 1.0).any() else None)
+        counts = None if new.all() else np.diff(np.append(np.flatnonzero(new), len(order)))
+        return replace(merged, counts=counts)
+
+    def unit(self, dispersion: list[str], *, tell: bool = False) -> float:
+        """The weight of one observation in merged data; 1 where no dispersion of these names is learned.
+
+        A row of weight w says that w observations agree exactly. So m copies of n rows raise the log evidence by
+        n (m - 1) / 2 nats for each e-fold of less noise, whatever the inputs say; weights with a mean of 1 do not.
+        Known noise and likelihoods without a dispersion keep the weights as counts.
+        """
+        if not dispersion or self.noise is not None:
+            return 1.0
+        equal = self.equal_rows()
+        if tell:
+            equal.tell(dispersion)
+        return equal.unit
+
+    def weighted_in(self, unit: float) -> Observations:
+        """The same data with weights in other units; None where all are 1."""
+        if self.weights is None:
+            return self if unit == 1.0 else replace(self, weights=np.full(len(self), 1.0 / unit))
+        same = float(np.ptp(self.weights)) == 0.0 and abs(self.weights[0] - unit) <= 1e-12 * unit
+        return replace(self, weights=None if same else self.weights / unit)
+
+    def equal_rows(self) -> EqualRows:
+        """How rows of equal inputs agree, in merged data. Costs O(N log N) where some are equal."""
+        weight = float(len(self) if self.weights is None else self.weights.sum())
+        if self.counts is None:
+            return EqualRows.all_different(len(self), weight)
+        keys = [*self.X.T, *(key for key in (self.noise, self.size) if key is not None)]
+        order = sorted_order(keys)
+        place = np.empty(len(self), int)
+        place[order] = np.append(0, np.cumsum(~_equal_to_the_next(keys, order)))
+        return EqualRows.of(weight, self.counts, place, self.y)
 
     def known_noise(self, y_scale: float, variance: float, *, full: bool) -> np.ndarray | None:
         """The known noise variances in the engine's units, [N], not below the floor of a learned one; None without.

@@ -52,7 +52,9 @@ class PartitionedObservations:
     def n_columns(self) -> int:
         return self.reading.n_columns
 
-    def scaled(self, standardize: str | bool, likelihood: Likelihood, *, full: bool) -> ScaledArrays | ScaledPartitions:
+    def scaled(
+        self, standardize: str | bool, likelihood: Likelihood, *, full: bool, dispersion: list[str]
+    ) -> ScaledArrays | ScaledPartitions:
         facts = self._map(facts_of, len(self.pieces))
         known = [each for each in facts if each is not None]
         if not known:
@@ -62,11 +64,15 @@ class PartitionedObservations:
             check_full_size(n_rows)
         if full or n_rows <= ROWS_AT_DRIVER:
             whole = replace(self, reading=replace(self.reading, merge=False))
-            return _joined(whole._map(_as_it_is)).scaled(standardize, likelihood, full=full)
+            joined = _joined(whole._map(_as_it_is))
+            return joined.scaled(standardize, likelihood, full=full, dispersion=dispersion)
         _tell(facts)
-        total = Facts.total(known)
+        total, unit = Facts.total(known), 1.0
+        if dispersion and total.noise is None:
+            total.equal.tell(dispersion)
+            unit = total.equal.unit
         scaling = _scaling(total, standardize, likelihood)
-        return ScaledPartitions(self, facts, total, scaling)
+        return ScaledPartitions(self, facts, total.weighted_in(unit), scaling, unit)
 
     def labels(self) -> np.ndarray:
         """The different labels y of rows of positive weight, in sorted order."""
@@ -110,13 +116,15 @@ class ReadAndCall:
 class ScaledPartitions:
     """Partitions in the engine's units, known by what was summed over them in the user's; see `ScaledData`.
 
-    `facts` are those of each partition, None for one without rows.
+    `facts` are those of each partition, None for one without rows; `unit` is the weight of one observation, which
+    `total` has for its unit, and the facts of partitions have not.
     """
 
     data: PartitionedObservations
     facts: Sequence[Facts | None]
     total: Facts
     scaling: Scaling
+    unit: float = 1.0
     numbers: None = field(default=None, init=False)
 
     @cached_property
@@ -175,7 +183,7 @@ class ScaledPartitions:
         from dask import delayed
 
         floor = None if self.total.noise is None else self.floor
-        scale = ScaleRows(self.scaling, mean, floor, self.total.is_weighted)
+        scale = ScaleRows(self.scaling, mean, floor, self.total.is_weighted, self.unit)
         kept = [i for i, each in enumerate(self.facts) if each is not None]
         sizes = [each.n_rows for each in self.facts if each is not None]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -196,7 +204,6 @@ class ScaledPartitions:
             scaling.inputs(total.x_high),
             scaling.inputs(total.X.mean),
             total.X.variance / scaling.x_scale**2,
-            total.n_repeated,
             total.is_weighted,
         )
 
@@ -206,15 +213,16 @@ class ScaledPartitions:
 
 @dataclass(frozen=True)
 class ScaleRows:
-    """The rows of a partition in the engine's units."""
+    """The rows of a partition in the engine's units, with weights in units of one observation."""
 
     scaling: Scaling
     mean: Mean
     noise_floor: float | None
     is_weighted: bool
+    unit: float
 
     def __call__(self, data: Observations, number: int, start: int) -> Part:
-        X, weights = self.scaling.inputs(data.X), data.weights
+        X, weights = self.scaling.inputs(data.X), data.weighted_in(self.unit).weights
         noise = None
         if data.noise is not None:
             assert self.noise_floor is not None

@@ -273,9 +273,15 @@ class GPRegressor(RegressorMixin, JointResponse):
         y : array [n]
             Targets: numbers, counts or shares, as the likelihood wants them.
         sample_weight : array [n], optional
-            How often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as without it. So
-            their size matters: weights that sum to 1 tell as much as one row. And copies of a row agree exactly, as
-            repeated measurements do not: for means of several measurements give `noise_variance`.
+            Weights of at least 0; a row of weight 0 is not there. In a model that learns a dispersion (noise, scale or
+            shape of Gaussian, Student-t, log-normal, gamma, Weibull, beta and negative binomial data, or a nugget)
+            weights are relative: only their ratios matter, for they are divided by their mean, and a mean far from 1
+            is said. The noise is that of a row of average weight; of Gaussian data, a row of weight w has the noise
+            variance divided by w, as means of w measurements have. Copies of whole rows are one observation: a weight
+            of 2 gives the same fit as the row twice, and each row twice the same as once. Rows that are equal because
+            targets were rounded at shared inputs are different observations and count each, so that there a weight of 2
+            is not the row twice. Bernoulli, binomial, Poisson and exponential data without a nugget, and
+            `noise_variance`, have weights that are counts: 2 is the row twice, in any case.
         exposure : float or array [n], optional
             What each count is out of (area, time, population), for counts; 1 by default.
         trials : int or array [n], optional

@@ -24,8 +24,13 @@ class TrainingData(Protocol):
     @property
     def n_columns(self) -> int: ...
 
-    def scaled(self, standardize: str | bool, likelihood: Likelihood, *, full: bool) -> ScaledData:
-        """The data in the engine's units, each row once; `full` says that they are for the exact GP."""
+    def scaled(
+        self, standardize: str | bool, likelihood: Likelihood, *, full: bool, dispersion: list[str]
+    ) -> ScaledData:
+        """The data in the engine's units, each row once; `full` says that they are for the exact GP.
+
+        `dispersion` names what is learned of noise, scale or shape: where there is any, weights are relative.
+        """
         ...
 
 

@@ -172,7 +172,7 @@ def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray 
 
 
 def check_weights(given: Any, n_rows: int) -> np.ndarray | None:
-    """How often each row counts: one number of at least 0 per row, not all of them 0; a number is for all rows."""
+    """Sample weights: one number of at least 0 per row, not all of them 0; a number is for all rows."""
     weights = check_row_weights(given, n_rows)
     if weights is not None and not weights.any():
         raise InvalidInputError(
@@ -182,7 +182,7 @@ def check_weights(given: Any, n_rows: int) -> np.ndarray | None:
 
 
 def check_row_weights(given: Any, n_rows: int) -> np.ndarray | None:
-    """How often each of some rows counts, which may all be of weight 0."""
+    """Sample weights of some rows, which may all be 0."""
     if given is None:
         return None
     weights = as_numbers(given, "sample_weight")
@@ -203,7 +203,7 @@ def check_row_weights(given: Any, n_rows: int) -> np.ndarray | None:
         raise InvalidInputError(
             f"`sample_weight` is {weights[bad[0]]:g} in row {bad[0]}{and_more(len(bad))}, but a row can count at most "
             f"{LARGEST_WEIGHT:.0e} times: more copies that agree exactly would be known to more digits than the "
-            "computer has. Weights say how often a row counts. If only their ratios matter, divide them by their mean; "
+            "computer has. If only their ratios matter, divide them by their mean, `w / w.mean()`; "
             "if they are precisions, give `noise_variance` instead.",
             rows=bad,
         )

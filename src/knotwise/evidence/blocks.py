@@ -114,8 +114,7 @@ class RowSummary:
     """What is known of all rows together.
 
     `n_rows` is how many there are, `count` the same with each as often as it counts; `low`, `high`, `mean` and
-    `variance` are those of the columns of X; `n_repeated` is how many rows count more than once, and `is_weighted` says
-    whether rows have weights at all.
+    `variance` are those of the columns of X; `is_weighted` says whether rows have weights at all.
     """
 
     n_rows: int
@@ -124,7 +123,6 @@ class RowSummary:
     high: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
-    n_repeated: int
     is_weighted: bool
 
     @property
@@ -139,14 +137,12 @@ class RowSummary:
     @staticmethod
     def of(rows: Rows) -> RowSummary:
         weights = rows.weights
-        repeated = 0 if weights is None else int((weights > 1).sum())
         return RowSummary(
             len(rows),
             rows.count,
             rows.X.min(0),
             rows.X.max(0),
             *mean_and_variance(rows.X, weights),
-            repeated,
             weights is not None,
         )
 

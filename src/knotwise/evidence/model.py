@@ -14,6 +14,7 @@ from knotwise.means import Mean
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.linalg import smallest_jitter
 from knotwise.numerics.parameters import Parameter, unique_names
+from knotwise.numerics.weighted import whole_if_near
 
 if TYPE_CHECKING:
     from knotwise.evidence.inference.base import Inference
@@ -62,10 +63,7 @@ class Rows:
     @property
     def count(self) -> int | float:
         """Number of rows, each as often as it counts; a fraction only where the weights add to one."""
-        if self.weights is None:
-            return len(self.X)
-        total = float(self.weights.sum())
-        return int(total) if total.is_integer() else total
+        return len(self.X) if self.weights is None else whole_if_near(float(self.weights.sum()))
 
     @property
     def once(self) -> Rows:

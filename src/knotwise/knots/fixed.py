@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.knots.copies import describe_copies
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Selection, Selector
@@ -54,5 +53,5 @@ def select_exact(problem: Problem, rng: np.random.Generator) -> Selection:
     """Fit the exact GP, which has no knots to select."""
     stage = problem.optimize(starting_theta(problem, rng), np.empty((0, problem.summary.n_columns)), rng)
     stage = with_its_nugget(problem, stage, rng)
-    reason = f"exact GP; {stage.result.reason}{describe_copies(problem, stage.theta)}"
+    reason = f"exact GP; {stage.result.reason}"
     return problem.selection(stage, reason)

@@ -1,8 +1,9 @@
 """Where parameters start: an exact GP on a few random rows finds the region, cheaply.
 
 With few knots the evidence has a degenerate optimum (everything is noise), so the start decides. An exact GP
-on a subset has no such trap, and two starts of its own tell short from long length-scales. Rows of the subset count
-once each, where copies of a target would tell it that there is no noise; counts and labels repeat themselves anyway.
+on a subset has no such trap, and two starts of its own tell short from long length-scales. Rows of the subset are
+drawn by weight and then count once each, where weights above 1 would tell it that there is little noise; counts and
+labels without a dispersion keep them.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def with_its_nugget(problem: Problem, stage: Stage, rng: np.random.Generator) ->
 
 def subset_rows(problem: Problem, chosen: np.ndarray) -> Rows:
     """Some rows, as an exact GP on them should see them."""
-    rows = problem.take(chosen)
-    return rows if problem.model.likelihood.discrete else rows.once
+    rows, model = problem.take(chosen), problem.model
+    has_dispersion = model.noise_directions.any() or model.nugget.size > 0
+    return rows if model.likelihood.discrete and not has_dispersion else rows.once
 
 
 def log_spread(problem: Problem) -> float:

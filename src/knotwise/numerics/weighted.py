@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Moments", "counted", "mean_and_variance", "weighted_quantile"]
+__all__ = ["Moments", "counted", "mean_and_variance", "weighted_quantile", "whole_if_near"]
 
 
 def mean_and_variance(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -32,10 +32,12 @@ def weighted_quantile(values: np.ndarray, q: float, weights: np.ndarray | None) 
 
 def counted(rows: np.ndarray, weights: np.ndarray | None) -> int | float:
     """How many rows there are in a mask, each as often as it counts; a fraction only where the weights add to one."""
-    if weights is None:
-        return int(rows.sum())
-    total = float(weights[rows].sum())
-    return int(total) if total.is_integer() else total
+    return int(rows.sum()) if weights is None else whole_if_near(float(weights[rows].sum()))
+
+
+def whole_if_near(total: float) -> int | float:
+    """A sum of weights without the rounding of a whole one: weights with a mean of 1 add up to the number of rows."""
+    return round(total) if abs(total - round(total)) <= 1e-12 * total else total
 
 
 @dataclass

@@ -31,7 +31,6 @@ from knotwise.knots.automatic.settle import (
 )
 from knotwise.knots.automatic.signal import find_signal, without_inputs
 from knotwise.knots.automatic.structure import FewRows, look_again
-from knotwise.knots.copies import describe_copies
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
 from knotwise.knots.selection import FittedAt, Selection, Selector, Stage
@@ -232,7 +231,7 @@ class Auto(Selector):
         if not settled.exact:
             stage = exact.optimize(stage.theta, stage.Z, np.random.default_rng(0))
         reason = f"exact GP, since more than {int(MANY_KNOTS * n_rows)} knots would be needed for {n_rows} rows"
-        trace.stop_reason = reason = reason + describe_copies(problem, stage.theta)
+        trace.stop_reason = reason
         selection = exact.selection(stage, reason, trace, failed_restarts=settled.failed_restarts)
         trace.add("final", 0, selection.evidence.value, theta=stage.theta, note="all rows")
         return selection
@@ -246,7 +245,7 @@ class Auto(Selector):
             advice = f"Write `knots=Auto(max_knots={len(Z)})`."
             Z = problem.initial_knots("kmeans", self.max_knots, rng)
         stage = problem.optimize(starting_theta(problem, rng), Z, rng)
-        reason = f"{len(Z)} knots {what}{describe_copies(problem, stage.theta)}"
+        reason = f"{len(Z)} knots {what}"
         trace.add("every row", len(Z), problem.log_evidence(stage), theta=stage.theta, note=stage.result.reason)
         trace.stop_reason = reason
         selection = problem.selection(stage, reason, trace)
@@ -313,7 +312,7 @@ class Auto(Selector):
         point, free = problem.point(stage.theta, stage.Z), problem.free
         evidence = problem.evaluate(point)
         assert evidence.gradient is not None
-        trace.stop_reason = reason = end.reason + describe_copies(problem, point.theta)
+        trace.stop_reason = reason = end.reason
         trace.add("final", len(point.Z), evidence.value, share=share, theta=point.theta, note="all rows")
         gradient = evidence.gradient + problem.table.log_prior(point.theta)[1]
         norm = projected_norm(point.theta[free], gradient[free], problem.table.theta_bounds[free])
