@@ -88,6 +88,7 @@ def _not_below_a_stage(problem: Problem, selection: Selection, rng: np.random.Ge
     if not stages:
         return selection
     best = max(stages, key=lambda step: step.evidence)
+    assert best.theta is not None
     try:
         stage = exact.optimize(best.theta, selection.Z, rng)
         again = exact.selection(stage, selection.reason, selection.trace, failed_restarts=selection.failed_restarts)

@@ -1,7 +1,7 @@
 """Which of many columns matter? Forward selection finds the few that explain most, before a kernel sees them.
 
-A length-scale for each of hundreds of columns explains anything with a few hundred rows, and one length-scale for all of
-them nothing; a kernel on the few columns that matter is a third candidate.
+A length-scale for each of hundreds of columns explains anything with a few hundred rows, and one length-scale for all
+of them nothing; a kernel on the few columns that matter is a third candidate.
 """
 
 from __future__ import annotations

@@ -185,9 +185,7 @@ class Auto(Selector):
                 return settled
             cap, may_be_exact = self._cap(problem, big=True), self._may_be_exact(problem)
             least += _value(settled.stage)
-            other = settle(
-                problem, pool, start, rng, trace, cap=cap, rule=rule, exact_at_cap=may_be_exact, above=least
-            )
+            other = settle(problem, pool, start, rng, trace, cap=cap, rule=rule, exact_at_cap=may_be_exact, above=least)
             if not _value(other.stage) > least:
                 return settled
             return other if _compare(other, settled) or self._is_likelier(problem, pool, other, settled) else settled
