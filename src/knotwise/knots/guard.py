@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from knotwise.errors import KnotwiseError
-from knotwise.knots.automatic.signal import threshold, without_inputs
+from knotwise.knots.automatic.signal import least_gain, without_inputs
 from knotwise.knots.problem import Found, Problem
 from knotwise.knots.selection import Selection
 from knotwise.knots.start import starting_theta
@@ -29,7 +29,7 @@ RESTART_ROWS = 300  # whose exact GP gives a start
 def guard(
     problem: Problem, selection: Selection, select: Callable[[Problem], Selection] | None, rng: np.random.Generator
 ) -> Selection:
-    """The selection; or a better one, where it says nothing about the targets that chance could not.
+    """The selection; or a better one, where it is within chance of saying nothing about the targets.
 
     `select` makes a selection for a problem that starts elsewhere; None where an algorithm is to be run as it is, once.
     Where every start ends within chance of the model without inputs, the status is "no signal", and the reason has the
@@ -38,7 +38,7 @@ def guard(
     if not _claims_to_have_converged(problem, selection):
         return selection
     selection = _not_below_a_stage(problem, selection, rng)
-    chance, gain = threshold(problem), _gain(problem, selection, rng)
+    chance, gain = least_gain(problem), _gain(problem, selection, rng)
     if gain > chance:
         return selection
     n_starts = 1

@@ -214,7 +214,7 @@ def _choose(make: Callable[[Kernel], Problem], plain: Problem, trial: Trial) -> 
     best = _one_or_several(make, plain, one, trial)
     if n_columns <= MANY_COLUMNS or plain.model.kernel.groups is not None:
         return best
-    columns = screen_columns(trial.fitted)
+    columns = screen_columns(trial.fitted.X, trial.fitted.y)
     if not columns or len(columns) == n_columns:
         return best
     few = make(SquaredExponential(ard=True).on(columns))

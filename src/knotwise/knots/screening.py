@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from knotwise.evidence import Rows
-
 __all__ = ["screen_columns"]
 
 MOST_COLUMNS = 20  # that are taken
 CHANCE = 0.01  # that a column which does not matter is taken
 
 
-def screen_columns(rows: Rows) -> list[int]:
+def screen_columns(X: np.ndarray, y: np.ndarray) -> list[int]:
     """The columns that explain most of y one after the other, by ranks; an empty list where chance explains as much.
 
     Of each column a line and a parabola are tried, on what the columns before it leave of y. Ranks make it the same for
@@ -25,12 +23,12 @@ def screen_columns(rows: Rows) -> list[int]:
     from scipy.special import ndtri
     from scipy.stats import rankdata
 
-    n_rows, n_columns = rows.X.shape
-    lines = rankdata(rows.X, axis=0) / n_rows  # [n, D]
+    n_rows, n_columns = X.shape
+    lines = rankdata(X, axis=0) / n_rows  # [n, D]
     features = np.stack([lines, (lines - 0.5) ** 2])  # [2, n, D]
     features -= features.mean(1, keepdims=True)
     norms = np.maximum((features**2).sum(1), np.finfo(float).tiny)  # [2, D]; a constant column has none
-    left = rankdata(rows.y) - (n_rows + 1) / 2
+    left = rankdata(y) - (n_rows + 1) / 2
     least = ndtri(1 - CHANCE / (4 * n_columns)) ** 2 / n_rows  # squared correlation that the best of all has by chance
     taken: list[int] = []
     basis: list[np.ndarray] = []

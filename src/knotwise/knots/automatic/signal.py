@@ -15,7 +15,7 @@ from knotwise.knots.start import starting_theta, subset_rows
 from knotwise.knots.trace import KnotTrace
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = ["Signal", "find_signal", "n_told", "threshold", "without_inputs"]
+__all__ = ["Signal", "find_signal", "least_gain", "n_told", "threshold", "without_inputs"]
 
 REFINE_ROWS = 300
 WEAK_KNOTS = 30
@@ -40,7 +40,7 @@ def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) ->
     in coverage above all, than a weak function where there is none.
     """
     chance, found = threshold(problem), problem.found
-    doubtful = min(float(n_told(problem)), chance)
+    doubtful = least_gain(problem)
     theta = starting_theta(problem, rng)
 
     def record(fitted: np.ndarray, gain: float, where: str, n_rows: int, n_knots: int = 0) -> str:
@@ -77,6 +77,11 @@ def threshold(problem: Problem) -> float:
     from scipy.special import chdtri
 
     return 0.5 * float(chdtri(max(n_told(problem), 1), 0.01))
+
+
+def least_gain(problem: Problem) -> float:
+    """Nats of evidence above a model without inputs, of all rows, from which on a function is worth its parameters."""
+    return min(float(n_told(problem)), threshold(problem))
 
 
 def n_told(problem: Problem) -> int:
