@@ -72,6 +72,12 @@ CASES = {
         "`--out`, checkpoints, links, forged steps: refused or started anew, and nothing foreign is touched",
     ),
     50: ("more knots than rows, or absurdly many", "their number is bounded, with a warning"),
+    51: ("a fit ends as noise", "never below an earlier stage, or within chance of no inputs, while called converged"),
+    52: ("weights of survey data", "scale, shape and dispersion as without; a warning with the line to write"),
+    53: ("numbers in a column of dates, codes that are text", "refused with the row; a category, and said"),
+    54: ("known noise", "certificates of the noise as given; asked for again at prediction"),
+    55: ("a fitted kernel in another fit", "means the same function"),
+    56: ("folds of two models", "the same blocks for every model of the same rows"),
 }
 
 CITED = re.compile(r"mark\.failure\((\d+)\)")

@@ -29,6 +29,7 @@ def wave(rng):
 # -- starts -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.failure(51)
 @pytest.mark.parametrize("seed", [0, 2, 5])
 def test_a_few_wrong_rows_among_exact_ones_do_not_make_everything_noise(seed):
     """A start from some rows has hardly any noise; all rows have some, of which those rows showed nothing."""
@@ -52,6 +53,7 @@ def test_an_exact_gp_starts_with_no_more_noise_than_the_data_have():
 # -- the model without inputs -----------------------------------------------------------------------
 
 
+@pytest.mark.failure(51)
 @pytest.mark.parametrize("options", [{"approximation": "full"}, {"knots": 6}, {"knots": Fixed("grid", 8)}])
 def test_noise_is_called_no_signal_by_every_selector(options):
     rng = np.random.default_rng(5)
@@ -74,6 +76,7 @@ class Collapsing(Fixed):
         return super().select(problem, rng)
 
 
+@pytest.mark.failure(51)
 def test_a_selector_that_ends_as_noise_is_started_again(wave):
     X, y = wave
     gp = fit(X, y, kernel=SquaredExponential(), knots=Collapsing("grid", 12))
@@ -93,6 +96,7 @@ class Forgetting:
         return exact.selection(worse, "forgotten", trace)
 
 
+@pytest.mark.failure(51)
 def test_a_fit_goes_back_to_an_earlier_stage_with_more_evidence(wave):
     X, y = wave
     gp = fit(X, y, kernel=SquaredExponential(), knots=Forgetting())
