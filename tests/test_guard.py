@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import knotwise
 from knotwise import GPRegressor
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Fixed
 from knotwise.knots.screening import screen_columns
+from knotwise.report.words import _kernel
 
 
 def fit(X, y, **options):
@@ -148,3 +150,17 @@ def test_a_fit_to_many_columns_is_near_the_one_that_is_told_which_matter(n_colum
     those = X[300:, [0, n_columns // 2, n_columns - 1]]
     errors = [np.sqrt(np.mean((m - f[300:]) ** 2)) for m in (gp.predict(X[300:]), told.predict(those))]
     assert errors[0] < 1.5 * errors[1] + 0.02 and gp.status_ == "converged"
+
+
+def test_a_summary_names_the_few_of_many_columns_that_are_seen(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    X, f = correlated(300, 100, rng)
+    table = pd.DataFrame(X, columns=[f"gene{i}" for i in range(100)])
+    gp = fit(table, f + 0.3 * rng.normal(size=300))
+    columns = gp.kernel_.indices()
+    names = ", ".join(f"gene{i}" for i in columns)
+    said = f"it sees {len(columns)} of 100 columns ({names}), the others say nothing more"
+    assert {0, 50, 99} <= set(columns) and said in str(gp.summary()) and f"{said}." in _kernel(gp)
+    gp.save(tmp_path / "fit.knotwise")
+    assert (knotwise.load(tmp_path / "fit.knotwise").predict(table) == gp.predict(table)).all()

@@ -10,11 +10,12 @@ import numpy as np
 
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
+from knotwise.kernels.compose import OnColumns
 from knotwise.numerics.estimates import Estimates
 from knotwise.numerics.tabular import html_lines, make_frame
 from knotwise.posterior_neighbours import Shares
 
-__all__ = ["Section", "Summary", "join_summaries", "summarize"]
+__all__ = ["Section", "Summary", "describe_choice", "join_summaries", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,17 @@ class Summary(str):
         return "".join(section.html for section in self.sections)
 
 
-def _chosen(model: Any) -> str:
+def describe_choice(model: Any) -> str:
+    """Of how many kernels it is the best, and which of many columns it sees; empty for a kernel that was given."""
     tried = sum(str(step.action) == "kernel" for step in model.trace_) - 1
-    return f", the best of {tried} that were tried" if model.kernel is None and tried > 0 else ""
+    if model.kernel is not None or tried <= 0:
+        return ""
+    said = f", the best of {tried} that were tried"
+    if not isinstance(model.kernel_, OnColumns):
+        return said
+    names, numbers = model._column_names, model.kernel_.indices()
+    columns = ", ".join(str(names[i]) if len(names) else str(i) for i in numbers)
+    return f"{said}; it sees {len(numbers)} of {model.n_features_in_} columns ({columns}), the others say nothing more"
 
 
 def _explained(shares: Shares | None) -> list[str]:
@@ -125,7 +134,7 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
     lines = [
         f"{type(model).__name__}: {fit.size_in_words}, {inference_of(fit.model).value_name} {model.log_evidence_:.3f}",
         f"{model.status_}: {model._outcome.reason}",
-        f"kernel {model.kernel_!r}{_chosen(model)}",
+        f"kernel {model.kernel_!r}{describe_choice(model)}",
     ]
     if fit.n_neighbors:
         lines += [*_explained(fit.shares), "the log evidence is of these neighbours: it is not for comparing kernels"]

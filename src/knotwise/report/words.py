@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from typing import Any
 
+from knotwise.estimators.summary import describe_choice
+from knotwise.kernels.compose import OnColumns
 from knotwise.knots.status import Status
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
@@ -115,11 +117,11 @@ def kernel_name(kernel: Any) -> str:
 
 
 def _kernel(model: Any) -> str:
-    tried = sum(str(step.action) == "kernel" for step in model.trace_) - 1
-    chosen = f", the best of {tried} that were tried" if model.kernel is None and tried > 0 else ""
     scales = model.parameters_.with_role("lengthscale").sum()
     length = f" with {scales} length-scales" if scales > 1 else ""
-    return f"The kernel is {kernel_name(model.kernel_)}{length}{chosen}."
+    choice = describe_choice(model)  # which has the columns of a kernel that sees few of many
+    kernel = model.kernel_.kernel if choice and isinstance(model.kernel_, OnColumns) else model.kernel_
+    return f"The kernel is {kernel_name(kernel)}{length}{choice}."
 
 
 def describe_comparison(data: Data, scores: dict[str, float], shares: list[Share]) -> str:
