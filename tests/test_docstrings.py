@@ -93,6 +93,7 @@ OTHER_TYPES = {
     "Result",
     "RowSummary",
     "Rows",
+    "Self",
     "Vector",
 }
 

@@ -9,7 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import expit, ndtr
 
+from knotwise import GPRegressor
 from knotwise.errors import FitWarning, InvalidInputError, UnknownOptionError
+from knotwise.estimators.transform import probability_transform
 from knotwise.likelihoods import (
     Bernoulli,
     Beta,
@@ -111,6 +113,94 @@ class BareCounts(Likelihood):
 def test_a_likelihood_of_ones_own_needs_three_methods():
     check_likelihood(Logistic())
     check_likelihood(BareCounts(), y=np.array([0.0, 3.0, 1.0, 7.0]))
+
+
+class Rain(Likelihood):
+    r"""Rain: it falls with probability s = e^f / (1 + e^f), and then its amount is exponential with mean e^f.
+
+    So log p = -log(1 + e^f) - y e^-f, for the probability of none and for the density of an amount.
+    """
+
+    atoms = (0.0,)
+
+    def log_density(self, y, f, size=1.0):
+        return -np.logaddexp(0, f) - y * np.exp(-f)
+
+    def derivatives(self, y, f, size=1.0):
+        s, a = expit(f), y * np.exp(-f)
+        return Derivatives(a - s, -a - s * (1 - s), a - s * (1 - s) * (1 - 2 * s))
+
+    def conditional_mean(self, f, size=1.0):
+        return expit(f) * np.exp(f)
+
+    def conditional_variance(self, f, size=1.0):
+        return expit(f) * np.exp(2 * f) * (2 - expit(f))
+
+    def latent_of_mean(self, mean, size=1.0):
+        return np.log((mean + np.sqrt(mean**2 + 4 * mean)) / 2)
+
+    def cdf(self, y, f, size=1.0):
+        return np.where(y < 0, 0.0, 1 - expit(f) * np.exp(-np.maximum(y, 0) * np.exp(-f)))
+
+    def sample(self, f, rng, size=1.0):
+        return np.where(rng.random(np.shape(f)) < expit(f), np.exp(f) * rng.exponential(size=np.shape(f)), 0.0)
+
+    def support(self, size=1.0):
+        return 0.0, np.inf
+
+    def constant_start(self, y, size=1.0):
+        return float(self.latent_of_mean(np.mean(y)))
+
+
+class RainWithoutItsAtom(Rain):
+    atoms = ()
+
+
+class RainWithoutDryDays(Rain):
+    def cdf(self, y, f, size=1.0):
+        return np.where(y <= 0, 0.0, super().cdf(y, f, size))
+
+
+class RainOfAnotherProbability(Rain):
+    def log_density(self, y, f, size=1.0):
+        return super().log_density(y, f, size) + np.where(y == 0, 0.1, 0.0)
+
+
+class RainWithAnAtomOutside(Rain):
+    atoms = (-1.0,)
+
+
+def test_a_likelihood_with_an_atom_that_it_declares_keeps_the_contract():
+    check_likelihood(Rain())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "clause"),
+    [
+        (RainWithoutItsAtom(), "the density .* summed over y"),
+        (RainWithoutDryDays(), "jumps by the probability of an atom"),
+        (RainOfAnotherProbability(), "the density .* summed over y"),
+        (RainWithAnAtomOutside(), "inside `support`"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Likelihood) else "",
+)
+def test_an_atom_that_is_not_what_is_declared_is_found(wrong, clause):
+    with pytest.raises(AssertionError, match=clause):
+        check_likelihood(wrong)
+
+
+def test_an_interval_of_data_with_an_atom_ends_at_it_and_their_transform_is_uniform():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(600, 1))
+    y = Rain().sample(2 * np.sin(6 * X[:, 0]), rng)
+    assert 0.2 < (y == 0).mean() < 0.8
+    gp = GPRegressor(likelihood=Rain(), knots=8, random_state=0).fit(X, y)
+    f, variance = np.array([-1.0, 3.0]), np.array([1e-8, 1e-8])
+    expected = [0.0, -np.exp(3.0) * np.log(0.9 / expit(3.0))]  # from 1 - s exp(-y e^-f) = 0.1
+    assert_allclose(gp.likelihood_.predictive_quantile(0.1, f, variance), expected, rtol=1e-5)
+    assert (gp.predict_interval(X, 0.9)[:, 0][expit(gp.predict_latent(X).mean) < 0.9] == 0.0).all()
+    u = probability_transform(gp, X, y, rng=rng)
+    assert stats.kstest(u, "uniform").pvalue > 0.01
 
 
 class WrongThird(Logistic):
@@ -563,6 +653,46 @@ COUNT_LIKELIHOODS = [Poisson(), NegativeBinomial(0.4), Binomial()]
 def test_impossible_targets_are_refused_with_row_and_value(likelihood, y, size, complaint):
     with pytest.raises(InvalidInputError, match=complaint):
         likelihood.check_targets(np.array(y, float), size)
+
+
+POSITIVE = [Gamma(), Exponential(), Weibull(), LogNormal()]
+
+
+@pytest.mark.parametrize("likelihood", POSITIVE, ids=repr)
+def test_many_zeros_are_a_part_of_the_data_and_get_two_models(likelihood):
+    rng = np.random.default_rng(0)
+    y = rng.gamma(2.0, size=3000)
+    y[rng.permutation(3000)[:1039]] = 0.0
+    with pytest.raises(InvalidInputError) as caught:
+        likelihood.check_targets(y)
+    words = str(caught.value)
+    assert "1,039 of 3,000 rows are no mistakes" in words and "emove the row" not in words
+    assert "occurrence" in words and "`GPClassifier().fit(X, y > 0)`" in words and "`X[y > 0], y[y > 0]`" in words
+    assert_array_equal(caught.value.rows, np.flatnonzero(y == 0))
+
+
+@pytest.mark.parametrize("likelihood", POSITIVE, ids=repr)
+@pytest.mark.parametrize("n_zeros", [1, 5])
+def test_a_few_zeros_may_be_mistakes(likelihood, n_zeros):
+    with pytest.raises(
+        InvalidInputError, match=r"If this is a mistake, .*half the limit.* If it was observed so, fit two"
+    ):
+        likelihood.check_targets(np.r_[np.ones(40), np.zeros(n_zeros)])
+
+
+def test_a_negative_value_among_many_zeros_is_named_as_a_mistake():
+    with pytest.raises(InvalidInputError, match=r"is -1 in row 2\. Remove the row or correct it\.$"):
+        Gamma().check_targets(np.array([1.0, 0, -1, 0, 0, 0, 0, 0]))
+
+
+@pytest.mark.parametrize("ends", [(0.0,), (1.0,), (0.0, 1.0)])
+def test_many_shares_of_0_or_1_get_two_models(ends):
+    y = np.r_[np.full(30, 0.4), np.resize(ends, 20)]
+    names = " and ".join(f"{end:g}" for end in ends)
+    with pytest.raises(InvalidInputError, match=f"Values of {names} in 20 of 50 rows are no mistakes.*occurrence"):
+        Beta().check_targets(y)
+    kinds = np.ceil(y) + np.floor(y)  # what the error says to fit
+    assert set(kinds) == {1.0, *(2 * end for end in ends)}
 
 
 @pytest.mark.parametrize("likelihood", COUNT_LIKELIHOODS, ids=repr)

@@ -426,7 +426,7 @@ def test_hard_data_have_sensible_answers(name, knots):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         model = near(knots).fit(inputs, y, **rows)
-    mean, std = model.predict(inputs, return_std=True)
+    mean, std = model.predict(inputs, return_std=True, noise_variance=rows.get("noise_variance"))
     assert np.isfinite(mean).all() and np.isfinite(std).all()
     assert y.min() - y.std() - 1e-6 <= mean.min() and mean.max() <= y.max() + y.std() + 1e-6
     assert np.sqrt(np.mean((mean - y) ** 2)) <= 1.2 * y.std() + 1e-6

@@ -159,9 +159,10 @@ def predictions(model):
         return calls | ({"interval": model.predict_interval(new)} if len(model.models_) == 1 else {})
     gaussian = model.likelihood_.conjugate
     size = {"exposure": np.linspace(0.5, 3, len(NEW))} if model._fit.size_given else {}
+    size |= {"noise_variance": np.linspace(0.0, 1, len(NEW))} if model._fit.noise_given else {}
     return {
         "predict": model.predict(new, return_std=True, **size),
-        "covariance": model.predict(new, return_cov=True) if gaussian else None,
+        "covariance": model.predict(new, return_cov=True, **size) if gaussian else None,
         "median": model.predict_median(new),
         "latent": model.predict_latent(new),
         "interval": [model.predict_interval(new, kind=kind, **size) for kind in ("observation", "mean", "latent")],

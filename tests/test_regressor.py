@@ -392,18 +392,27 @@ def test_known_noise_per_row_is_the_dense_model(approximation, data, new, rng):
     assert_allclose(latent.mean, p["mean"] + cross @ np.linalg.solve(C, y - p["mean"]), rtol=1e-5)
     variance = p["variance"] - np.einsum("ij,ji->i", cross, np.linalg.solve(C, cross.T))
     assert_allclose(latent.variance, variance, rtol=1e-4)
-    # the noise of new rows is theirs if known, and else the mean of the known
+    # the noise of new rows is theirs; see test_failures_known_noise.py for calls without it
     theirs = rng.uniform(5, 500, size=len(new))
     assert_allclose(gp.predict(new, return_std=True, noise_variance=theirs)[1] ** 2, latent.variance + theirs)
-    assert_allclose(gp.predict(new, return_std=True)[1] ** 2, latent.variance + noise.mean())
 
 
 def test_equal_known_noise_is_the_noise_held_at_its_value(data, new):
     known = fit(data, noise_variance=np.full(N, 40.0))
     held = fit(data, likelihood=Gaussian(40.0), fixed=["noise_variance"])
     assert_allclose(known.log_evidence_, held.log_evidence_, rtol=1e-6)
-    assert_allclose(both(known, new), both(held, new), rtol=1e-4)
+    assert_allclose(known.predict(new, return_std=True, noise_variance=40.0), both(held, new), rtol=1e-4)
     assert_allclose(known.parameters_["noise_variance"], 40.0, rtol=1e-12)
+
+
+def test_a_number_for_the_known_noise_is_that_noise_in_every_row(data, new):
+    number, array = (fit(data, noise_variance=noise) for noise in (40.0, np.full(N, 40.0)))
+    assert number.log_evidence_ == array.log_evidence_
+    by_number, by_array = (
+        gp.predict(new, return_std=True, noise_variance=noise)
+        for gp, noise in ((number, 7.0), (array, np.full(len(new), 7.0)))
+    )
+    assert_array_equal(by_number, by_array)
 
 
 def test_rows_known_to_be_worthless_change_nothing(data, new):
@@ -584,7 +593,9 @@ def test_positions_count_and_not_a_shuffled_index(frame, data, new, rng):
     assert_array_equal(both(fit((shuffled, series)), new_frame), both(fit((frame, y)), new_frame))
     noise = pd.Series(np.linspace(1, 90, N))
     by_series = fit((shuffled, series), noise_variance=noise.set_axis(rng.permutation(N)))
-    assert_array_equal(both(by_series, new_frame), both(fit((frame, y), noise_variance=noise.to_numpy()), new_frame))
+    by_array = fit((frame, y), noise_variance=noise.to_numpy())
+    new_noise = {"return_std": True, "noise_variance": 1.0}
+    assert_array_equal(by_series.predict(new_frame, **new_noise), by_array.predict(new_frame, **new_noise))
 
 
 def test_columns_of_another_name_or_order_are_refused(frame, data):

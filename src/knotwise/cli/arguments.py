@@ -165,10 +165,13 @@ def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> Non
 
 
 def add_size_arguments(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """Columns with the exposure of counts, or its logarithm, or the number of trials."""
+    """Columns with what is known of each observation: the exposure or its logarithm, trials, the noise."""
     parser.add_argument("--exposure", metavar="COLUMN", help="exposure of counts: area, time, population")
     parser.add_argument("--offset", metavar="COLUMN", help="logarithm of the exposure, instead of it")
     parser.add_argument("--trials", metavar="COLUMN", help="number of trials of binomial counts")
+    parser.add_argument(
+        "--noise-variance", metavar="COLUMN", help="known noise variance of each row of Gaussian data, or one number"
+    )
 
 
 def add_worker_arguments(parser: ArgumentParser | _ArgumentGroup) -> None:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from knotwise.cli.loading import choose_columns, require_size_option
+from knotwise.cli.loading import choose_columns, require_option
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.cli.targets import known_labels, target_numbers
@@ -44,7 +44,7 @@ class Check:
 
 def check_predictions(gp: Any, arguments: Namespace) -> Check:
     """Compare predictions with the values of a table."""
-    require_size_option(gp, arguments)
+    require_option(gp, arguments)
     with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     with told_with_places(rows, table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +12,16 @@ import numpy as np
 from knotwise.cli.numerals import are_plain, to_float
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["Column", "NotANumberError", "TextColumn", "check_names", "is_missing", "numbers_of", "require_columns"]
+__all__ = [
+    "Column",
+    "NotANumberError",
+    "TextColumn",
+    "check_names",
+    "is_missing",
+    "numbers_of",
+    "require_columns",
+    "same_for_all",
+]
 
 #: what stands for a missing value
 MISSING = frozenset({"", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null"})
@@ -115,3 +125,14 @@ def require_columns(asked: Iterable[str], what: str, columns: Sequence[str]) -> 
     for name in asked:
         if name not in columns:
             raise unknown_option(what, name, filter(None, columns))
+
+
+def same_for_all(columns: Sequence[str], arguments: Namespace) -> dict[str, float]:
+    """Known noise that is a number for all rows, by the argument of `fit`; empty where the option names a column."""
+    given = arguments.noise_variance
+    if given is None or given in columns:
+        return {}
+    try:
+        return {"noise_variance": float(numbers_of([given], arguments.decimal)[0])}
+    except NotANumberError:
+        return {}

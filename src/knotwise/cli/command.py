@@ -15,8 +15,8 @@ __all__ = ["Command", "UsageError", "count", "explain_interruption", "in_options
 
 #: settings of Python that are options here, by the same name but for the sign between words
 SETTING = re.compile(
-    r"`(?P<name>approximation|blocks|categorical|exposure|inference|kernel|knots|likelihood|max_knots|mean|missing|nugget|"
-    r"offset|priors|standardize|trials)(?:=['\"]?(?P<value>[\w.]+)['\"]?)?`"
+    r"`(?P<name>approximation|blocks|categorical|exposure|inference|kernel|knots|likelihood|max_knots|mean|missing|"
+    r"noise_variance|nugget|offset|priors|standardize|trials)(?:=['\"]?(?P<value>[\w.]+)['\"]?)?`"
 )
 
 

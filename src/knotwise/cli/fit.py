@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from knotwise import kernels
-from knotwise.cli.columns import require_columns
+from knotwise.cli.columns import require_columns, same_for_all
 from knotwise.cli.command import UsageError, explain_interruption
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
-from knotwise.cli.loading import SIZE_OPTIONS, refuse_two_exposures
+from knotwise.cli.loading import KNOWN_OPTIONS, given_options, option_word
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.parts import are_parts, check_parts, files_of, open_first, read_parts, workers
@@ -33,7 +33,7 @@ from knotwise.plotting.style import counted
 __all__ = ["run"]
 
 #: options that name a column with a number for each row, and the argument of `fit` that it becomes
-ROW_OPTIONS = {"exposure": "exposure", "offset": "offset", "trials": "trials", "weight": "sample_weight"}
+ROW_OPTIONS = {option: option for option in KNOWN_OPTIONS} | {"weight": "sample_weight"}
 
 
 def run(arguments: Namespace) -> None:
@@ -71,7 +71,7 @@ def run_on_parts(arguments: Namespace) -> None:
         settings |= {"categorical": arguments.categorical} if arguments.categorical else {}
         text = y.dtype.kind not in "biuf"
         gp = GPClassifier(**settings) if arguments.classes or text else GPRegressor(**settings)
-        extras = {argument: rows[name] for argument, name in wanted.extras.items()}
+        extras = {argument: rows[name] for argument, name in wanted.extras.items()} | wanted.same
         with explain_interruption(lambda: what_is_kept(arguments)), named_by_file(files, rows.npartitions):
             gp.fit(rows[list(wanted.inputs)], y, **extras)
         gp.save(arguments.output)
@@ -130,9 +130,13 @@ def check_arguments(arguments: Namespace) -> None:
     likelihood = likelihood_named(name)
     if arguments.classes and arguments.likelihood:
         raise UsageError("--classes makes a classifier, which has its own likelihood: leave --likelihood out.")
-    refuse_two_exposures(arguments)
-    for option, size in SIZE_OPTIONS.items():
-        if getattr(arguments, option) is not None and likelihood.size_name != size:
+    for option in given_options(arguments):
+        size = KNOWN_OPTIONS[option]
+        if size == "noise_variance":
+            if arguments.classes or not likelihood.conjugate:
+                what = "labels" if arguments.classes else f"--likelihood {name}"
+                raise UsageError(f"--noise-variance is the known noise of Gaussian data, and does not go with {what}.")
+        elif likelihood.size_name != size:
             fitting = [name for name, cls in LIKELIHOODS.items() if cls.size_name == size]
             raise UsageError(f"--{option} goes with --likelihood {' or '.join(fitting)}, not with {name}.")
     if arguments.max_knots is not None and arguments.knots not in (None, "auto"):
@@ -149,12 +153,13 @@ def check_arguments(arguments: Namespace) -> None:
 def choose_columns(table: Table, arguments: Namespace) -> Wanted:
     """The columns to read; inputs are by default all that have no other role."""
     roles: dict[str, str] = {}
+    same = same_for_all(table.columns, arguments)
     for option in ("target", *ROW_OPTIONS):
-        name = getattr(arguments, option)
-        if name is not None:
-            require_columns([name], f"--{option}", table.columns)
-            _refuse_second_role(name, f"--{option}", roles)
-            roles[name] = f"--{option}"
+        name, role = getattr(arguments, option), option_word(option)
+        if name is not None and option not in same:
+            require_columns([name], role, table.columns)
+            _refuse_second_role(name, role, roles)
+            roles[name] = role
     inputs = arguments.inputs
     if inputs is None:
         inputs = [name for name in table.columns if name and name not in roles]
@@ -171,9 +176,9 @@ def choose_columns(table: Table, arguments: Namespace) -> Wanted:
     if arguments.lonlat is not None and len(arguments.lonlat) != 2:
         raise UsageError("--lonlat names two columns, longitude and latitude: --lonlat LON,LAT.")
     per_row = {argument: getattr(arguments, option) for option, argument in ROW_OPTIONS.items()}
-    extras = {argument: name for argument, name in per_row.items() if name is not None}
+    extras = {argument: name for argument, name in per_row.items() if name is not None and argument not in same}
     may_lack = inputs if arguments.missing in ("mean", "indicator") else ()
-    return Wanted(inputs, arguments.target, extras, may_lack=may_lack, levels=arguments.categorical)
+    return Wanted(inputs, arguments.target, extras, may_lack=may_lack, levels=arguments.categorical, same=same)
 
 
 def _refuse_second_role(name: str, role: str, roles: dict[str, str]) -> None:
@@ -187,6 +192,10 @@ def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.nda
     levels = list(dict.fromkeys([*arguments.categorical, *rows.categories]))
     settings |= {"categorical": levels} if levels else {}
     automatic = not arguments.likelihood and are_labels(rows.target, arguments.decimal)
+    if automatic and arguments.noise_variance is not None:
+        raise UsageError(
+            f"--noise-variance is the known noise of numbers, and the target {arguments.target!r} is text."
+        )
     if arguments.classes or automatic:
         return GPClassifier(**settings), labels_of(rows.target, arguments.target, asked=arguments.classes)
     y = target_numbers(table, rows, arguments.target, arguments.decimal)

@@ -7,25 +7,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from knotwise.cli.columns import require_columns
+from knotwise.cli.columns import require_columns, same_for_all
 from knotwise.cli.command import UsageError
 from knotwise.cli.rows import Wanted
 from knotwise.cli.tables import Table, check_readable
 from knotwise.errors import InvalidInputError, nearest, warn
 
 __all__ = [
-    "SIZE_OPTIONS",
+    "KNOWN_OPTIONS",
     "choose_columns",
+    "given_options",
     "load_model",
-    "refuse_two_exposures",
-    "require_size_option",
+    "option_word",
+    "require_option",
     "size_name",
     "text_inputs",
     "unit_name",
 ]
 
-#: options that say of how much a count is, with what they give
-SIZE_OPTIONS = {"exposure": "exposure", "offset": "exposure", "trials": "trials"}
+#: options for what a model may have been told of each row and asks for again, by their names in Python, with what they
+#: give
+KNOWN_OPTIONS = {"exposure": "exposure", "offset": "exposure", "trials": "trials", "noise_variance": "noise_variance"}
 
 
 def load_model(arguments: Namespace) -> Any:
@@ -44,33 +46,50 @@ def size_name(gp: Any) -> str | None:
     return None if hasattr(gp, "classes_") else gp.likelihood_.size_name
 
 
-def require_size_option(gp: Any, arguments: Namespace, otherwise: str = "") -> None:
-    """Refuse to judge or predict counts without the exposure or trials that the fit had.
+def require_option(gp: Any, arguments: Namespace, otherwise: str = "") -> None:
+    """Refuse to judge or predict observations without the exposure, trials or known noise that the fit had.
 
     `otherwise` is what can be asked for instead. Where an old file does not tell, a warning does, once.
     """
-    from knotwise.estimators.sizes import assume_no_size, size_is_missing
+    from knotwise.estimators.sizes import assume_nothing_known, is_missing, missing_name
 
-    name = size_name(gp)
-    refuse_two_exposures(arguments)
-    missing = name is not None and size_is_missing(gp, arguments.exposure or arguments.offset, arguments.trials)
+    given = {KNOWN_OPTIONS[option]: value for option, value in given_options(arguments).items()}
+    if hasattr(gp, "classes_"):
+        return
+    missing = is_missing(gp, **dict.fromkeys(KNOWN_OPTIONS.values()) | given)
+    if missing is False:
+        return
+    name = str(missing_name(gp))
+    option = option_word(name)
+    of_noise = name == "noise_variance"
     if missing:
-        raise UsageError(
-            f"The model was fitted with {name}, without which a count has no meaning: name its column with --{name}, "
-            f"where 1 stands for one {unit_name(name)}{otherwise}."
+        needed = (
+            f"known noise, so that the noise of another observation is not known: name its column with {option}, or "
+            "give one variance for all rows"
+            if of_noise
+            else f"{name}, without which a count has no meaning: name its column with {option}, where 1 stands for one "
+            f"{unit_name(name)}"
         )
-    if missing is None:
-        warn(
-            f"the model file does not tell whether the fit had {name}, and 1 is taken for each row; name the column "
-            f"with --{name} if it had"
-        )
-        assume_no_size(gp)
+        raise UsageError(f"The model was fitted with {needed}{otherwise}.")
+    what, taken = ("known noise", "its fitted noise is taken") if of_noise else (name, "1 is taken for each row")
+    warn(
+        f"the model file does not tell whether the fit had {what}, and {taken}; name the column with {option} if it had"
+    )
+    assume_nothing_known(gp)
 
 
-def refuse_two_exposures(arguments: Namespace) -> None:
-    """Refuse an exposure beside its logarithm."""
-    if arguments.exposure is not None and arguments.offset is not None:
+def given_options(arguments: Namespace) -> dict[str, str]:
+    """What was given of the options that say what is known of each row; an exposure beside its logarithm is refused."""
+    values = {option: getattr(arguments, option) for option in KNOWN_OPTIONS}
+    given = {option: value for option, value in values.items() if value is not None}
+    if {"exposure", "offset"} <= given.keys():
         raise UsageError("--offset is the logarithm of the exposure: give it or --exposure, not both.")
+    return given
+
+
+def option_word(name: str) -> str:
+    """An option as it is written at the shell."""
+    return f"--{name.replace('_', '-')}"
 
 
 def unit_name(size: str | None) -> str:
@@ -80,19 +99,23 @@ def unit_name(size: str | None) -> str:
 
 def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:
     """The columns of a table that a model needs, by name."""
-    refuse_two_exposures(arguments)
-    sizes = {option: getattr(arguments, option) for option in SIZE_OPTIONS if getattr(arguments, option)}
-    for option, name in sizes.items():
-        require_columns([name], f"--{option}", table.columns)
-        if SIZE_OPTIONS[option] != size_name(gp):
-            its = f"; it takes --{size_name(gp)}" if size_name(gp) else ""
-            raise UsageError(f"--{option} has no meaning for this model{its}.")
+    from knotwise.estimators.sizes import missing_name
+
+    same, given = same_for_all(table.columns, arguments), given_options(arguments)
+    takes = None if hasattr(gp, "classes_") else missing_name(gp)
+    for option, name in given.items():
+        if option not in same:
+            require_columns([name], option_word(option), table.columns)
+        if KNOWN_OPTIONS[option] != takes:
+            its = f"; it takes {option_word(takes)}" if takes else ""
+            raise UsageError(f"{option_word(option)} has no meaning for this model{its}.")
     target = getattr(arguments, "target", None)
     keep = getattr(arguments, "keep", [])
     require_columns(keep, "A column of --keep", table.columns)
     require_columns([] if target is None else [target], "--target", table.columns)
     inputs = _inputs(gp, table, arguments.inputs)
-    return Wanted(inputs, target, sizes, keep, *_encoded(gp, inputs))
+    columns = {option: name for option, name in given.items() if option not in same}
+    return Wanted(inputs, target, columns, keep, *_encoded(gp, inputs), same=same)
 
 
 def text_inputs(gp: Any) -> list[str]:

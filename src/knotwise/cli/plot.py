@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise import plotting
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import SIZE_OPTIONS, choose_columns, load_model, require_size_option, text_inputs
+from knotwise.cli.loading import KNOWN_OPTIONS, choose_columns, load_model, option_word, require_option, text_inputs
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
@@ -25,16 +25,16 @@ __all__ = ["run"]
 ENDINGS = (".png", ".svg", ".pdf")
 #: which options a kind of picture takes; all but a trace take DATA
 OPTIONS = {
-    "fit": {"target", "feature", "at", "interval", *SIZE_OPTIONS},
+    "fit": {"target", "feature", "at", "interval", *KNOWN_OPTIONS},
     "map": {"target", "feature", "at", "what", "threshold", "label", "interval"},
     "effects": {"target", "interval"},
     "trace": {"label"},
-    "calibration": {"target", *SIZE_OPTIONS, "label"},
-    "pit": {"target", *SIZE_OPTIONS},
-    "observed": {"target", "interval", *SIZE_OPTIONS},
+    "calibration": {"target", *KNOWN_OPTIONS, "label"},
+    "pit": {"target", *KNOWN_OPTIONS},
+    "observed": {"target", "interval", *KNOWN_OPTIONS},
 }
 NEEDS_TARGET = ("calibration", "pit", "observed")
-NEEDS_SIZE = ("fit", *NEEDS_TARGET)  # of counts
+NEEDS_SIZE = ("fit", *NEEDS_TARGET)  # of counts, or known noise
 
 
 def run(arguments: Namespace) -> None:
@@ -64,7 +64,7 @@ def _check_arguments(arguments: Namespace) -> None:
     for option in sorted(set().union(*OPTIONS.values()) - OPTIONS[kind]):
         if getattr(arguments, option) is not None:
             kinds = [name for name, options in OPTIONS.items() if option in options]
-            raise UsageError(f"--{option} is for --kind {' or '.join(kinds)}, not for {kind}.")
+            raise UsageError(f"{option_word(option)} is for --kind {' or '.join(kinds)}, not for {kind}.")
     if kind == "trace" and arguments.data is not None:
         raise UsageError("--kind trace takes no table: it is in the model. Leave DATA out.")
     if kind != "trace" and arguments.data is None:
@@ -96,7 +96,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
     if arguments.kind == "trace":
         return plotting.plot_trace(gp, **options)
     if arguments.kind in NEEDS_SIZE:
-        require_size_option(gp, arguments)
+        require_option(gp, arguments)
     with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     say_what_was_left_out(rows.n_dropped)

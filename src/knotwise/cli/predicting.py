@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import SIZE_OPTIONS, require_size_option, size_name, unit_name
+from knotwise.cli.loading import given_options, require_option, size_name, unit_name
 from knotwise.cli.messages import note
 from knotwise.cli.parts import are_parts
 from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
@@ -47,27 +47,33 @@ def predict_rows(gp: Any, rows: Rows, arguments: Namespace) -> dict[str, list[An
     """Predicted columns of some rows."""
     if hasattr(gp, "classes_"):
         return _predict_labels(gp, rows.X, arguments)
-    kind, sizes = arguments.kind or "observation", rows.extras
-    gaussian = gp.likelihood_.conjugate
+    kind, known = arguments.kind or "observation", rows.extras
+    sizes = {name: values for name, values in known.items() if name != "noise_variance"}
+    gaussian = gp_is_gaussian(gp)
     std = None
     if kind == "latent":
         latent = gp.predict_latent(rows.X)
         centre, std = latent.mean, np.sqrt(latent.variance)
     elif kind == "observation":
         centre, std = (
-            gp.predict(rows.X, return_std=True, **sizes) if arguments.std else (gp.predict(rows.X, **sizes), None)
+            gp.predict(rows.X, return_std=True, **known) if arguments.std else (gp.predict(rows.X, **known), None)
         )
     else:  # the mean of a skewed response can leave the interval of its own parameter; the median cannot
         centre = gp.predict(rows.X) if gaussian else gp.predict_median(rows.X, **sizes)
         std = np.sqrt(gp.predict_latent(rows.X).variance) if arguments.std else None
     columns = {"prediction": centre} | ({"std": std} if arguments.std else {})
     for suffix, level in _levels(arguments, default=LEVEL):
-        columns["lower" + suffix], columns["upper" + suffix] = gp.predict_interval(rows.X, level, kind, **sizes).T
+        columns["lower" + suffix], columns["upper" + suffix] = gp.predict_interval(rows.X, level, kind, **known).T
     for threshold in arguments.exceed:
         columns[f"exceeds_{threshold:g}"] = gp.predict_exceedance(rows.X, threshold, **sizes)
     if arguments.samples is not None:
         columns |= {f"sample_{i}": drawn for i, drawn in enumerate(_draw(gp, rows, kind, arguments), start=1)}
     return {name: np.asarray(values).tolist() for name, values in columns.items()}
+
+
+def gp_is_gaussian(gp: Any) -> bool:
+    """Whether a model is of Gaussian data, whose mean is the function itself."""
+    return not hasattr(gp, "classes_") and gp.likelihood_.conjugate
 
 
 def _levels(arguments: Namespace, default: float | None) -> list[tuple[str, float]]:
@@ -83,7 +89,7 @@ def _draw(gp: Any, rows: Rows, kind: str, arguments: Namespace) -> np.ndarray:
     if kind == "observation":
         return gp.sample_observations(rows.X, arguments.samples, random_state=arguments.seed, **rows.extras)
     f = gp.sample_latent(rows.X, arguments.samples, random_state=arguments.seed)
-    if kind == "latent":
+    if kind == "latent" or gp_is_gaussian(gp):
         return f
     sizes = [rows.extras.get("trials"), exposure_of(rows.extras.get("exposure"), rows.extras.get("offset"))]
     return gp.likelihood_.conditional_mean(f, next((size for size in sizes if size is not None), 1.0))
@@ -114,7 +120,8 @@ def check_arguments(gp: Any, arguments: Namespace) -> None:
     _refuse_contradictions(arguments)
     _refuse_other_kinds(gp, arguments)
     if arguments.kind in (None, "observation"):
-        require_size_option(gp, arguments, "; or ask for the rate with --kind mean")
+        what = "function" if gp_is_gaussian(gp) else "rate"
+        require_option(gp, arguments, f"; or ask for the {what} with --kind mean")
     _say_for_which_unit(gp, arguments)
 
 
@@ -148,8 +155,7 @@ def _refuse_other_kinds(gp: Any, arguments: Namespace) -> None:
 def _say_for_which_unit(gp: Any, arguments: Namespace) -> None:
     """Say what is easily forgotten: that counts are for one unit."""
     size = size_name(gp)
-    given = any(getattr(arguments, option) is not None for option in SIZE_OPTIONS)
-    if size is not None and not given and arguments.kind != "latent":
+    if size is not None and not given_options(arguments) and arguments.kind != "latent":
         note(f"predictions are for one {unit_name(size)}; name the column of another number with --{size}")
 
 

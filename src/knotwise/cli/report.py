@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from knotwise.cli.command import UsageError
-from knotwise.cli.loading import SIZE_OPTIONS, choose_columns, load_model, require_size_option
+from knotwise.cli.loading import KNOWN_OPTIONS, choose_columns, given_options, load_model, option_word, require_option
 from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
@@ -27,9 +27,9 @@ def run(arguments: Namespace) -> None:
     output = arguments.output or Path(arguments.model.with_suffix(".html").name)
     if output.suffix.lower() not in ENDINGS:
         raise unknown_option("The ending of the page's name", output.suffix, ENDINGS)
-    given = [name for name in ("target", *SIZE_OPTIONS, "inputs") if getattr(arguments, name) is not None]
+    given = [option_word(name) for name in ("target", *KNOWN_OPTIONS, "inputs") if getattr(arguments, name) is not None]
     if arguments.data is None and given:
-        raise UsageError(f"--{given[0]} is about a table: knotwise report MODEL DATA --{given[0]} ...")
+        raise UsageError(f"{given[0]} is about a table: knotwise report MODEL DATA {given[0]} ...")
     check_output(output, inputs=[arguments.model, arguments.data or "-"])
     gp = load_model(arguments)
     require_matplotlib()
@@ -53,7 +53,7 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
     with open_table(arguments) as table:
         arguments.target = arguments.target or _only_other_column(gp, table, arguments)
         if arguments.target is not None:
-            require_size_option(gp, arguments)
+            require_option(gp, arguments)
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     say_what_was_left_out(rows.n_dropped)
     y = None
@@ -70,7 +70,7 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
 def _only_other_column(gp: Any, table: Table, arguments: Namespace) -> str | None:
     """The one column that is neither an input nor a size: it has the observed values. Said, or asked for."""
     inputs = arguments.inputs or [str(name) for name in getattr(gp, "feature_names_in_", ())]
-    taken = {*inputs, *(getattr(arguments, option) for option in SIZE_OPTIONS)}
+    taken = {*inputs, *given_options(arguments).values()}
     others = [name for name in table.columns if name and name not in taken]
     if len(others) == 1:
         note(f"the observed values are taken from {others[0]!r}, the only column that is no input")

@@ -26,7 +26,8 @@ FEW_PLACES = 5  # places of missing values that an error names for each column
 @dataclass(frozen=True)
 class Wanted:
     """The columns to read: inputs in order, the target, further numbers for each row by the argument that takes them
-    (exposure, trials, sample_weight), and columns to copy.
+    (exposure, trials, sample_weight, noise_variance), and columns to copy. `same` are such numbers that are the same
+    for all rows.
 
     `texts` are the inputs that are read as text, None to find out, beside the `levels`, which are so in any case;
     `may_lack` those that may have missing values.
@@ -39,6 +40,7 @@ class Wanted:
     texts: Sequence[str] | None = None
     may_lack: Sequence[str] = ()
     levels: Sequence[str] = ()
+    same: dict[str, float] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -72,7 +74,7 @@ def read_rows(table: Table, wanted: Wanted, *, drop_missing: bool) -> Rows:
     return Rows(
         np.concatenate([part.X for part in parts]),
         [text for part in parts for text in part.target],
-        {name: np.concatenate([part.extras[name] for part in parts]) for name in wanted.extras},
+        {name: np.concatenate([part.extras[name] for part in parts]) for name in parts[0].extras},
         {name: [text for part in parts for text in part.kept[name]] for name in wanted.keep},
         np.concatenate([part.places for part in parts]),
         sum(part.n_dropped for part in parts),
@@ -132,6 +134,7 @@ def _convert(table: Table, piece: Piece, wanted: Wanted) -> tuple[Rows, dict[str
         if name not in wanted.may_lack
     }
     missing |= {name: np.isnan(extras[argument]) for argument, name in wanted.extras.items()}
+    extras |= {argument: np.full(len(X), value) for argument, value in wanted.same.items()}
     if wanted.target is not None:
         missing[wanted.target] = is_missing(target)
     categories = tuple(name for name in texts if getattr(piece.columns[name], "is_category", False))

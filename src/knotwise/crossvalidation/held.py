@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from knotwise.crossvalidation.folds import Fold
 from knotwise.crossvalidation.given import Given
 from knotwise.errors import KnotwiseError, warn
 from knotwise.estimators.fitted import Fit
+from knotwise.estimators.known_noise import KnownNoise
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.replicates import dispersion_names
 from knotwise.estimators.validation import check_jobs, generator_from
@@ -102,10 +104,20 @@ def engine_rows(gp: Any, given: Given) -> Rows:
     X = gp._engine_inputs(given.X)
     data = Observations(X, given.targets, given.known_noise, given.size, given.weights).checked_for(gp.likelihood_)
     y = scaling.targets(data.y)
-    exact = isinstance(gp._fit.posterior, FullPosterior)
-    noise = data.known_noise(scaling.y_scale, float(y.var()) or 1.0, full=exact)
     unit = data.merged().unit(dispersion_names(model.likelihood, model.nugget))
-    return Rows(X, y, noise, model.mean.basis(X), given.size, data.weighted_in(unit).weights)
+    rows = Rows(X, y, None, model.mean.basis(X), given.size, data.weighted_in(unit).weights)
+    if data.noise is None:
+        return rows
+    noise = KnownNoise.of(data.noise, None, scaling.y_scale, float(y.var()) or 1.0)
+    rows = replace(rows, noise_variance=noise.raised, given_noise=noise.given)
+    remark = noise.remarks.through_knots
+    if remark and isinstance(gp._fit.posterior, FullPosterior):
+        with suppress(KnotwiseError):  # as in the fit, where the matrix of the rows may have no factor with it
+            full_evidence(model, rows.as_given, gradient=False)
+            rows, remark = rows.as_given, noise.remarks.exact
+    if remark:
+        warn(remark)
+    return rows
 
 
 def _latent_from_others(fit: Fit, rows: Rows, fold: Fold, rng: np.random.Generator, executor: Executor) -> Latent:

@@ -20,7 +20,7 @@ from knotwise.estimators.geometry import as_columns
 from knotwise.estimators.options import likelihood_from, nugget_from
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.replicates import dispersion_names
-from knotwise.estimators.sizes import exposure_of, require_size
+from knotwise.estimators.sizes import exposure_of, require
 from knotwise.estimators.transform import probability_transform
 from knotwise.estimators.validation import check_level, fit_inputs, generator_from
 
@@ -83,9 +83,10 @@ def cross_validate(
     knots : "anew" or "held", optional
         Whether knots are chosen anew without each block, or are those of `gp`. By default "anew" where parameters are
         fitted anew, else "held".
-    sample_weight, exposure, trials, offset, noise_variance : array [N], optional
-        Of the rows, as in `fit`. A row is left out with all its weight, and weighs so in the scores. Weights that are
-        relative in a fit are so here: with held parameters those of the other rows are divided by the mean of all.
+    sample_weight, exposure, trials, offset, noise_variance : float or array [N], optional
+        Of the rows, as in `fit`; needed where parameters or knots are held, if the fit had them. A row is left out with
+        all its weight, and weighs so in the scores. Weights that are relative in a fit are so here: with held
+        parameters those of the other rows are divided by the mean of all.
     level : float, default 0.95
         Probability of the intervals, between 0 and 1.
     random_state : int or Generator, default 0
@@ -140,7 +141,8 @@ def cross_validate(
     given = given.with_relative_weights(dispersion_names(likelihood, nugget_from(gp.nugget, likelihood)))
     if not refit or knots == "held":
         _require_fitted(gp, refit)
-        require_size(gp, "cross_validate(gp, X, y", exposure, trials)
+        known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+        require(gp, "cross_validate(gp, X, y", **known)
     if coords is not None and not isinstance(blocks, int | np.integer):
         raise InvalidInputError(
             "`coords` are the places of a number of blocks, such as blocks=10, but `blocks` says by itself which rows "

@@ -20,7 +20,8 @@ from knotwise.evidence.certificate import (
 from knotwise.evidence.inference import Conjugate, Variational, inference_of
 from knotwise.knots.pivots import Pivots
 from knotwise.knots.problem import Problem
-from knotwise.posterior import SparsePosterior
+from knotwise.likelihoods.gaussian import NOISE_FLOOR
+from knotwise.posterior import FullPosterior, SparsePosterior
 
 __all__ = ["Certificate", "certify"]
 
@@ -29,11 +30,17 @@ USEFUL_KL = 2.0  # nats beyond which a bound of the divergence says next to noth
 
 
 def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> Certificate:
-    """Bound what the knots of a fitted `GPRegressor` can cost; `problem` is that of the fit, ready to be computed."""
+    """Bound what the knots of a fitted `GPRegressor` can cost; `problem` is that of the fit, ready to be computed.
+
+    The exact GP has known noise as it was given, also where the fit through knots had to raise it: the bounds are those
+    of the model that the user gave.
+    """
     fit = estimator._fit
     shift = -fit.n_rows * float(np.log(fit.scaling.y_scale))
     if fit.n_neighbors:  # which have no part in the bounds
         problem = replace(problem, model=fit.model)
+    if fit.noise_remark and not problem.full:
+        problem = replace(problem, run=replace(problem.run, blocks=problem.run.blocks.as_given()))
     found = _exact(fit, problem) if problem.full else _through_knots(fit, problem, more_knots)
     inference = inference_of(fit.model).name
     lower, upper, variational_upper, posterior_lower = (
@@ -47,7 +54,7 @@ def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> 
         variational_upper,
         posterior_lower,
         found.n_knots,
-        tuple(_words(found, fit.model, inference, neighbours=bool(fit.n_neighbors))),
+        tuple(_words(found, fit, inference)),
     )
 
 
@@ -112,7 +119,7 @@ def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
     if not np.isfinite(lower):
         return Found(why=own.why)
     posterior = -np.inf if fit.n_neighbors else posterior_bound(state, blocks)  # of a posterior through knots alone
-    if _is_bound(model):
+    if _is_bound(model) and not fit.noise_remark:  # whose value is that of the raised noise
         posterior = max(posterior, fit.final.value)  # with the posterior of a nugget, which the state does not hold
     return Found(
         lower,
@@ -163,13 +170,14 @@ def _is_bound(model: Model, *, exact: bool = False) -> bool:
 # -- words ----------------------------------------------------------------------------------------
 
 
-def _words(found: Found, model: Model, inference: str, *, neighbours: bool = False) -> list[str]:
+def _words(found: Found, fit: Any, inference: str) -> list[str]:
+    model = fit.model
     if found.lower is None:
         return [
             f"Nothing can be certified: the variational bound at the fitted parameters cannot be found. {found.why}"
         ]
-    words = [_of_evidence(found)]
-    if neighbours:
+    words = [_of_evidence(found), *([_of_noise(fit)] if fit.noise_remark else [])]
+    if fit.n_neighbors:
         words.append(
             "With neighbours the fit's own log evidence is no bound, and nothing is certain of its posterior. The "
             "bounds are those of the knots alone (VFE), which are few where neighbours are needed: `more_knots` "
@@ -190,6 +198,16 @@ def _words(found: Found, model: Model, inference: str, *, neighbours: bool = Fal
     elif found.why:
         words.append(f"The bounds hold, but could be tighter: {found.why}.")
     return words
+
+
+def _of_noise(fit: Any) -> str:
+    """What is certified where known noise was too small to be used as it is."""
+    if isinstance(fit.posterior, FullPosterior):
+        return f"The exact GP is the one that was fitted. {fit.noise_remark}"
+    return (
+        f"The bounds are those of the known noise as it was given (0 counts as {NOISE_FLOOR:.0e} times the variance of "
+        "y). The fit through knots had to raise it, so that its own log evidence is that of other noise and no bound."
+    )
 
 
 def _of_evidence(found: Found) -> str:

@@ -223,6 +223,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         findings.convergence(estimator, result, fit.final),
         findings.bounds(estimator.parameters_, at_bound),
         findings.numerics(estimator.jitter_, condition),
+        *findings.known_noise(estimator),
         findings.knots(estimator, scores),
         findings.places(estimator, n_inflated, places),
         near,

@@ -28,6 +28,7 @@ __all__ = [
     "bounds",
     "convergence",
     "knots",
+    "known_noise",
     "neighbours",
     "numerics",
     "places",
@@ -167,6 +168,12 @@ def numerics(jitter: float, condition: float | None) -> Finding:
             "rougher kernel such as `Matern52()`. Jitter of this size changes the evidence.",
         )
     return Finding("numerics", "ok", text)
+
+
+def known_noise(estimator: Any) -> tuple[Finding, ...]:
+    """That known noise was raised to a floor, where it was."""
+    remark = estimator._fit.noise_remark
+    return (Finding("known noise", "note", remark),) if remark else ()
 
 
 def knots(estimator: Any, scores: RowScores | None) -> Finding:

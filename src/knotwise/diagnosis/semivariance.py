@@ -13,6 +13,7 @@ from scipy.spatial.distance import pdist
 from knotwise.errors import InvalidInputError
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.ranges import columns_seen, has_sill, name_of, reach_along, summands
+from knotwise.likelihoods.gaussian import NOISE_FLOOR
 from knotwise.numerics.linalg import cholesky
 
 __all__ = ["EmpiricalVariogram", "Separation", "empirical_variogram", "fitted_semivariance"]
@@ -141,7 +142,8 @@ def empirical_variogram(
     pairs, distances = _binned(points, n_bins, max_distance, robust)
     noise = gp.likelihood_.value("noise_variance") if noise_variance is None else noise_variance
     S = scaling.inputs(X)
-    L = cholesky(kernel(S, S) + np.diag(np.broadcast_to(noise, len(X))))
+    noise = np.maximum(noise, NOISE_FLOOR * kernel.diag(S))  # known noise may be 0, and then there is no factor
+    L = cholesky(kernel(S, S) + np.diag(noise))
     detrend = _Detrending.of(L, mean.basis(X))
     filled = pairs.counts > 0
     lower, upper = np.full((2, filled.sum()), np.nan)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 
-from knotwise.distributed.held import Held, Job, joined
+from knotwise.distributed.held import Held, Job, joined, part_as_given
 from knotwise.distributed.places import Place, place_for
 from knotwise.distributed.tree import TreeSum
 from knotwise.errors import KnotwiseError, TooLargeError
@@ -131,6 +131,12 @@ class DaskBlocks:
         new = DaskBlocks(self.lazy, self.executor, self.place)
         new.__dict__.update(_held=self._held, _firsts=self._firsts, keep_bytes=self.keep_bytes)
         return new
+
+    def as_given(self) -> DaskBlocks:
+        from dask import delayed
+
+        make = delayed(part_as_given, pure=False)
+        return DaskBlocks(replace(self.lazy, parts=[make(part) for part in self.lazy.parts]), self.executor, self.place)
 
     def computed_by(self, executor: Executor) -> DaskBlocks:
         return DaskBlocks(self.lazy, executor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from knotwise.evidence.blocks import CACHED, InMemory, Pass
 from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Serial
 
-__all__ = ["Answer", "Held", "Job", "Part", "joined"]
+__all__ = ["Answer", "Held", "Job", "Part", "joined", "part_as_given"]
 
 MOST_KEYS = 6  # fits under way at one time, of which something lies beside the blocks
 
@@ -27,6 +27,11 @@ class Part:
     number: int
     start: int
     rows: Rows
+
+
+def part_as_given(part: Part) -> Part:
+    """The same partition with known noise as it was given; see `Rows.as_given`."""
+    return replace(part, rows=part.rows.as_given)
 
 
 @dataclass(frozen=True)

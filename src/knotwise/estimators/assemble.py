@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, warn
+from knotwise.estimators.known_noise import NoiseRemarks
 from knotwise.estimators.options import (
     inference_from,
     kernel_from,
@@ -46,14 +47,15 @@ FEW_EVENTS, ROWS_PER_EVENT = 5, 10
 class Assembly:
     """The problem of a fit in the engine's units, the scaling that leads back, and the numbers of its rows.
 
-    `with_kernel` makes the same problem for another kernel. `little_information` says that counts or labels hardly
-    differ.
+    `with_kernel` makes the same problem for another kernel. `noise_remarks` are what is to be said of known noise, and
+    `little_information` says that counts or labels hardly differ.
     """
 
     problem: Problem
     scaling: Scaling
     row_numbers: np.ndarray | None
     with_kernel: Callable[[Kernel], Problem]
+    noise_remarks: NoiseRemarks
     little_information: bool = False
 
 
@@ -143,6 +145,7 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
         scaling,
         seen.numbers,
         with_kernel,
+        seen.noise_remarks,
         told != "enough",
     )
 

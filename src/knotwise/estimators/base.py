@@ -32,7 +32,7 @@ from knotwise.estimators.validation import check_count, check_inputs, check_jobs
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.knots.automatic.nearby import add_neighbours
-from knotwise.knots.fixed import select_exact
+from knotwise.knots.fixed import select_exact, with_noise_as_given
 from knotwise.knots.guard import guard
 from knotwise.knots.kernel_choice import choose_kernel
 from knotwise.knots.problem import Problem
@@ -65,8 +65,11 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     _oversight: Oversight | None = None  # of a classifier, while it fits its models
     crs_: str | None = None  # of the points that were fitted
 
-    def _fit_latent(self, data: TrainingData, *, has_size: bool) -> None:
-        """Fit parameters and knots to checked data, and set the public attributes."""
+    def _fit_latent(self, data: TrainingData, *, has_size: bool, has_noise: bool = False) -> None:
+        """Fit parameters and knots to checked data, and set the public attributes.
+
+        `has_size` says whether the data came with an exposure or trials, `has_noise` whether with known noise by row.
+        """
         rng = generator_from(self.random_state)
         selector = selector_from(self.knots, self.n_features_in_, self._encoding)
         names = getattr(self, "feature_names_in_", None)
@@ -88,6 +91,11 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             if not made.little_information:
                 own_optimizer = getattr(selector, "optimizer", None) is not None and not problem.full
                 selection = guard(problem, selection, None if own_optimizer else select, rng)
+            noise_remark = made.noise_remarks.through_knots
+            if selection.jitter is None and noise_remark:
+                as_given = with_noise_as_given(selection.problem or problem, selection, rng)
+                noise_remark = made.noise_remarks.exact if as_given else made.noise_remarks.singular
+                selection = as_given or selection
             selection.trace.listener = None
             if made.little_information and (selection.status is None or selection.status is Status.NO_SIGNAL):
                 selection = replace(selection, status=Status.LITTLE_INFORMATION)
@@ -108,6 +116,8 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             replace(problem.computed_by(Serial()), full=not has_knots),
             _row_numbers(made.row_numbers, selection.order),
             has_size,
+            has_noise,
+            noise_remark,
         )
         self._publish()
         watcher.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
@@ -144,6 +154,8 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
     def _warn(self) -> None:
         """Warn once of what a user must know, with what can be done."""
+        if self._fit.noise_remark:
+            warn(self._fit.noise_remark)
         if self._outcome.warning:
             warn(self._outcome.warning)
         elif self._fit.final.why:

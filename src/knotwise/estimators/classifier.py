@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -246,7 +246,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         tags.input_tags.categorical = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one latent model (two classes), or one for each class against the rest.
 
         Dask arrays and data frames stay where they are; see `docs/scale.md`. A fit that is refused or fails leaves the

@@ -46,7 +46,9 @@ class Fit:
     it counts. `training` is the problem with the data, which a model from a file does not have, nor a pickled one whose
     rows are elsewhere, and `row_numbers` the
     rows of the user's data that its rows are, None for all. `size_given` says whether the data came with an exposure or
-    trials; None where a file of version 1 does not tell. `errors` are the standard errors of the parameters in the
+    trials; None where a file of version 1 does not tell. `noise_given` says whether each row came with its own known
+    noise; None where an older file does not tell. `noise_remark` is what was said of known noise that was too small;
+    empty where it was used as given. `errors` are the standard errors of the parameters in the
     user's units that a file holds.
     """
 
@@ -58,6 +60,8 @@ class Fit:
     training: Problem | None = None
     row_numbers: np.ndarray | None = None
     size_given: bool | None = None
+    noise_given: bool | None = False
+    noise_remark: str = ""
     errors: ParameterErrors | None = None
 
     def __getstate__(self) -> dict[str, Any]:

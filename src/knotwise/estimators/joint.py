@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.estimators.base import LatentGP
-from knotwise.estimators.sizes import exposure_of, require_size
+from knotwise.estimators.sizes import exposure_of, require
 from knotwise.estimators.validation import generator_from
 from knotwise.likelihoods.base import Likelihood
 
@@ -64,8 +64,9 @@ class JointResponse(LatentGP):
             its random part, drawn for each row, is that of observations only.
         level : float, default 0.95
             Probability of the central interval.
-        noise_variance : array [n], optional
-            Known noise of each new observation of Gaussian data.
+        noise_variance : float or array [n], optional
+            Known noise variance of each new observation of Gaussian data; a number is for all rows. Needed for
+            observations if the fit had it.
         n_samples : int, default 2000
             Samples for the interval, where there is no closed form (Gaussian data, and the mean of Student-t data, have
             one). With 2,000 an end of a 95 % interval has a standard error of 1.6 % of the interval's width.
@@ -138,8 +139,9 @@ class JointResponse(LatentGP):
             Data sets to draw.
         exposure, trials : float or array [n], optional
             Of each row, for counts; needed if the fit had them.
-        noise_variance : array [n], optional
-            Known noise of each row of Gaussian data; without it the fitted noise is taken.
+        noise_variance : float or array [n], optional
+            Known noise variance of each row of Gaussian data; a number is for all rows. Needed if the fit had it; else
+            the fitted noise is taken.
         random_state : int, Generator, optional
             The same number gives the same samples.
         offset : float or array [n], optional
@@ -160,8 +162,8 @@ class JointResponse(LatentGP):
         (5, 60)
         """
         exposure = exposure_of(exposure, offset)
-        exposure, trials = require_size(self, "gp.sample_observations(X", exposure, trials)
-        likelihood, _, _, size = self._response(X, exposure, trials, noise_variance)
+        known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+        likelihood, _, _, size = self._response(X, **require(self, "gp.sample_observations(X", **known))
         rng = generator_from(random_state)
         f = self.sample_latent(X, n_samples, rng)
         if self.nugget_:
@@ -169,7 +171,7 @@ class JointResponse(LatentGP):
         return likelihood.sample(f, rng, size)
 
     def _response(
-        self, X: Any, exposure: Any, trials: Any, noise_variance: Any
+        self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
     ) -> tuple[Likelihood, np.ndarray, np.ndarray, np.ndarray | float]:
         """The likelihood, and mean, variance (without nugget) and size of the latent value of new observations."""
         raise NotImplementedError

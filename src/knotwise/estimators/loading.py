@@ -11,11 +11,12 @@ from knotwise.errors import ModelFileError
 from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.saving import FIT, FIT_1, FORMAT, INPUTS, LEFT_OUT
+from knotwise.estimators.saving import FIT, FIT_1, FORMAT, INPUTS, LEFT_OUT, noise_is_held
 from knotwise.evidence import Evidence, Point
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
 from knotwise.knots.selection import Selection
+from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import read_archive
 from knotwise.persistence.labels import Labels
@@ -150,6 +151,8 @@ def _read_fit(data: Any, at: str, given: Reading) -> Fit:
         table,
         fit["n_rows"],
         size_given=_size_given(fit, at),
+        noise_given=_noise_given(fit, table, at),
+        noise_remark=fit.get("noise_remark") or "",
         errors=_errors(fit, at),
     )
 
@@ -179,3 +182,19 @@ def _size_given(fit: dict[str, Any], at: str) -> bool | None:
     if known is not None and told is not known:
         raise refuse(f"{at}.size_given", "true where the fit had an exposure or trials, and false elsewhere")
     return told
+
+
+def _noise_given(fit: dict[str, Any], table: ParameterTable, at: str) -> bool | None:
+    """Whether each row of the fit came with its own known noise: by the file's word, as far as it can be, or not known.
+
+    Known noise holds the parameter of the noise, so that one that is free was learned.
+    """
+    state, told = fit["state"], fit.get("noise_given")
+    may_be = noise_is_held(state.model, table)
+    if isinstance(state, FullState) and may_be:
+        may_be = state.rows.noise_variance is not None
+    if told and not may_be:
+        raise refuse(f"{at}.noise_given", "true only where the noise of the rows was known")
+    if told is not None or not may_be:
+        return bool(told)
+    return True if isinstance(state, FullState) else None

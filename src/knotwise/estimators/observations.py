@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knotwise.errors import warn
+from knotwise.estimators.known_noise import KnownNoise
 from knotwise.estimators.replicates import EqualRows
 from knotwise.estimators.scaled import ScaledArrays
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence.full import check_full_size
 from knotwise.likelihoods.base import Likelihood
-from knotwise.likelihoods.gaussian import NOISE_FLOOR
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.weighted import mean_and_variance
 
@@ -78,7 +77,7 @@ class Observations:
         X, y = scaling.inputs(data.X), scaling.targets(data.y)
         # a constant target has its mean square, or 1, for a variance
         variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0
-        noise = data.known_noise(scaling.y_scale, variance, full=full)
+        noise = None if data.noise is None else KnownNoise.of(data.noise, data.numbers, scaling.y_scale, variance)
         return ScaledArrays(scaling, X, y, variance, noise, data.size, weights, data.numbers)
 
     def checked_for(self, likelihood: Likelihood) -> Observations:
@@ -133,29 +132,6 @@ class Observations:
         place = np.empty(len(self), int)
         place[order] = np.append(0, np.cumsum(~_equal_to_the_next(keys, order)))
         return EqualRows.of(weight, self.counts, place, self.y)
-
-    def known_noise(self, y_scale: float, variance: float, *, full: bool) -> np.ndarray | None:
-        """The known noise variances in the engine's units, [N], not below the floor of a learned one; None without.
-
-        `variance` is that of the targets in the engine's units. Even a knot on the row leaves a residual variance c of
-        the size of the jitter, and VFE pays c / (2 noise) for it: 1e-10 / 2e-14 = 5,000 nats for one row that is known
-        to 1e-14. The exact GP has no jitter and needs no floor.
-        """
-        if self.noise is None:
-            return None
-        noise, floor = self.noise / y_scale**2, NOISE_FLOOR * variance
-        low = np.flatnonzero(noise < floor)
-        if full or not len(low):
-            return noise
-        numbers = low if self.numbers is None else self.numbers[low]
-        first = low[np.argmin(numbers)]  # rows that were merged are not in the user's order
-        more = f" and in {len(low) - 1} more row{'s' if len(low) > 2 else ''}" if len(low) > 1 else ""
-        warn(
-            f"The known noise variance is {self.noise[first]:.1g} in row {numbers.min()}{more}, too small for a fit "
-            f"through knots: it was raised to the floor of {floor * y_scale**2:.1g}, {NOISE_FLOOR:.0e} times the "
-            "variance of y. For rows that are known exactly use `approximation='full'`."
-        )
-        return np.maximum(noise, floor)
 
     def _without_zeros(self) -> Observations:
         if self.weights is None or (self.weights == 1.0).all():

@@ -16,6 +16,7 @@ from knotwise.distributed.held import Part
 from knotwise.distributed.places import Place
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.facts import Facts, facts_of
+from knotwise.estimators.known_noise import NoiseRemarks, remarks_of, usable_noise
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.reading import Reading, in_partition, labels_of
 from knotwise.estimators.scaled import ScaledArrays, constant_start, spread_of
@@ -25,7 +26,7 @@ from knotwise.evidence import Rows
 from knotwise.evidence.blocks import RowSummary
 from knotwise.evidence.full import check_full_size
 from knotwise.likelihoods.base import Likelihood
-from knotwise.likelihoods.gaussian import NOISE_FLOOR
+from knotwise.likelihoods.gaussian import NO_NOISE, NOISE_FLOOR
 from knotwise.means import Mean
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.weighted import Moments, counted, weighted_quantile
@@ -143,22 +144,23 @@ class ScaledPartitions:
 
     @property
     def floor(self) -> float:
-        """The least known noise variance in the engine's units; see `Observations.known_noise`."""
+        """The least known noise variance in the engine's units; see `usable_noise`."""
         return NOISE_FLOOR * self.variance
 
-    @cached_property
+    @property
     def typical_noise(self) -> float | None:
         if self.total.noise is None:
             return None
-        scale = self.scaling.y_scale**2
-        if self.total.noise_low < self.floor * scale:
-            where = next(i for i, each in enumerate(self.facts) if each and each.noise_low == self.total.noise_low)
-            warn(
-                f"The known noise variance is {self.total.noise_low:.1g} in partition {where}, too small for a fit "
-                f"through knots: such variances were raised to the floor of {self.floor * scale:.1g}, "
-                f"{NOISE_FLOOR:.0e} times the variance of y."
-            )
-        return max(float(self.total.noise.mean) / scale, self.floor)
+        return max(float(self.total.noise.mean) / self.scaling.y_scale**2, self.floor)
+
+    @property
+    def noise_remarks(self) -> NoiseRemarks:
+        lowest, variance = self.total.noise_low, self.variance * self.scaling.y_scale**2
+        if lowest >= NOISE_FLOOR * variance:
+            return NoiseRemarks()
+        number = next(i for i, each in enumerate(self.facts) if each and each.noise_low == lowest)
+        where = f"{lowest:.1g} in partition {number}"
+        return remarks_of(where, where if lowest < NO_NOISE * variance else "", variance, self.total.n_rows)
 
     def level(self, likelihood: Likelihood) -> float:
         known = [each for each in self.facts if each is not None]
@@ -182,8 +184,8 @@ class ScaledPartitions:
     def blocks(self, mean: Mean, executor: Executor, block_size: int | None) -> DaskBlocks:
         from dask import delayed
 
-        floor = None if self.total.noise is None else self.floor
-        scale = ScaleRows(self.scaling, mean, floor, self.total.is_weighted, self.unit)
+        is_raised = bool(self.noise_remarks.through_knots)
+        scale = ScaleRows(self.scaling, mean, self.variance, is_raised, self.total.is_weighted, self.unit)
         kept = [i for i, each in enumerate(self.facts) if each is not None]
         sizes = [each.n_rows for each in self.facts if each is not None]
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -213,24 +215,27 @@ class ScaledPartitions:
 
 @dataclass(frozen=True)
 class ScaleRows:
-    """The rows of a partition in the engine's units, with weights in units of one observation."""
+    """The rows of a partition in the engine's units, with weights in units of one observation.
+
+    `variance` is that of the targets. Where known noise of some rows `is_raised`, all have it as it was given, too.
+    """
 
     scaling: Scaling
     mean: Mean
-    noise_floor: float | None
+    variance: float
+    is_raised: bool
     is_weighted: bool
     unit: float
 
     def __call__(self, data: Observations, number: int, start: int) -> Part:
         X, weights = self.scaling.inputs(data.X), data.weighted_in(self.unit).weights
-        noise = None
+        noise = given = None
         if data.noise is not None:
-            assert self.noise_floor is not None
-            noise = np.maximum(data.noise / self.scaling.y_scale**2, self.noise_floor)
+            noise, given = usable_noise(data.noise / self.scaling.y_scale**2, self.variance)
         if self.is_weighted and weights is None:
             weights = np.ones(len(X))
         rows = Rows(X, self.scaling.targets(data.y), noise, self.mean.basis(X), data.size, weights)
-        return Part(number, start, rows)
+        return Part(number, start, replace(rows, given_noise=given) if self.is_raised else rows)
 
 
 @dataclass(frozen=True)

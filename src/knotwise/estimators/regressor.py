@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -21,12 +21,12 @@ from knotwise.estimators.lazy import lazy_r2, predict_lazily
 from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.options import likelihood_from, lowest_target
-from knotwise.estimators.sizes import exposure_of, refuse_rates_for_targets, require_size
+from knotwise.estimators.sizes import exposure_of, missing_name, refuse_rates_for_targets, require
 from knotwise.estimators.validation import (
     check_data,
     check_jobs,
+    check_known_noise,
     check_level,
-    check_noise_variance,
     check_size,
     check_weights,
 )
@@ -257,7 +257,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         trials: Any = None,
         noise_variance: Any = None,
         offset: Any = None,
-    ) -> GPRegressor:
+    ) -> Self:
         """Fit parameters and knots to the data.
 
         Dask arrays and data frames stay where they are: passes go to their partitions, on the workers of the active
@@ -287,8 +287,9 @@ class GPRegressor(RegressorMixin, JointResponse):
         trials : int or array [n], optional
             Number of trials of each row, for binomial data; 1 by default.
         noise_variance : float or array [n], optional
-            Known variance of the noise of each row of Gaussian data, in the units of y squared. By default the noise is
-            one number and is learned.
+            Known variance of the noise of each row of Gaussian data, in the units of y squared; a number is for all
+            rows. Predictions of new observations then ask for it again. Where it is too small for a fit through knots,
+            or 0, it is raised to a floor, with a warning. By default the noise is one number and is learned.
         offset : float or array [n], optional
             Logarithm of the exposure, for users of log-linear models, here and in predictions; give one of the two.
 
@@ -321,14 +322,15 @@ class GPRegressor(RegressorMixin, JointResponse):
             if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
                 known = {"sample_weight": sample_weight, "noise_variance": noise_variance}
                 partitions = read_collections(new, likelihood, X, y, exposure=exposure, trials=trials, **known)
-                new._fit_latent(partitions, has_size=exposure is not None or trials is not None)
+                has_size = exposure is not None or trials is not None
+                new._fit_latent(partitions, has_size=has_size, has_noise=noise_variance is not None)
                 return self
             X, y = check_data(new, X, y, sample_weight)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
-            noise = self._known_noise(likelihood, noise_variance, len(X))
+            noise = check_known_noise(likelihood, noise_variance, len(X))
             columns = None if new._encoding is None else new._encoding.columns
             data = Observations(X, y, noise, size, check_weights(sample_weight, len(X)), columns=columns)
-            new._fit_latent(data, has_size=size is not None)
+            new._fit_latent(data, has_size=size is not None, has_noise=noise is not None)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -339,6 +341,55 @@ class GPRegressor(RegressorMixin, JointResponse):
         return tags
 
     # -- the response -------------------------------------------------------------------------
+
+    @overload
+    def predict(
+        self,
+        X: Any,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        exposure: Any = None,
+        trials: Any = None,
+        noise_variance: Any = None,
+        offset: Any = None,
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self,
+        X: Any,
+        return_std: Literal[True],
+        return_cov: Literal[False] = False,
+        exposure: Any = None,
+        trials: Any = None,
+        noise_variance: Any = None,
+        offset: Any = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def predict(
+        self,
+        X: Any,
+        return_std: Literal[False] = False,
+        *,
+        return_cov: Literal[True],
+        exposure: Any = None,
+        trials: Any = None,
+        noise_variance: Any = None,
+        offset: Any = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        exposure: Any = None,
+        trials: Any = None,
+        noise_variance: Any = None,
+        offset: Any = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
         self,
@@ -354,7 +405,9 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Counts are per unit of exposure, and binomial ones per trial, unless `exposure` (or `offset`, its logarithm) or
         `trials` are given. If a fit had them, `return_std` needs them, since it is of a count; and scikit-learn's
-        scorers, which would compare rates with counts, are refused (see `knotwise.response_scorer`).
+        scorers, which would compare rates with counts, are refused (see `knotwise.response_scorer`). If a fit had
+        known noise, `return_std` and `return_cov` need `noise_variance`; the mean needs nothing, and `predict_latent`
+        has the standard deviation of the function itself.
 
         Parameters
         ----------
@@ -369,8 +422,8 @@ class GPRegressor(RegressorMixin, JointResponse):
         trials : int or array [n], optional
             Number of trials of each new binomial row; without it the mean is that of one trial, a probability.
         noise_variance : float or array [n], optional
-            Known noise of each new row of Gaussian data; without it the fitted noise is taken (the mean of the known
-            ones, if the fit had them).
+            Known noise variance of each new row of Gaussian data; a number is for all rows, and 0 is an observation
+            without noise. Needed with `return_std` and `return_cov` if the fit had it; else the fitted noise is taken.
         offset : float or array [n], optional
             Logarithm of the exposure, instead of it.
 
@@ -396,8 +449,9 @@ class GPRegressor(RegressorMixin, JointResponse):
         exposure = exposure_of(exposure, offset)
         if return_std and return_cov:
             raise InvalidInputError("Ask for `return_std` or for `return_cov`, not for both.")
-        if return_std:
-            exposure, trials = require_size(self, "gp.predict(X, return_std=True", exposure, trials)
+        known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+        if return_std or (return_cov and missing_name(self) == "noise_variance"):
+            known = require(self, f"gp.predict(X, return_{'std' if return_std else 'cov'}=True", **known)
         else:
             refuse_rates_for_targets(self, exposure, trials)
         if is_dask(X):
@@ -406,10 +460,9 @@ class GPRegressor(RegressorMixin, JointResponse):
                     "`return_cov` is a matrix of all rows, which a Dask collection has too many of. Ask for some rows "
                     "(`X.compute()`), or for `return_std`."
                 )
-            known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
             n_results = 2 if return_std else 1
             return predict_lazily(self, "predict", X, n_results=n_results, per_row=known, return_std=return_std)
-        likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
+        likelihood, mean, variance, size = self._response(X, **known)
         variance = variance + self.nugget_
         if return_cov:
             if not likelihood.conjugate:
@@ -461,12 +514,12 @@ class GPRegressor(RegressorMixin, JointResponse):
         from sklearn.metrics import r2_score
 
         exposure = exposure_of(exposure, offset)
-        exposure, trials = require_size(self, "gp.score(X, y", exposure, trials)
+        sizes = require(self, "gp.score(X, y", exposure=exposure, trials=trials)
         if is_dask(X):
-            return lazy_r2(self, X, y=y, sample_weight=sample_weight, exposure=exposure, trials=trials)
+            return lazy_r2(self, X, y=y, sample_weight=sample_weight, **sizes)
         y = as_finite_numbers(y, "y")
         refuse_masked_and_dates(sample_weight, "sample_weight")
-        return float(r2_score(y, self.predict(X, exposure=exposure, trials=trials), sample_weight=sample_weight))
+        return float(r2_score(y, self.predict(X, **sizes), sample_weight=sample_weight))
 
     def predict_median(self, X: Any, exposure: Any = None, trials: Any = None, offset: Any = None) -> np.ndarray:
         """Posterior median of the mean response: its value at the posterior mean of f.
@@ -501,7 +554,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         exposure = exposure_of(exposure, offset)
         if is_dask(X):
             return predict_lazily(self, "predict_median", X, per_row={"exposure": exposure, "trials": trials})
-        likelihood, mean, _, size = self._response(X, exposure, trials, None)
+        likelihood, mean, _, size = self._response(X, exposure, trials)
         return likelihood.conditional_mean(mean, size)
 
     def predict_interval(
@@ -531,7 +584,8 @@ class GPRegressor(RegressorMixin, JointResponse):
         trials : int or array [n], optional
             Number of trials of each new binomial row; needed for observations if the fit had it.
         noise_variance : float or array [n], optional
-            Known noise of each new row of Gaussian data; without it the fitted noise is taken.
+            Known noise variance of each new row of Gaussian data; a number is for all rows, and 0 is an observation
+            without noise. Needed for observations if the fit had it; else the fitted noise is taken.
         offset : float or array [n], optional
             Logarithm of the exposure, instead of it.
 
@@ -560,13 +614,13 @@ class GPRegressor(RegressorMixin, JointResponse):
         check_level(level)
         if kind not in ("observation", "mean", "latent"):
             raise unknown_option("`kind`", kind, ["observation", "mean", "latent"])
+        known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
         if kind == "observation":
-            exposure, trials = require_size(self, "gp.predict_interval(X", exposure, trials)
+            known = require(self, "gp.predict_interval(X", **known)
         if is_dask(X):
-            known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
             columns = ("lower", "upper")
             return predict_lazily(self, "predict_interval", X, columns=columns, per_row=known, level=level, kind=kind)
-        likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
+        likelihood, mean, variance, size = self._response(X, **known)
         tails = (0.5 - level / 2, 0.5 + level / 2)
         if kind == "observation" and not likelihood.conjugate:
             observed = variance + self.nugget_
@@ -617,7 +671,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         if is_dask(X):
             known = {"exposure": exposure, "trials": trials}
             return predict_lazily(self, "predict_exceedance", X, per_row=known, threshold=threshold)
-        likelihood, mean, variance, size = self._response(X, exposure, trials, None)
+        likelihood, mean, variance, size = self._response(X, exposure, trials)
         return ndtr((mean - likelihood.latent_of_mean(threshold, size)) / np.sqrt(variance))
 
     def log_predictive_density(
@@ -644,7 +698,8 @@ class GPRegressor(RegressorMixin, JointResponse):
         trials : int or array [n], optional
             Number of trials of each binomial row; needed if the fit had it.
         noise_variance : float or array [n], optional
-            Known noise of each row of Gaussian data; without it the fitted noise is taken.
+            Known noise variance of each row of Gaussian data; a number is for all rows, and 0 is an observation without
+            noise. Needed if the fit had it; else the fitted noise is taken.
         offset : float or array [n], optional
             Logarithm of the exposure, instead of it.
 
@@ -665,11 +720,11 @@ class GPRegressor(RegressorMixin, JointResponse):
         True
         """
         exposure = exposure_of(exposure, offset)
-        exposure, trials = require_size(self, "gp.log_predictive_density(X, y", exposure, trials)
+        known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+        known = require(self, "gp.log_predictive_density(X, y", **known)
         if is_dask(X):
-            known = {"y": y, "exposure": exposure, "trials": trials, "noise_variance": noise_variance}
-            return predict_lazily(self, "log_predictive_density", X, per_row=known)
-        likelihood, mean, variance, size = self._response(X, exposure, trials, noise_variance)
+            return predict_lazily(self, "log_predictive_density", X, per_row={"y": y, **known})
+        likelihood, mean, variance, size = self._response(X, **known)
         y = as_finite_numbers(y, "y")
         if y.shape != mean.shape:
             raise InvalidInputError(f"X has {len(mean)} rows, but y has shape {y.shape}.")
@@ -685,23 +740,15 @@ class GPRegressor(RegressorMixin, JointResponse):
             return by_blocks(function, *per_row, executor=executor)
 
     def _response(
-        self, X: Any, exposure: Any, trials: Any, noise_variance: Any
+        self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
     ) -> tuple[Likelihood, np.ndarray, np.ndarray, np.ndarray | float]:
         """The likelihood, and mean, variance (without nugget) and size of the latent value of new observations."""
         check_is_fitted(self)
         latent = self.predict_latent(X)
         likelihood = self.likelihood_
-        noise = self._known_noise(likelihood, noise_variance, len(latent.mean))
+        noise = check_known_noise(likelihood, noise_variance, len(latent.mean))
         if noise is not None:
             likelihood = Gaussian()
             likelihood.noise_variance = noise  # type: ignore[assignment]  # one per row, and checked
         size = check_size(likelihood, len(latent.mean), exposure=exposure, trials=trials)
         return likelihood, latent.mean, latent.variance, 1.0 if size is None else size
-
-    @staticmethod
-    def _known_noise(likelihood: Likelihood, given: Any, n_rows: int) -> np.ndarray | None:
-        if given is not None and not likelihood.conjugate:
-            raise InvalidInputError(
-                f"`noise_variance` is for Gaussian data, but the likelihood is {type(likelihood).__name__}."
-            )
-        return check_noise_variance(given, n_rows)

@@ -44,12 +44,10 @@ class ReportMixin:
             of the fit, where the model holds them; a model from a file, without them, is drawn over its knots.
         y : array or Series [n], optional
             Their targets. Without them there is neither calibration nor residuals.
-        exposure, trials : float or array [n], optional
+        exposure, trials, noise_variance : float or array [n], optional
             Of the rows, as in `predict`. Needed with y if the fit had them.
         offset : float or array [n], optional
             Logarithm of the exposure, instead of it.
-        noise_variance : float or array [n], optional
-            Known noise of the rows, as in `predict`.
         title : str, optional
             Of the page; by default "A fit of", and the name of y, here or in the fit.
 

@@ -13,7 +13,9 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.encoding.record import EncodingRecord
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.scaling import Scaling
+from knotwise.evidence import Model
 from knotwise.knots.status import Status
+from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
 from knotwise.persistence.labels import Labels
@@ -40,7 +42,7 @@ from knotwise.posterior import FullPosterior
 from knotwise.posterior_neighbours import NeighbourPosterior
 from knotwise.version import __version__
 
-__all__ = ["FIT", "FIT_1", "FORMAT", "INPUTS", "LEFT_OUT", "save"]
+__all__ = ["FIT", "FIT_1", "FORMAT", "INPUTS", "LEFT_OUT", "noise_is_held", "save"]
 
 LOG = logging.getLogger("knotwise")
 
@@ -88,7 +90,13 @@ FIT_1 = Fields(  # of version 1
 ERRORS = Record(
     ParameterErrors, covariance=Array(("P", "P"), finite=False), notes=ListOf(Text, tuple, "P"), remark=Text
 )
-FIT = Fields(**FIT_1.specs, size_given=Optional(Flag), errors=WhereKnown(ERRORS))
+FIT = Fields(
+    **FIT_1.specs,
+    size_given=Optional(Flag),
+    errors=WhereKnown(ERRORS),
+    noise_given=WhereKnown(Flag),
+    noise_remark=WhereKnown(Text),
+)
 INPUTS = Fields(
     n_features=Whole,
     names=Optional(ListOf(Text, dim="features")),
@@ -157,7 +165,15 @@ def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:
 
 def _write_fit(fit: Fit, errors: ParameterErrors | None, at: str, out: Writing) -> dict[str, Any]:
     written = {name: getattr(fit, name) for name in FIT.specs if name != "state"}
-    return FIT.write(written | {"state": fit.posterior.state, "errors": errors}, at, out)
+    noise_given = fit.noise_given if noise_is_held(fit.model, fit.table) else None  # else it was learned
+    known = {"noise_given": noise_given, "noise_remark": fit.noise_remark or None}
+    return FIT.write(written | known | {"state": fit.posterior.state, "errors": errors}, at, out)
+
+
+def noise_is_held(model: Model, table: ParameterTable) -> bool:
+    """Whether the noise of Gaussian data was held: known by row, or by the user's wish."""
+    own = [owner == "likelihood" for owner in model.owners]
+    return model.likelihood.conjugate and bool(table.fixed[own].all())
 
 
 def _errors_of(estimator: Any) -> ParameterErrors | None:

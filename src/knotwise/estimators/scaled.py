@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from knotwise.estimators.known_noise import KnownNoise, NoiseRemarks
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence import Blocks, InMemory, Rows
 from knotwise.likelihoods.base import Likelihood
@@ -39,7 +40,8 @@ class ScaledData(Protocol):
 
     `variance` is that of the targets, or their mean square where they are constant; `spread` [D] the standard
     deviations of the columns; `target_range` the least and the largest target; `typical_noise` the mean of known noise
-    variances, None without; `numbers` which rows of the user's data the rows are, None where nobody knows or needs it.
+    variances, None without, and `noise_remarks` what is to be said of them; `numbers` which rows of the user's data the
+    rows are, None where nobody knows or needs it.
     """
 
     @property
@@ -56,6 +58,9 @@ class ScaledData(Protocol):
 
     @property
     def typical_noise(self) -> float | None: ...
+
+    @property
+    def noise_remarks(self) -> NoiseRemarks: ...
 
     @property
     def numbers(self) -> np.ndarray | None: ...
@@ -85,7 +90,7 @@ class ScaledArrays:
     X: np.ndarray
     y: np.ndarray
     variance: float
-    noise: np.ndarray | None
+    noise: KnownNoise | None
     size: np.ndarray | None
     weights: np.ndarray | None
     numbers: np.ndarray | None
@@ -100,7 +105,11 @@ class ScaledArrays:
 
     @property
     def typical_noise(self) -> float | None:
-        return None if self.noise is None else float(np.average(self.noise, weights=self.weights))
+        return None if self.noise is None else float(np.average(self.noise.raised, weights=self.weights))
+
+    @property
+    def noise_remarks(self) -> NoiseRemarks:
+        return NoiseRemarks() if self.noise is None else self.noise.remarks
 
     def level(self, likelihood: Likelihood) -> float:
         return constant_start(likelihood, self.y, 1.0 if self.size is None else self.size, self.weights)
@@ -113,7 +122,8 @@ class ScaledArrays:
         return mean.bind(self.X, second_moment, level, self.weights, on_link=on_link)
 
     def blocks(self, mean: Mean, executor: Executor, block_size: int | None) -> InMemory:
-        rows = Rows(self.X, self.y, self.noise, mean.basis(self.X), self.size, self.weights)
+        raised, given = (None, None) if self.noise is None else (self.noise.raised, self.noise.given)
+        rows = Rows(self.X, self.y, raised, mean.basis(self.X), self.size, self.weights, given)
         return InMemory(rows, executor, block_size)
 
 

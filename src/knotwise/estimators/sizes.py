@@ -1,4 +1,4 @@
-"""A model fitted with `exposure` or `trials` asks for them again wherever an observation is meant, not a rate."""
+"""What a fit was told of each row (exposure, trials, known noise), calls about new observations must tell again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knotwise.distributed.collections import is_dask
 from knotwise.errors import PASSED_THROUGH, InvalidInputError, warn
 from knotwise.estimators.numbers import and_more, as_finite_numbers
 
-__all__ = ["assume_no_size", "exposure_of", "refuse_rates_for_targets", "require_size", "size_is_missing"]
+__all__ = ["assume_nothing_known", "exposure_of", "is_missing", "missing_name", "refuse_rates_for_targets", "require"]
 
 #: code that compares `predict(X)` with targets, or hands it on for that: module and function, None for all of a module
 COMPARING_CODE = {
@@ -31,10 +31,15 @@ COMPARING_CODE = {
 }
 #: an offset beyond which its exponential overflows, or is 0
 LARGEST_OFFSET = 700.0
-#: what an observation is, by the name of its size, and what 1 means for it
+#: by its name, what an observation is without it, what to give, and what can be had without it
 WORDS = {
-    "exposure": ("a count without one has no meaning here", "the exposure of each new row (1 for counts per unit)"),
-    "trials": ("successes without them have no meaning here", "the trials of each new row (1 for a single trial)"),
+    "exposure": ("a count without one has no meaning here", "the exposure of each new row (1 for counts per unit)", ""),
+    "trials": ("successes without them have no meaning here", "the trials of each new row (1 for a single trial)", ""),
+    "noise_variance": (
+        "the noise of another observation is not known",
+        "the noise variance of each new row, a number or an array (0 for an observation without noise)",
+        " The function alone needs none: `gp.predict_latent(X)`, or `kind='mean'` where there is a `kind`.",
+    ),
 }
 
 
@@ -63,44 +68,57 @@ def exposure_of(exposure: Any, offset: Any) -> Any:
     return np.exp(offset)
 
 
-def size_is_missing(model: Any, exposure: Any = None, trials: Any = None) -> bool | None:
-    """Whether the fit had an exposure or trials and this call has none; None where a file does not tell."""
+def missing_name(model: Any) -> str | None:
+    """What an observation of a fitted model may need beside its inputs: a name among `WORDS`, or None."""
     check_is_fitted(model)
-    if model.likelihood_.size_name is None or exposure is not None or trials is not None:
-        return False
-    return model._fit.size_given
+    return "noise_variance" if model.likelihood_.conjugate else model.likelihood_.size_name
 
 
-def require_size(model: Any, call: str, exposure: Any, trials: Any) -> tuple[Any, Any]:
-    """The exposure and trials of a call about observations; refused where the fit had them and the call has not.
-
-    `call` is the call without its closing bracket, such as "gp.score(X, y". A model from an old file, which does not
-    tell, gets a size of 1 and the user a warning.
+def is_missing(model: Any, **given: Any) -> bool | None:
+    """Whether the fit had what this call, which may take the names that are given, lacks; None where a file does not
+    tell.
     """
-    missing = size_is_missing(model, exposure, trials)
+    name = missing_name(model)
+    if name not in given or any(value is not None for value in given.values()):
+        return False  # another one than the model's is refused where it is checked
+    return model._fit.noise_given if name == "noise_variance" else model._fit.size_given
+
+
+def require(model: Any, call: str, **given: Any) -> dict[str, Any]:
+    """What is given for a call about observations, by name; refused where the fit had it and the call has not.
+
+    `call` is the call without its closing bracket, such as "gp.score(X, y"; `given` has all names among `WORDS` that
+    it takes. A model from an old file, which does not tell, gets a size of 1 or the fitted noise, and the user a
+    warning.
+    """
+    missing = is_missing(model, **given)
     if missing is False:
-        return exposure, trials
-    name = model.likelihood_.size_name
-    why, what = WORDS[name]
+        return given
+    name = str(missing_name(model))
+    why, what, instead = WORDS[name]
     if missing:
         raise InvalidInputError(
-            f"This model was fitted with `{name}`: {why}. Write `{call}, {name}=...)` with {what}.", missing=name
+            f"This model was fitted with `{name}`: {why}. Write `{call}, {name}=...)` with {what}.{instead}",
+            missing=name,
         )
+    value, taken, otherwise = 1.0, "1 is taken for each row", f"; `{name}=1` says that it had not"
+    if name == "noise_variance":
+        value, taken, otherwise = model.likelihood_.value(name), "the noise variance in `parameters_` is taken", ""
     warn(
-        f"This model comes from a file of an older format, which does not tell whether the fit had `{name}`: 1 is "
-        f"taken for each row. Write `{call}, {name}=...)` if it had; `{name}=1` says that it had not."
+        f"This model comes from a file of an older format, which does not tell whether the fit had `{name}`: {taken}. "
+        f"Write `{call}, {name}=...)` if it had{otherwise}."
     )
-    return (1.0, trials) if name == "exposure" else (exposure, 1.0)
+    return given | {name: value}
 
 
-def assume_no_size(model: Any) -> None:
-    """Take it from now on that the fit had neither exposure nor trials, where a file does not tell."""
-    model._fit = replace(model._fit, size_given=False)
+def assume_nothing_known(model: Any) -> None:
+    """Take it from now on that the fit had no exposure, trials or known noise, where a file does not tell."""
+    model._fit = replace(model._fit, size_given=bool(model._fit.size_given), noise_given=bool(model._fit.noise_given))
 
 
 def refuse_rates_for_targets(model: Any, exposure: Any, trials: Any) -> None:
     """Refuse `predict(X)` to code that would compare the rates with counts; one's own calls get the rates."""
-    missing = size_is_missing(model, exposure, trials)
+    missing = is_missing(model, exposure=exposure, trials=trials)
     if missing is False or not is_compared_with_targets():
         return
     name = model.likelihood_.size_name

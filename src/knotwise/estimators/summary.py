@@ -140,6 +140,8 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
         lines += [*_explained(fit.shares), "the log evidence is of these neighbours: it is not for comparing kernels"]
     elif model.status_ == "limit reached":
         lines.append("more knots would raise the log evidence: it is not for comparing kernels")
+    if fit.noise_remark:
+        lines.append(fit.noise_remark)
     if model.jitter_:
         lines.append(f"jitter {model.jitter_:.0e} of the prior variance")
     sections = [Section("\n".join(lines))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.errors import unknown_option, warn
 from knotwise.estimators.groups import GroupedRows, check_groups, check_total_weights
-from knotwise.estimators.sizes import require_size
+from knotwise.estimators.sizes import require
 from knotwise.estimators.total_samples import Response
 from knotwise.estimators.total_spread import Summed
 from knotwise.estimators.validation import check_count, check_jobs, check_level, generator_from
@@ -140,9 +140,13 @@ def predict_total(
     check_level(level)
     n_samples = check_count(n_samples, "n_samples", least=100)
     rng = generator_from(random_state)
-    if statistic == "sum" or kind == "observation":  # a sum of rates is no number of anything
-        exposure, trials = require_size(model, "gp.predict_total(X", exposure, trials)
-    likelihood, mean, variance, size = model._response(X, exposure, trials, noise_variance)
+    known = {"exposure": exposure, "trials": trials}
+    if statistic == "sum":  # a sum of rates is no number of anything
+        known = require(model, "gp.predict_total(X", **known)
+    known |= {"noise_variance": noise_variance}
+    if kind == "observation":
+        known = require(model, "gp.predict_total(X, kind='observation'", **known)
+    likelihood, mean, variance, size = model._response(X, **known)
     group = check_groups(groups, len(mean))
     weights = check_total_weights(weights, group, statistic)
     rows = GroupedRows.of(model._engine_inputs(X), group, weights, size)

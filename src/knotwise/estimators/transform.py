@@ -24,7 +24,8 @@ def probability_transform(
 ) -> np.ndarray:
     """P(Y <= y) of each row under a fitted regressor, [n]; uniform if the model is right.
 
-    Where Y takes whole numbers only, a uniform draw between P(Y < y) and P(Y <= y), which is uniform again.
+    Where Y takes whole numbers only, and at atoms, a uniform draw between P(Y < y) and P(Y <= y), which is uniform
+    again.
     """
     from scipy.special import ndtr
 
@@ -40,7 +41,8 @@ def probability_transform(
     variance = latent.variance + model.nugget_
     sizes = np.broadcast_to(1.0 if size is None else size, y.shape)
     above = predictive_cdf(likelihood, y, latent.mean, variance, sizes)
-    if not likelihood.discrete:
+    if not likelihood.discrete and not np.isin(y, likelihood.atoms).any():
         return above
-    below = predictive_cdf(likelihood, y - 1, latent.mean, variance, sizes)
+    before = y - 1 if likelihood.discrete else np.where(np.isin(y, likelihood.atoms), np.nextafter(y, -np.inf), y)
+    below = predictive_cdf(likelihood, before, latent.mean, variance, sizes)
     return below + rng.random(len(y)) * (above - below)

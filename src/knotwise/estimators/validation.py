@@ -30,6 +30,7 @@ __all__ = [
     "check_data",
     "check_inputs",
     "check_jobs",
+    "check_known_noise",
     "check_level",
     "check_noise_variance",
     "check_row_weights",
@@ -118,21 +119,32 @@ def _as_table(X: Any) -> Any:
 
 
 def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:
-    """Known noise variances, one positive number per row."""
+    """Known noise variances, [n], of at least 0; a number is for all rows."""
     if given is None:
         return None
     noise = as_numbers(given, "noise_variance")
+    noise = np.full(n_rows, float(noise)) if noise.ndim == 0 else noise
     if noise.shape != (n_rows,):
         raise InvalidInputError(
             f"`noise_variance` must have one value for each of the {n_rows} rows, but has shape {noise.shape}."
         )
-    bad = np.flatnonzero(~(np.isfinite(noise) & (noise > 0)))
+    bad = np.flatnonzero(~(np.isfinite(noise) & (noise >= 0)))
     if len(bad):
         raise InvalidInputError(
-            f"`noise_variance` must be positive and finite, but is {noise[bad[0]]} in row {bad[0]}"
-            f"{and_more(len(bad))}. Drop these rows or give them a variance."
+            f"`noise_variance` must be finite and not negative, but is {noise[bad[0]]} in row {bad[0]}"
+            f"{and_more(len(bad))}. Drop these rows or give them a variance.",
+            rows=bad,
         )
     return noise
+
+
+def check_known_noise(likelihood: Likelihood, given: Any, n_rows: int) -> np.ndarray | None:
+    """The same, refused for data that are not Gaussian."""
+    if given is not None and not likelihood.conjugate:
+        raise InvalidInputError(
+            f"`noise_variance` is for Gaussian data, but the likelihood is {type(likelihood).__name__}."
+        )
+    return check_noise_variance(given, n_rows)
 
 
 def size_given(likelihood: Likelihood, **given: Any) -> tuple[str, Any]:

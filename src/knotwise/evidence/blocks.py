@@ -199,6 +199,10 @@ class Blocks(Protocol):
         """The same rows, with nothing beside them."""
         ...
 
+    def as_given(self) -> Blocks:
+        """The rows with known noise as it was given, with nothing beside them; see `Rows.as_given`."""
+        ...
+
     def end_evaluation(self) -> None:
         """Drop what one evaluation has left beside the blocks, but for what the next one starts from."""
         ...
@@ -283,6 +287,9 @@ class InMemory:
         new = InMemory(self.rows, self.executor, self.block_size, self.keep_bytes, self.n_own, self.first)
         new.__dict__["summary"] = self.summary  # of the same rows
         return new
+
+    def as_given(self) -> InMemory:
+        return InMemory(self.rows.as_given, self.executor, self.block_size, self.keep_bytes, self.n_own, self.first)
 
     def end_evaluation(self) -> None:
         for _, beside in self._blocks:

@@ -31,7 +31,8 @@ class Rows:
     """Data: inputs X [N, D], targets y [N], known noise variance per row [N] or None, mean basis [N, p].
 
     `size` [N] is the exposure or the number of trials of each row, or None. `weights` [N], positive, say how often each
-    row counts, or None where each counts once: a row of weight 2 is the row twice (S18).
+    row counts, or None where each counts once: a row of weight 2 is the row twice (S18). The known noise is not below
+    the floor that knots need; `given_noise` [N] is the known noise as it was given, None where it is the same.
     """
 
     X: np.ndarray
@@ -40,12 +41,13 @@ class Rows:
     basis: np.ndarray
     size: np.ndarray | None = None
     weights: np.ndarray | None = None
+    given_noise: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.X)
 
     def __getitem__(self, rows: slice | np.ndarray) -> Rows:
-        noise, size, weights = self.noise_variance, self.size, self.weights
+        noise, size, weights, given = self.noise_variance, self.size, self.weights, self.given_noise
         return Rows(
             self.X[rows],
             self.y[rows],
@@ -53,7 +55,13 @@ class Rows:
             self.basis[rows],
             None if size is None else size[rows],
             None if weights is None else weights[rows],
+            None if given is None else given[rows],
         )
+
+    @property
+    def as_given(self) -> Rows:
+        """The same rows with the known noise as it was given, for what needs no floor: the exact GP, certificates."""
+        return self if self.given_noise is None else replace(self, noise_variance=self.given_noise, given_noise=None)
 
     @property
     def sizes(self) -> np.ndarray | float:

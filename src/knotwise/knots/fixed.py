@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from knotwise.errors import KnotwiseError
 from knotwise.knots.initial import Initial
 from knotwise.knots.problem import Problem
 from knotwise.knots.selection import Selection, Selector
 from knotwise.knots.start import starting_theta, with_its_nugget
 
-__all__ = ["Fixed", "select_exact"]
+__all__ = ["Fixed", "select_exact", "with_noise_as_given"]
 
 
 @dataclass
@@ -55,3 +56,25 @@ def select_exact(problem: Problem, rng: np.random.Generator) -> Selection:
     stage = with_its_nugget(problem, stage, rng)
     reason = f"exact GP; {stage.result.reason}"
     return problem.selection(stage, reason)
+
+
+def with_noise_as_given(problem: Problem, selection: Selection, rng: np.random.Generator) -> Selection | None:
+    """The exact GP with known noise as it was given, below the floor with which a selection has found it.
+
+    Parameters go on from those at the floor, so that the search begins where the matrix of the rows has a factor, if it
+    has any there: with next to no noise it may have one only at parameters by which rows tell nothing of each other.
+    None where it has none.
+    """
+    if problem.rows.given_noise is None:  # all that is below the floor is 0, which takes the floor in any case
+        return selection
+    blocks = problem.run.blocks.as_given()
+    exact = replace(problem, full=True, n_restarts=0, run=replace(problem.run, blocks=blocks))
+    trace = selection.trace
+    try:
+        stage = exact.optimize(selection.theta, selection.Z, rng)
+        found = exact.selection(stage, selection.reason, trace, failed_restarts=selection.failed_restarts)
+    except KnotwiseError:
+        return None
+    value, theta = found.evidence.value, stage.theta
+    trace.add("parameters", 0, value, theta=theta, note="exact GP, with known noise as it was given")
+    return replace(selection, point=found.point, evidence=found.evidence, result=found.result, problem=exact)

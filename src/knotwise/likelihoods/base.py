@@ -78,6 +78,9 @@ class Likelihood(Part):
     quadratic: ClassVar[bool] = False
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
+    #: values of a continuous y that have a probability of their own beside its density, such as 0 of rain: there
+    #: `log_density` is the logarithm of that probability, and elsewhere that of the density
+    atoms: ClassVar[tuple[float, ...]] = ()
     #: whether `constant_start` asks for nothing but weighted means of y and size, so that the means of groups of rows,
     #: with the weights of the groups, are enough
     starts_from_means: ClassVar[bool] = False
@@ -596,6 +599,25 @@ class Likelihood(Part):
         if any(p.bounds is None for p in self.parameters):
             raise NotImplementedError(f"{type(self).__name__} must define `bounds`, or declare them.")
         return np.array([p.bounds for p in self.parameters], float).reshape(-1, 2)
+
+
+#: zeros, or shares of 0 or 1, up to so many may be mistakes; more are a part of the data
+A_HANDFUL = 5
+
+
+def refuse_ends(bad: np.ndarray, y: np.ndarray, wanted: str, *, mistakes: str, two_fits: str) -> None:
+    """Raise the error for values at an end of the support, such as 0, which data may have and a density has not.
+
+    `mistakes` is what to do where a few values are wrong, `two_fits` what to fit where they were observed so.
+    """
+    n_bad, names = int(bad.sum()), " and ".join(f"{value:g}" for value in np.unique(y[bad]))
+    what_to_do = f"If this is a mistake, {mistakes}. If it was observed so, fit {two_fits}"
+    if n_bad > A_HANDFUL:
+        what_to_do = (
+            f"Values of {names} in {n_bad:,} of {len(y):,} rows are no mistakes but a part of what a model should say, "
+            f"and this likelihood has no place for them. Fit {two_fits}"
+        )
+    refuse_rows(bad, y, wanted, what_to_do)
 
 
 def refuse_rows(bad: np.ndarray, y: np.ndarray, wanted: str, what_to_do: str) -> None:

@@ -6,7 +6,14 @@ from functools import partial
 
 import numpy as np
 
-from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives, refuse_rows
+from knotwise.likelihoods.base import (
+    Derivatives,
+    Expectations,
+    Likelihood,
+    ParameterDerivatives,
+    refuse_ends,
+    refuse_rows,
+)
 from knotwise.likelihoods.logit_beta import logit_beta_quantile
 from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
@@ -16,6 +23,13 @@ __all__ = ["Beta"]
 
 #: a beta variable's parameters must be positive, a share lies inside (0, 1)
 SMALLEST = 1e-300
+
+MISTAKES = "correct it, move it inside, or use Binomial with the number of trials"
+TWO_FITS = (
+    "two models: of the occurrence, `GPClassifier().fit(X, np.ceil(y) + np.floor(y))`, which is 0 for 0, 1 between and "
+    "2 for 1, and of the share where it is between, this fit with `X[(y > 0) & (y < 1)], y[(y > 0) & (y < 1)]`; or "
+    "Binomial, where the number of trials is known."
+)
 
 
 class Beta(Likelihood):
@@ -152,8 +166,9 @@ class Beta(Likelihood):
 
     def check_targets(self, y, size=1.0):
         y = np.asarray(y, float)
-        what_to_do = "Move shares of exactly 0 or 1 inside, or use Binomial with the number of trials."
-        refuse_rows(~((y > 0) & (y < 1)), y, "strictly between 0 and 1", what_to_do)
+        wanted = "strictly between 0 and 1"
+        refuse_rows(~((y >= 0) & (y <= 1)), y, wanted, "Remove the row or correct it.")
+        refuse_ends((y == 0) | (y == 1), y, wanted, mistakes=MISTAKES, two_fits=TWO_FITS)
         return y
 
     def constant_start(self, y, size=1.0, weights=None):

@@ -8,10 +8,20 @@ from knotwise.errors import warn
 from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives, Tilted
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["NOISE_FLOOR", "Gaussian", "normal_expectations", "normal_tilted", "normal_tilted_derivative"]
+__all__ = [
+    "NOISE_FLOOR",
+    "NO_NOISE",
+    "Gaussian",
+    "normal_expectations",
+    "normal_tilted",
+    "normal_tilted_derivative",
+]
 
 #: smallest noise variance, relative to the variance of the data: sites need a finite precision
 NOISE_FLOOR = 1e-8
+
+#: a noise variance below this share of the variance of the data is none: beside a kernel's diagonal it has no digits
+NO_NOISE = 1e-15
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -110,7 +120,7 @@ class Gaussian(Likelihood):
     def start(self, variance):
         if self.noise_variance is None:
             return type(self)(variance / 10)
-        if np.min(self.noise_variance) > 1e-15 * variance:
+        if np.min(self.noise_variance) > NO_NOISE * variance:
             return self
         warn(
             f"A noise variance of {np.min(self.noise_variance):.1g} cannot be used: it was raised to the floor of "

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from knotwise.likelihoods.base import Likelihood, refuse_rows
+from knotwise.likelihoods.base import Likelihood, refuse_ends, refuse_rows
 from knotwise.likelihoods.special import exp_capped, log_or_minus_inf
 
 __all__ = ["SMALLEST", "Multiplicative"]
 
 #: a drawn error is never 0, which no likelihood of positive y could have
 SMALLEST = 1e-300
+
+MISTAKES = "correct it or remove the row; below a limit of detection give a value, such as half the limit"
+TWO_FITS = (
+    "two models: of the occurrence, `GPClassifier().fit(X, y > 0)` or `likelihood='bernoulli'`, and of the amount "
+    "where it occurs, this fit with `X[y > 0], y[y > 0]`. The mean is the product of their predictions."
+)
 
 
 class Multiplicative(Likelihood):
@@ -61,12 +67,8 @@ class Multiplicative(Likelihood):
 
     def check_targets(self, y, size=1.0):
         y = np.asarray(y, float)
-        refuse_rows(
-            ~((y > 0) & np.isfinite(y)),
-            y,
-            "positive",
-            "Remove the row or correct it; zeros below a limit of detection need a value, such as half the limit.",
-        )
+        refuse_rows(~((y >= 0) & np.isfinite(y)), y, "positive", "Remove the row or correct it.")
+        refuse_ends(y == 0, y, "positive", mistakes=MISTAKES, two_fits=TWO_FITS)
         return y
 
     def constant_start(self, y, size=1.0, weights=None):

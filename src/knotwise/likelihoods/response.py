@@ -151,7 +151,12 @@ def _quantile_block(
         ends = [np.log(np.maximum(end - lowest, SMALLEST)) for end in (low, high)]
     else:
         ends = [np.arcsinh((end - centre) / scale) for end in (low, high)]
-    return y_of(find_between(lambda v, rows: score(y_of(v, rows), rows), *ends), np.arange(len(mean)))
+    everywhere = np.arange(len(mean))
+    y = y_of(find_between(lambda v, rows: score(y_of(v, rows), rows), *ends), everywhere)
+    for atom in likelihood.atoms:  # where P(Y <= y) jumps over p a search ends beside the atom
+        at, below = (np.full(mean.shape, value) for value in (atom, np.nextafter(atom, -np.inf)))
+        y = np.where((score(at, everywhere) >= 0) & (score(below, everywhere) < 0), atom, y)
+    return y
 
 
 def _bracket(

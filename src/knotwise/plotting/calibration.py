@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted, write_title
 from knotwise.plotting.transform import probability_transform
-from knotwise.plotting.view import View, checked_rows, checked_targets, require_size, size_of, view_of
+from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, require, size_of, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ def plot_calibration(
     offset : float or array [n], optional
         Logarithm of the exposure, instead of it.
     noise_variance : float or array [n], optional
-        Known noise of each row of Gaussian data.
+        Known noise variance of each row of Gaussian data. Needed if the fit had it.
     label : object, optional
         A class: the second of two by default; of several, by default the most probable one for each row.
     n_bins : int, default 10
@@ -84,14 +84,15 @@ def plot_calibration(
     view = view_of(gp, X, label=label)
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows), numeric=view.classes is None)
-    exposure, trials = require_size(view, "plot_calibration", exposure, trials, offset)
-    size_of(view, len(rows), exposure, trials)  # refuses what labels do not have
+    options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    options = require(view, "plot_calibration", offset, **options)
+    size_of(view, len(rows), options["exposure"], options["trials"])  # refuses what labels do not have
+    noise_of(view, len(rows), options["noise_variance"])
     ax = axes_or_new(ax, size=(4.9, 4.6))
     ax.plot([0, 1], [0, 1], color=LIGHT_GREY, linewidth=1, zorder=0)
     if view.of_labels:
         _draw_reliability(ax, view, rows, targets, label, n_bins)
     else:
-        options = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
         _draw_coverage(ax, _transform(view, rows, targets, random_state, options))
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.legend(frameon=False, fontsize=9, loc="upper left")
@@ -130,7 +131,7 @@ def plot_pit(
     offset : float or array [n], optional
         Logarithm of the exposure, instead of it.
     noise_variance : float or array [n], optional
-        Known noise of each row of Gaussian data.
+        Known noise variance of each row of Gaussian data. Needed if the fit had it.
     n_bins : int, optional
         Bins of the histogram; by default about one for 15 rows, from 5 to 20.
     random_state : int or Generator, default 0
@@ -160,8 +161,8 @@ def plot_pit(
         raise InvalidInputError("Labels have no order, so no transform: use `plot_calibration` for a classifier.")
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows))
-    exposure, trials = require_size(view, "plot_pit", exposure, trials, offset)
-    options = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    options = require(view, "plot_pit", offset, **options)
     u = _transform(view, rows, targets, random_state, options)
     bins = n_bins or int(np.clip(round(len(u) / 15), 5, 20))
     ax = axes_or_new(ax, size=(5.6, 3.8))

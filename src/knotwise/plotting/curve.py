@@ -39,20 +39,27 @@ def kind_of(view: View, kind: str | None) -> str:
     return kind
 
 
-def curve_of(view: View, points: np.ndarray, size: np.ndarray | None, *, level: float, kind: str) -> Curve:
-    """Predict a curve at points; of counts per unit of exposure or per trial, at the median size."""
+def curve_of(
+    view: View, points: np.ndarray, size: np.ndarray | None, noise: float | None = None, *, level: float, kind: str
+) -> Curve:
+    """Predict a curve at points; of counts per unit of exposure or per trial, at the median size.
+
+    `noise` is the known noise variance of new observations, None for the fitted one.
+    """
     likelihood = view.model.likelihood_
     unit, typical = 1.0, {}
+    known = {} if noise is None else {"noise_variance": noise}
     if size is not None:
         unit = float(np.median(size))
         unit = max(round(unit), 1) if likelihood.size_name == "trials" else unit
         typical = {likelihood.size_name: unit}
-    low, high = view.ask("predict_interval", points, level, kind, **typical).T
+    low, high = view.ask("predict_interval", points, level, kind, **typical, **known).T
     band = f"{100 * level:g} % of "
     if kind == "latent":
         return Curve(view.ask("predict_latent", points).mean, low, high, "mean of f", band + "f")
     if kind == "observation":
         band += "new observations" if size is None else f"new counts at {likelihood.size_name} {unit:.3g}"
+        band += "" if noise is None else f" with noise sd {np.sqrt(noise):.3g}"
         return Curve(view.ask("predict", points, **typical) / unit, low / unit, high / unit, "mean", band)
     if view.of_labels or likelihood.conjugate:
         name = "probability" if view.of_labels else "mean"

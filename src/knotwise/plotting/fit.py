@@ -12,7 +12,7 @@ from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
 from knotwise.plotting.dates import write_dates
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, shorten, write_title
-from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, require_size, size_of, view_of
+from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, noise_of, require, size_of, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +35,7 @@ def plot_fit(
     exposure: Any = None,
     trials: Any = None,
     offset: Any = None,
+    noise_variance: Any = None,
     color: str = BLUE,
     label: str | None = None,
     ax: Axes | None = None,
@@ -64,6 +65,9 @@ def plot_fit(
         median exposure or trials. Needed if the fit had them and counts are drawn: with y, or a band of observations.
     offset : float or array [n], optional
         Logarithm of the exposure, instead of it.
+    noise_variance : float or array [n], optional
+        Known noise variance of the rows of Gaussian data: a new observation is one with their median. Needed for a band
+        of observations if the fit had it.
     color : str, default "#0072B2"
         Colour of the curve, to draw several models on the same axes.
     label : str, optional
@@ -95,11 +99,13 @@ def plot_fit(
     refuse_levels(view.encoding, [column])
     place = place_of(rows, at, view.names, [column], view.encoding)
     kind = kind_of(view, kind)
-    if kind == "observation" or (kind == "mean" and y is not None):
-        exposure, trials = require_size(view, "plot_fit", exposure, trials, offset)
-    else:
-        exposure = exposure_of(exposure, offset)
-    size = size_of(view, len(rows), exposure, trials)
+    sizes = {"exposure": exposure_of(exposure, offset), "trials": trials}
+    if kind == "observation":
+        sizes = require(view, "plot_fit", **sizes, noise_variance=noise_variance)
+        noise_variance = sizes.pop("noise_variance")
+    elif kind == "mean" and y is not None:
+        sizes = require(view, "plot_fit", **sizes)
+    size, noise = size_of(view, len(rows), **sizes), noise_of(view, len(rows), noise_variance)
     targets = None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
     x = _range(rows[:, column])
     line = points_along(place, {column: x})
@@ -111,7 +117,7 @@ def plot_fit(
         _draw_classes(ax, view, x, line)
         _draw_knots(ax, [view.knots_of(model)[:, column] for model in gp.models_], CYCLE)
     else:
-        _draw_curve(ax, x, curve_of(view, line, size, level=level, kind=kind), color, label)
+        _draw_curve(ax, x, curve_of(view, line, size, noise, level=level, kind=kind), color, label)
         _draw_knots(ax, [view.knots[:, column]], (color,), label=None if label else counted(len(view.knots), "knot"))
     ax.set(xlabel=shorten(view.names[column], 48), ylabel=response_name(view, y, size, kind))
     write_title(ax, describe_others(place, view.names, [column], medians=at is None, encoding=view.encoding))

@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.colours import add_bar
 from knotwise.plotting.style import BLACK, BLUE, LIGHT_GREY, VERMILION, axes_or_new, counted, write_title
-from knotwise.plotting.view import checked_rows, checked_targets, require_size, target_name, view_of
+from knotwise.plotting.view import checked_rows, checked_targets, require, target_name, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,12 +52,10 @@ def plot_observed(
         Their targets.
     level : float, default 0.95
         Of the central intervals of new observations.
-    exposure, trials : float or array [n], optional
-        Of the rows, as in `predict`. Needed if the fit had them: a count is compared at its own.
+    exposure, trials, noise_variance : float or array [n], optional
+        Of the rows, as in `predict`. Needed if the fit had them: an observation is compared at its own.
     offset : float or array [n], optional
         Logarithm of the exposure, instead of it.
-    noise_variance : float or array [n], optional
-        Known noise of the rows, as in `predict`.
     ax : Axes, optional
         Where to draw; a new figure by default.
 
@@ -83,8 +81,8 @@ def plot_observed(
         raise InvalidInputError("Labels have no interval: use `plot_calibration` for probabilities.")
     rows = checked_rows(view, X)
     targets = checked_targets(y, len(rows))
-    exposure, trials = require_size(view, "plot_observed", exposure, trials, offset)
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
+    options = require(view, "plot_observed", offset, **options)
     mean = view.ask("predict", rows, **options)
     low, high = view.ask("predict_interval", rows, level, "observation", **options).T
     inside = (low <= targets) & (targets <= high)

@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import BLACK, BLUE, GREY, LIGHT_GREY, SKY, axes_or_new, counted, shorten
-from knotwise.plotting.view import View, checked_rows, checked_targets, target_name, view_of
+from knotwise.plotting.view import View, checked_rows, checked_targets, require, target_name, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,8 +55,8 @@ def plot_variogram(
         Rows, as in the fit.
     y : array [n]
         Their targets.
-    noise_variance : array [n], optional
-        Known noise of the rows, if the fit had it.
+    noise_variance : float or array [n], optional
+        Known noise variance of the rows. Needed if the fit had it.
     n_bins : int, default 15
         Number of bins of equal width.
     max_distance : float, optional
@@ -101,6 +101,7 @@ def plot_variogram(
             f"{type(view.model.likelihood_).__name__} are not f with noise added. `gp.diagnose()` tests the residuals "
             "of near rows for any likelihood, and `parameters_.variogram()` has range and sill of f."
         )
+    noise_variance = require(view, "plot_variogram", noise_variance=noise_variance)["noise_variance"]
     rows = np.asarray(view.rows(checked_rows(view, X)))
     if len(rows) < 2:
         raise InvalidInputError(f"A semivariogram needs pairs of rows, but X has {counted(len(rows), 'row')}.")

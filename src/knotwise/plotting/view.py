@@ -20,7 +20,8 @@ __all__ = [
     "checked_rows",
     "checked_targets",
     "class_name",
-    "require_size",
+    "noise_of",
+    "require",
     "size_of",
     "target_name",
     "view_of",
@@ -175,14 +176,15 @@ def target_name(y: Any) -> str:
     return "y" if name is None else shorten(name, 32)
 
 
-def require_size(view: View, plot: str, exposure: Any, trials: Any, offset: Any) -> tuple[Any, Any]:
-    """The exposure and trials of a picture of observations; refused where the fit had them and nobody gives them.
-
-    `offset` is the logarithm of the exposure, instead of it.
+def require(view: View, plot: str, offset: Any = None, **given: Any) -> dict[str, Any]:
+    """Exposure, trials or known noise of a picture of observations; refused where the fit had them and nobody gives
+    them. `offset` is the logarithm of the exposure, instead of it.
     """
     from knotwise.estimators import sizes
 
-    return sizes.require_size(view.model, f"{plot}(gp, X, y", sizes.exposure_of(exposure, offset), trials)
+    if "exposure" in given:
+        given["exposure"] = sizes.exposure_of(given["exposure"], offset)
+    return sizes.require(view.model, f"{plot}(gp, X, y", **given)
 
 
 def size_of(view: View, n_rows: int, exposure: Any, trials: Any) -> np.ndarray | None:
@@ -190,3 +192,11 @@ def size_of(view: View, n_rows: int, exposure: Any, trials: Any) -> np.ndarray |
     from knotwise.estimators.validation import check_size
 
     return check_size(view.model.likelihood_, n_rows, exposure=exposure, trials=trials)
+
+
+def noise_of(view: View, n_rows: int, noise_variance: Any) -> float | None:
+    """The median of the known noise variances of rows, or None where nothing was given."""
+    from knotwise.estimators.validation import check_known_noise
+
+    noise = check_known_noise(view.model.likelihood_, noise_variance, n_rows)
+    return None if noise is None else float(np.median(noise))

@@ -9,9 +9,9 @@ import numpy as np
 
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.sizes import require_size
+from knotwise.estimators.sizes import require
 from knotwise.numerics.columns import series_name
-from knotwise.plotting.view import View, checked_rows, checked_targets, size_of
+from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, size_of
 
 __all__ = ["Data", "Origin", "data_of"]
 
@@ -66,9 +66,9 @@ def data_of(
     rows = checked_rows(view, X)
     targets = None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
     if targets is not None:
-        call = "gp.report(path, X, y"
-        sizes["exposure"], sizes["trials"] = require_size(view.model, call, sizes["exposure"], sizes["trials"])
+        sizes = require(view.model, "gp.report(path, X, y", **sizes)
     size_of(view, len(rows), sizes["exposure"], sizes["trials"])  # refuses what does not fit
+    noise_of(view, len(rows), sizes["noise_variance"])
     target = target or series_name(y) or _fitted_name(view)
     known = {key: np.broadcast_to(value, len(rows)) for key, value in sizes.items() if value is not None}
     return _some(Data(rows, targets, target, _origin(view, rows, name), known))
@@ -110,7 +110,7 @@ def _held(view: View, target: str) -> Data:
     if rows.size is not None:
         sizes[view.model.likelihood_.size_name] = rows.size[which]
     if rows.noise_variance is not None:
-        sizes["noise_variance"] = (rows.noise_variance * fit.scaling.y_scale**2)[which]
+        sizes["noise_variance"] = (rows.as_given.noise_variance * fit.scaling.y_scale**2)[which]
     text = "The rows are those of the fit: on rows that a model has seen it looks better than it is."
     return _some(Data(X, y, target, Origin("fit", text, True), sizes))
 

@@ -42,11 +42,11 @@ RESOLUTION = 110
 def curve(view: View, data: Data) -> Picture:
     """The fit along the only column."""
     figure = new_figure((WIDTH, 3.7))
-    options = {name: value for name, value in data.sizes.items() if name != "noise_variance"}
     counts_without_size = data.y is None and view.model.likelihood_.size_name is not None
+    noise_unknown = view.model._fit.noise_given is not False and "noise_variance" not in data.sizes
     y = None if data.y is None else Named(data.y, data.target)
-    kind = "mean" if counts_without_size else None
-    plot_fit(view.gp, data.X, y, ax=figure.subplots(), kind=kind, **options)
+    kind = "mean" if counts_without_size or noise_unknown else None
+    plot_fit(view.gp, data.X, y, ax=figure.subplots(), kind=kind, **data.sizes)
     words = "The fitted mean and its band; ticks at the foot are knots."
     return picture_of(figure, "picture-fit", f"The fit along {view.names[0]}", words)
 

@@ -29,6 +29,12 @@ def python_lines(view: View, model_name: str) -> str:
 def _calls(view: View) -> list[str]:
     if view.classes is not None:
         return ["labels = gp.predict(new)", "probabilities = gp.predict_proba(new)  # one column for each class"]
+    if view.model._fit.noise_given:
+        return [
+            "mean = gp.predict(new)",
+            "low, high = gp.predict_interval(new, 0.95, kind='mean').T  # of the function",
+            "low, high = gp.predict_interval(new, 0.95, noise_variance=noise_variance).T  # of new observations",
+        ]
     size: Any = view.model.likelihood_.size_name if view.model._fit.size_given else None
     if size:
         unit = "per unit of exposure" if size == "exposure" else "per trial"
@@ -43,6 +49,7 @@ def command_lines(view: View, model_name: str) -> str:
     """The same at the shell."""
     size: Any = None if view.classes is not None else view.model.likelihood_.size_name
     more = f" --{size} COLUMN" if size and view.model._fit.size_given else ""
+    more = " --noise-variance COLUMN" if view.model._fit.noise_given else more
     inputs = "" if hasattr(view.gp, "feature_names_in_") else " --inputs A,B,..."
     return f"knotwise predict {_quoted(model_name or 'model.knotwise')} new.csv{more}{inputs} -o predictions.csv"
 

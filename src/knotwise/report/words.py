@@ -79,7 +79,7 @@ def describe_fit(view: View) -> list[str]:
     what = TARGETS.get(type(model.likelihood_).__name__, type(model.likelihood_).__name__)
     if view.classes is not None:
         what = f"{view.n_classes} classes" + (", by one model of each against the rest" if view.n_classes > 2 else "")
-    size = model.likelihood_.size_name if model._fit.size_given else None
+    size = model.likelihood_.size_name if model._fit.size_given else "known noise" if model._fit.noise_given else None
     columns = "one column" if len(view.names) == 1 else f"{len(view.names)} columns"
     said = [
         f"A Gaussian process for {what}{f', with {size}' if size else ''}, "

@@ -34,6 +34,7 @@ def predict_grid(
     threshold: float | None = None,
     exposure: float | None = None,
     trials: float | None = None,
+    noise_variance: float | None = None,
     offset: float | None = None,
     max_distance: float | None = None,
     data: Any = None,
@@ -64,6 +65,8 @@ def predict_grid(
         Adds `exceedance`, the probability that the mean response exceeds it.
     exposure, trials : float, optional
         Of a cell: counts are per unit of exposure without it. Observations need it if the fit had it.
+    noise_variance : float, optional
+        Known noise variance of new observations of Gaussian data. Observations need it if the fit had it.
     offset : float, optional
         The logarithm of the exposure, instead of it.
     max_distance : float, optional
@@ -101,7 +104,7 @@ def predict_grid(
     crs = getattr(gp, "crs_", None)
     refuse_other_crs(crs, region, "region")
     refuse_other_crs(crs, data, "data")
-    sizes = {"exposure": exposure_of(exposure, offset), "trials": trials}
+    sizes = {"exposure": exposure_of(exposure, offset), "trials": trials, "noise_variance": noise_variance}
     surface = Surface.of(gp, kind, level, threshold, sizes)
     sphere = sphere_of(gp)
     frame = _box_around(training_places(gp), sphere) if region is None else _frame_of(region, sphere)

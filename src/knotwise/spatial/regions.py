@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.sizes import size_is_missing
+from knotwise.estimators.sizes import is_missing
 from knotwise.spatial.covariates import covariates_at, refuse_gaps
 from knotwise.spatial.cutting import cut
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of
@@ -97,7 +97,7 @@ def _areas(gp: Any, area: np.ndarray, statistic: str) -> dict[str, np.ndarray]:
     likelihood = getattr(gp, "likelihood_", None)  # a classifier has none
     if likelihood is None or likelihood.size_name != "exposure":
         return {"weights": area}
-    if size_is_missing(gp) is False:
+    if is_missing(gp, exposure=None) is False:
         raise InvalidInputError(
             "The model was fitted without `exposure`, so that its intensity is per row, not per unit of area, and has "
             "no integral over a region. Fit with the areas of the cells: "

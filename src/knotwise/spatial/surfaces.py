@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.sizes import require_size
+from knotwise.estimators.sizes import require
 from knotwise.estimators.total_samples import Response
 from knotwise.likelihoods.counts import Counts
 from knotwise.likelihoods.multiplicative import Multiplicative
@@ -42,8 +42,7 @@ class Surface:
                 )
             model = gp.models_[0]
         if kind == "observation":
-            call = "predict_grid(gp, kind='observation'"
-            sizes = dict(zip(sizes, require_size(model, call, *sizes.values()), strict=True))
+            sizes = require(model, "predict_grid(gp, kind='observation'", **sizes)
         return Surface(model, kind, level, threshold, {name: size for name, size in sizes.items() if size is not None})
 
     @property
@@ -60,12 +59,13 @@ class Surface:
 
     def at(self, X: Any) -> dict[str, np.ndarray]:
         """The variables at rows, [n] each."""
-        model, sizes = self.model, self.sizes
+        model, known = self.model, self.sizes
+        sizes = {name: size for name, size in known.items() if name != "noise_variance"}
         if self.kind == "observation":
-            mean, sd = model.predict(X, return_std=True, **sizes)
+            mean, sd = model.predict(X, return_std=True, **known)
         else:
-            mean, sd = model.predict(X, **sizes), spread_of_mean(model, X, **sizes)
-        lower, upper = model.predict_interval(X, self.level, self.kind, **sizes).T
+            mean, sd = model.predict(X, **known), spread_of_mean(model, X, **sizes)
+        lower, upper = model.predict_interval(X, self.level, self.kind, **known).T
         found = {"mean": mean, "sd": sd, "lower": lower, "upper": upper}
         if self.threshold is not None:
             found["exceedance"] = model.predict_exceedance(X, self.threshold, **sizes)
@@ -74,7 +74,7 @@ class Surface:
 
 def spread_of_mean(model: Any, X: Any, **sizes: float) -> np.ndarray:
     """Posterior standard deviation of the mean response, whose expectation is that of `predict`, [n]."""
-    likelihood, mean, variance, size = model._response(X, sizes.get("exposure"), sizes.get("trials"), None)
+    likelihood, mean, variance, size = model._response(X, **sizes)
     response = MeanResponse(likelihood, float(model.nugget_), "mean")
     if isinstance(likelihood, Counts | Multiplicative):  # the mean response is log-normal
         return response.mean(mean + variance / 2, size) * np.sqrt(np.expm1(variance))

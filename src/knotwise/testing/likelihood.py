@@ -28,7 +28,8 @@ def check_likelihood(
 
     Works for any likelihood, shipped or a user's own; what is not defined (raises NotImplementedError) is skipped. That
     the density sums to one, and has the mean and variance it says, is checked if the class says where y lies (`support`
-    or `scales_targets`).
+    or `scales_targets`). A mixture of a density and of values that have a probability of their own, such as rain that
+    is 0 on many days, declares these as its `atoms`.
 
     Parameters
     ----------
@@ -57,6 +58,7 @@ def check_likelihood(
     size = np.broadcast_to(np.asarray(size, float), n)
     y = _some_targets(likelihood, f, size, rng) if y is None else np.asarray(y, float)
 
+    _check_atoms(likelihood, f, size)
     _check_parameters(given, likelihood, y, size)
     _check_roles_and_units(likelihood, y, f, size)
     _check_derivatives(likelihood, y, f, size)
@@ -81,6 +83,22 @@ def _some_targets(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: 
     if np.isfinite(low):
         y = low + (np.exp(y) if np.isinf(high).all() else (high - low) * rng.random(f.shape))
     return np.round(y) if likelihood.discrete else y
+
+
+def _check_atoms(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> None:
+    """Atoms are different values of a continuous y inside its support, with probabilities that targets may have."""
+    atoms = likelihood.atoms
+    if not atoms:
+        return
+    low, high = likelihood.support(size)
+    inside = all((low <= atom).all() and (atom <= high).all() for atom in map(np.float64, atoms))
+    if likelihood.discrete or len({*atoms}) < len(atoms) or not inside:
+        _fail(likelihood, f"`atoms` {atoms} must be different values inside `support`, of a y that is not `discrete`")
+    for atom in atoms:
+        at = np.full(f.shape, atom)
+        if (likelihood.log_density(at, f, size) > 0).any():
+            _fail(likelihood, f"`log_density` at the atom {atom:g} must be the logarithm of a probability")
+        _same(likelihood, "`check_targets` takes an atom", likelihood.check_targets(at, size), at, rtol=0)
 
 
 def _check_parameters(given: Likelihood, started: Likelihood, y: np.ndarray, size: np.ndarray) -> None:
@@ -250,7 +268,7 @@ def _check_draws(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: n
 
 
 def _check_density(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> None:
-    """The density sums or integrates to one, with the conditional mean and variance."""
+    """The density sums or integrates to one, with the conditional mean and variance; its atoms add to it."""
     for one, n in zip(f, size, strict=True):
         at, weight = _nodes(likelihood, one, n)
         with np.errstate(all="ignore"):  # far nodes
@@ -259,6 +277,11 @@ def _check_density(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> N
         # a density may be infinite at 1, and floats next to 1 too coarse to hold all of it
         ends = [p[i] / weight[i] * abs(at[i] - end) for i, end in ((0, low), (-1, high)) if np.isfinite(end)]
         lost = 0.0 if likelihood.discrete else 20 * sum(ends)
+        atoms = np.array(likelihood.atoms)
+        at = np.concatenate([at, atoms])
+        p = np.concatenate(
+            [p, np.exp(likelihood.log_density(atoms, np.full(atoms.shape, one), np.full(atoms.shape, n)))]
+        )
         mean, sd = _mean(likelihood, one, n), _standard_deviation(likelihood, one, n)
         where = f"at f = {one:.3g}, summed over y"
         _same(likelihood, f"the density {where}", p.sum(), 1.0, atol=1e-6 + lost)
@@ -311,7 +334,7 @@ def _nodes(likelihood: Likelihood, f: float, size: float) -> tuple[np.ndarray, n
 
 
 def _check_cdf(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
-    """The distribution function rises by the density, from 0 below the support to 1 above."""
+    """The distribution function rises by the density, from 0 below the support to 1 above, and jumps at atoms."""
     low, high = likelihood.support(size)
     try:
         below = likelihood.cdf(np.full(y.shape, max(low - 1, -1e300)), f, size)
@@ -325,7 +348,18 @@ def _check_cdf(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.nd
         rise = likelihood.cdf(y, f, size) - likelihood.cdf(y - 1, f, size)
         _same(likelihood, "`cdf` rises by the density at each count", rise, density, atol=1e-10)
         return
-    step = 1e-4 * np.minimum(np.minimum(y - low, high - y), np.median(1.0 / density))
+    atoms = np.array(likelihood.atoms)
+    on_atom = np.isin(y, atoms)
+    if on_atom.any():
+        there = y[on_atom], f[on_atom], size[on_atom]
+        jump = likelihood.cdf(*there) - likelihood.cdf(np.nextafter(there[0], -np.inf), *there[1:])
+        _same(likelihood, "`cdf` jumps by the probability of an atom", jump, density[on_atom], atol=1e-10)
+    if on_atom.all():
+        return
+    y, f, size, density = (values[~on_atom] for values in (y, f, size, density))
+    low, high = likelihood.support(size)
+    near = np.abs(y[:, None] - atoms).min(1, initial=np.inf)
+    step = 1e-4 * np.minimum(np.minimum(np.minimum(y - low, high - y), near), np.median(1.0 / density))
     right, left = y + step, y - step
     told_apart = step > 1e-13 * np.abs(y)  # next to 1 floats are too coarse
     density, step = density[told_apart], (right - left)[told_apart]
