@@ -3,7 +3,8 @@
 Run `python benchmarks/fuzz_models.py` for 100,000 files. Damaged files have bytes changed, cut, added or moved, and
 the digest at their end no longer fits. Forged files are made by somebody who knows the format: zip records and all
 digests fit, but the manifest or the arrays were changed. A damaged file that loads must hold the bytes of the
-original; a forged one must give a model that predicts, and that is the same after it is saved and loaded again.
+original; a forged one must give a model that predicts, draws, is diagnosed or says why not, and that is the same after
+it is saved and loaded again.
 """
 
 from __future__ import annotations
@@ -269,7 +270,8 @@ class Trial:
             self._judge_forged(model)
 
     def _judge_forged(self, model: Any) -> None:
-        """It is a model like another: it predicts or says why not, and survives a file."""
+        """It is a model like another: it answers or says why not, and survives a file."""
+        ask(model, self.new)
         path = self.folder / "again.knotwise"
         model.save(path)
         again = knotwise.load(path)
@@ -286,6 +288,15 @@ def predictions(model: Any, new: np.ndarray) -> list[np.ndarray]:
             return [model.predict(new), *[f.mean for f in np.atleast_1d(model.predict_latent(new))]]
         except KnotwiseError:
             return []
+
+
+def ask(model: Any, new: np.ndarray) -> None:
+    """Call what works on numbers of the file in other ways than predictions do; errors of ours are answers."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for question in (model.diagnose, model.summary, lambda: model.sample_latent(new, random_state=0)):
+            with contextlib.suppress(KnotwiseError):
+                str(question())
 
 
 def same(a: list[np.ndarray], b: list[np.ndarray]) -> bool:

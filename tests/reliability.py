@@ -20,7 +20,7 @@ CASES = {
     3: ("duplicate rows", "no more knots than places; the evidence of replicated data; no storm of warnings"),
     4: ("zero noise, or nearly zero in one row", "a floor relative to the variance of y, one warning that names it"),
     5: ("constant input column", "predictions as without it; bounded length-scale"),
-    6: ("constant target, one row", "the constant is predicted, with a small finite std"),
+    6: ("constant target, one row", "the constant is predicted, with a finite std in its units and a warning"),
     7: ("one class only", "an error that names the class"),
     8: ("more knots than distinct rows", "their number is reduced, and the fit says so; an array is used as given"),
     9: ("knots wander outside the data", "they stay in the data's box and a margin"),

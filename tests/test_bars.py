@@ -408,6 +408,25 @@ def test_a_tenth_of_the_intervals_without_signal_covers_and_is_narrow(likelihood
     assert found["coverage"] >= 0.7 and found["relative_width"] <= 1.5, found
 
 
+# -- uneven noise -----------------------------------------------------------------------------------
+
+
+def test_stored_diagnoses_find_uneven_noise_and_leave_even_noise_alone():
+    script, rows = bar("uneven_noise"), stored("uneven_noise", "kind", "columns")
+    claims = script.judge([rows[kind, d] for kind in [*script.UNEVEN, *script.EVEN] for d in script.COLUMNS])
+    assert all(claims.values()), claims
+    assert sum(row["sets"] for (kind, _), row in rows.items() if kind in script.EVEN) >= 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_columns", [1, 2, 5])
+def test_a_tenth_of_the_diagnoses_of_uneven_and_even_noise_is_right(n_columns):
+    script = bar("uneven_noise")
+    for kind in script.UNEVEN:
+        assert script.measure(kind, n_columns, range(3))["found"] >= 2, kind
+    assert sum(script.measure(kind, n_columns, range(2))["found"] for kind in script.EVEN) <= 1
+
+
 # -- many rows --------------------------------------------------------------------------------------
 
 

@@ -65,6 +65,51 @@ def test_too_few_knots_are_found_in_counts_and_labels(likelihood):
     assert enough.finding("neighbours").level == "ok"
 
 
+# -- the cause of residual autocorrelation ----------------------------------------------------------
+
+
+def test_what_the_exact_gp_shows_as_well_is_not_blamed_on_the_knots(wiggles):
+    """The kernel cannot see the waves: residuals agree as much through 30 knots as of the exact GP."""
+    X, y = wiggles
+    X = np.column_stack([X, np.random.default_rng(1).uniform(size=300)])
+    blind = SquaredExponential().on([1])
+    order = np.argsort(X[:, 0])  # so that neighbours are those along the waves
+    X[:, 1] *= 1e-3
+    for knots in (30, "auto"):
+        found = fit(X[order], y[order], kernel=blind, knots=knots, approximation="vfe", standardize=False).diagnose()
+        finding = found.finding("neighbours")
+        assert finding.level == "problem" and "too few knots" not in finding.text
+        assert "does not see a column that matters" in finding.text and "max_knots" not in finding.advice
+        assert "let `knots='auto'`" not in finding.advice
+
+
+def test_hyperparameters_that_are_held_too_smooth_are_not_blamed_on_the_knots(wiggles):
+    held = {"kernel": SquaredExponential(1.0, 3.0), "likelihood": Gaussian(0.1), "optimizer": None}
+    finding = fit(*wiggles, knots=12, **held).diagnose().finding("neighbours")
+    assert finding.level == "problem" and "too few knots" not in finding.text
+    assert "optimizer=None" in finding.advice
+
+
+def test_knots_are_blamed_where_the_exact_gp_at_the_same_hyperparameters_has_no_such_residuals(wiggles):
+    held = {"kernel": SquaredExponential(0.5, 0.1), "likelihood": Gaussian(0.1), "optimizer": None}
+    finding = fit(*wiggles, knots=5, **held).diagnose().finding("neighbours")
+    exact = fit(*wiggles, approximation="full", **held).diagnose().finding("neighbours")
+    assert finding.level == "problem" and "too few knots" in finding.text and exact.level == "ok"
+
+
+def test_levels_that_share_what_no_term_explains_are_not_blamed_on_the_knots():
+    """Counts of nests at times of a night, with bursts that no kernel of the sum sees: as of the exact GP."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"nest": rng.choice(list("abcdefgh"), 240), "time": rng.uniform(0, 6, size=240)})
+    burst = np.sin(3 * frame["time"] + frame["nest"].map(ord))
+    y = rng.poisson(np.exp(1.5 + burst)).astype(float)
+    kernel = SquaredExponential().on("nest") + SquaredExponential().on("time")
+    for options in ({}, {"approximation": "full"}):
+        finding = fit(frame, y, kernel=kernel, likelihood="poisson", **options).diagnose().finding("neighbours")
+        assert finding.level == "problem" and "too few knots" not in finding.text
+
+
 # -- places ---------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
 from failure_fits import APPROXIMATIONS, fit, noise_only_evidence, predictions, smooth_rows
+from knotwise import GPRegressor
 from knotwise.errors import FitWarning, NotPositiveDefiniteError
 from knotwise.kernels import SquaredExponential
 from knotwise.likelihoods import Gaussian
@@ -224,11 +225,35 @@ def test_the_lengthscale_of_a_constant_column_is_bounded(data):
 def test_a_constant_target_is_predicted_with_a_small_std(approximation, n_rows, value):
     """Case 6: constant target, one row."""
     rng = np.random.default_rng(6)
-    gp = fit(rng.uniform(size=(n_rows, 2)), np.full(n_rows, value), approximation=approximation)
+    with pytest.warns(FitWarning, match="One row tells" if n_rows == 1 else f"All {n_rows} targets are {value:g}"):
+        gp = fit(rng.uniform(size=(n_rows, 2)), np.full(n_rows, value), approximation=approximation)
     mean, std = gp.predict(rng.uniform(size=(20, 2)), return_std=True)
     assert_allclose(mean, value, rtol=1e-12, atol=1e-12)
-    # one row says nothing of the noise, and the level is not known better than the row
-    assert (std > 0).all() and (std < (1.0 if n_rows == 1 else 1e-2)).all()
+    # one row says nothing of the noise, and the level is not known better than the row; the target is the only scale
+    assert (std > 0).all() and (std < (0.5 if n_rows == 1 else 1e-2) * (abs(value) or 1.0)).all()
+    assert gp.status_ == "little information"
+
+
+@pytest.mark.failure(6)
+@pytest.mark.parametrize("likelihood", ["gaussian", "student_t"])
+@pytest.mark.parametrize("n_rows", [1, 2, 7])
+def test_equal_targets_times_a_power_of_two_scale_predictions_to_the_bit(n_rows, likelihood):
+    X, new = np.random.default_rng(6).uniform(size=(2, n_rows, 2))
+    found = []
+    for unit in (1.0, 2.0**20, 2.0**-300):
+        with pytest.warns(FitWarning, match="nothing of the noise"):
+            gp = fit(X, np.full(n_rows, 3.0 * unit), likelihood=likelihood)
+        found.append([values / unit for values in gp.predict(new, return_std=True)])
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+@pytest.mark.failure(6)
+def test_equal_targets_of_known_noise_have_the_scale_of_the_noise_and_no_warning():
+    """Three readings of 1013.2 with an error of 0.01: the noise is far below the size of the target, and is kept."""
+    gp = GPRegressor(knots=2, random_state=0).fit([[0.0], [1.0], [2.0]], [1013.2] * 3, noise_variance=[1e-4] * 3)
+    latent = gp.predict_latent([[1.0]])
+    assert_allclose(latent.mean, 1013.2, rtol=1e-9)
+    assert 0.002 < latent.std[0] < 0.02
 
 
 @pytest.mark.failure(5)
@@ -244,6 +269,8 @@ def test_rows_at_one_place_are_predicted_by_their_mean(knots):
 @pytest.mark.failure(6)
 def test_one_row_is_predicted_at_its_own_place():
     """Case 6: n = 1."""
-    mean, std = fit([[0.3, 1e6]], [3.0]).predict([[0.3, 1e6], [9.0, 0.0]], return_std=True)
+    with pytest.warns(FitWarning, match="One row tells nothing of the noise"):
+        gp = fit([[0.3, 1e6]], [3.0])
+    mean, std = gp.predict([[0.3, 1e6], [9.0, 0.0]], return_std=True)
     assert_allclose(mean[0], 3.0, rtol=1e-12)
     assert np.isfinite(std).all()

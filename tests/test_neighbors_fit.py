@@ -234,7 +234,8 @@ def test_shares_are_those_of_explicit_predictions_without_the_row(twins):
 
 
 def test_constant_targets_have_no_shares():
-    model = near(5).fit(X[:60], np.ones(60))
+    with pytest.warns(FitWarning, match="All 60 targets are 1"):
+        model = near(5).fit(X[:60], np.ones(60))
     assert model._fit.shares is None
     assert "explain" not in model.summary() and model.diagnose().finding("knots").level == "ok"
 
@@ -307,6 +308,8 @@ def test_a_wrong_model_with_neighbours_is_found(kernel, noise, level, words, twi
 def test_few_rows_are_too_few_to_test_neighbours(n_rows):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
+        if n_rows == 1:
+            warnings.filterwarnings("ignore", "One row tells", FitWarning)
         model = near(min(n_rows, 2)).fit(X[:n_rows], Y[:n_rows])
     assert model.n_neighbors_ == min(M, n_rows - 1)
     assert np.isfinite(model.predict(NEW, return_std=True)).all()

@@ -24,7 +24,13 @@ from sklearn.exceptions import NotFittedError
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor, kernels, knots, likelihoods, means, optimize, priors
-from knotwise.errors import InvalidInputError, KnotwiseError, ModelFileError, NoTrainingDataError
+from knotwise.errors import (
+    InvalidInputError,
+    KnotwiseError,
+    ModelFileError,
+    NotPositiveDefiniteError,
+    NoTrainingDataError,
+)
 from knotwise.likelihoods import LIKELIHOODS
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.persistence import archive
@@ -638,6 +644,14 @@ Z_NAME = "fit.state.sparse.Z"
 STATE = ("model", "fit", "state", "sparse")
 FORGERIES = {
     "NaN in the knots": (set_array(Z_NAME, np.full((3, 2), np.nan)), "NaN"),
+    "knots beyond all numbers": (set_array(Z_NAME, np.full((3, 2), 1e300)), "square is a number"),
+    "a factor beyond all numbers": (
+        set_array("fit.state.sparse.L_inverse", np.full((3, 3), -1e300)), "square is a number",
+    ),
+    "weights of knots beyond all numbers": (at(*STATE, "gamma", value=[1e300] * 4), "square is a number"),
+    "a column of no width": (at("model", "fit", "scaling", "x_scale", value=[1.0, 1e-300]), "square is a number"),
+    "a column far away": (at("model", "fit", "scaling", "x_centre", value=[1e300, 0.0]), "square is a number"),
+    "targets far away": (at("model", "fit", "scaling", "y_centre", value=1e300), "square is a number"),
     "too few knots": (set_array(Z_NAME, np.zeros((2, 2))), "shape"),
     "numbers of another type": (set_array(Z_NAME, np.zeros((3, 2), np.float32)), "type or shape"),
     "big-endian numbers": (set_array(Z_NAME, np.zeros((3, 2), ">f8")), "type or shape"),
@@ -696,6 +710,13 @@ def test_a_forged_content_is_refused(name, data, loads):
         loads(forged(data, change))
 
 
+def test_a_covariance_that_is_no_number_draws_nothing(data, loads):
+    gp = loads(data)
+    gp._fit.posterior.state.L_inverse[:] = np.nan  # as products of large numbers would
+    with pytest.raises(NotPositiveDefiniteError, match="NaN or infinities"):
+        gp.sample_latent(NEW, random_state=0)
+
+
 NEAR = ("model", "fit", "state", "neighbors")
 NEAR_FORGERIES = {
     "no neighbours": (at(*NEAR, "n_neighbors", value=0), "a number from 1 to the 12 rows"),
@@ -708,6 +729,8 @@ NEAR_FORGERIES = {
     "no noise": (at(*NEAR, "noise", value=[0.0] * 12), "positive"),
     "noise without end": (at(*NEAR, "noise", value=[{"float": "inf"}] * 12), "NaN|finite"),
     "rows of NaN": (set_array("fit.state.neighbors.X", np.full((12, 2), np.nan)), "NaN|finite"),
+    "rows beyond all numbers": (set_array("fit.state.neighbors.X", np.full((12, 2), 1e300)), "square is a number"),
+    "noise too small for a square": (at(*NEAR, "noise", value=[1e-200] * 12), "square is a number"),
     "rows of another table": (set_array("fit.state.neighbors.X", np.zeros((12, 3))), "shape"),
     "a residual of the model": (at(*NEAR, "model", "residual", value=None), "an object with"),
     "another state": (lambda members, manifest: manifest["model"]["fit"]["state"].update(sparse={}), "one of sparse"),

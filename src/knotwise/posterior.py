@@ -214,6 +214,11 @@ def sample_latent(posterior: Posterior, X: np.ndarray, n_samples: int, rng: np.r
 
 def covariance_root(cov: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The linear map that gives rows of standard normal numbers, [samples, n], this covariance [n, n]."""
+    if not np.isfinite(cov).all():
+        raise NotPositiveDefiniteError(
+            f"The covariance of {len(cov)} rows has NaN or infinities, so that nothing can be drawn: X is too far from "
+            "the data of the fit for numbers, or the model has numbers that no fit ends with."
+        )
     scale = max(float(cov.diagonal().max()), np.finfo(float).tiny)
     for relative in (1e-12, 1e-10, 1e-8, 1e-6):
         try:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from knotwise.diagnosis import findings
+from knotwise.diagnosis.cause import try_exact
 from knotwise.diagnosis.findings import Finding, Place
 from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test, residuals_of_neighbours
-from knotwise.diagnosis.spread import SpreadTest, spread_test
-from knotwise.evidence.model import Rows
+from knotwise.diagnosis.spread import SpreadTest
+from knotwise.diagnosis.uneven_noise import compare_sizes, describe_spread
 from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.likelihoods.bernoulli import Bernoulli
 from knotwise.numerics.blocks import Serial, single_threaded_blas
@@ -25,7 +26,6 @@ __all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
 
 RELEVANT = 0.05  # W c of a row below which the data could say nothing about what the knots leave open
 N_PLACES = 5
-ROWS_PER_KNOT = 10  # from which on a knot knows little of a single row
 SAMPLE_ROWS = 25_000  # of rows that are elsewhere, as many as the test of neighbours looks at
 
 
@@ -63,8 +63,8 @@ class Diagnosis:
     neighbours : NeighbourTest or None
         A test of what knots or kernel miss, from the residuals of neighbouring rows.
     spread : SpreadTest or None
-        A test whether errors are larger in some places than in others, for Gaussian data (also after a log transform)
-        of at least 200 rows at 50 places that count once each and are mostly different.
+        A heteroscedasticity test: whether errors are larger in some places than in others, for Gaussian data (also
+        after a log transform) of at least 40 rows that count equally often. Where it is None, its finding says why.
     left_out : LeftOut or None
         How training rows are predicted by the others, with neighbours; not of classes, whose labels have no size.
     findings : tuple of Finding
@@ -80,7 +80,7 @@ class Diagnosis:
     >>> diagnosis.ok, diagnosis.finding("convergence").level
     (True, 'ok')
     >>> diagnosis.to_frame()["name"].tolist()
-    ['convergence', 'bounds', 'numerics', 'knots', 'places', 'neighbours']
+    ['convergence', 'bounds', 'numerics', 'knots', 'places', 'neighbours', 'spread']
     >>> diagnosis.to_dict()["converged"]
     True
     """
@@ -111,7 +111,7 @@ class Diagnosis:
         Parameters
         ----------
         name : "convergence", "bounds", "numerics", "knots", "places", "neighbours" or "spread"
-            What it is about; "spread" is there where the data can tell (see the attribute).
+            What it is about.
 
         Returns
         -------
@@ -179,8 +179,9 @@ class Diagnosis:
             return [finding for finding in self.findings if finding.name not in ("knots", "places")]
         told = [finding for finding in self.findings if finding.text != findings.NO_PLACES]
         if self.unexplained_share is None and len(told) == len(self.findings):  # from a file
-            told = [finding for finding in self.findings if finding.level != "unknown"]
-            return [*told, findings.without_data([f.name for f in self.findings if f.level == "unknown"])]
+            missing = [finding.name for finding in self.findings if finding.text.startswith(findings.NO_DATA)]
+            told = [finding for finding in self.findings if finding.name not in missing]
+            return [*told, findings.without_data(missing)]
         return told
 
     def __repr__(self) -> str:
@@ -195,7 +196,7 @@ class Diagnosis:
 def diagnose(estimator: Any) -> Diagnosis:
     """Look at a fitted `GPRegressor` from all sides."""
     fit = estimator._fit
-    scores = condition = rows = neighbours = spread = left_out = None
+    scores = condition = rows = neighbours = left_out = trial = None
     places: tuple[Place, ...] = ()
     n_inflated = None
     with single_threaded_blas():
@@ -214,11 +215,14 @@ def diagnose(estimator: Any) -> Diagnosis:
         found = None if rows is None else residuals_of_neighbours(fit.posterior, rows, scores)
         if rows is not None and found is not None:
             neighbours = neighbour_test(*found, rows.weights)
-            if fit.model.likelihood.quadratic and _sizes_compare(fit.posterior, rows):
-                spread = spread_test(*found, rows.y[found[1].rows])
+            if scores is not None and neighbours is not None and findings.agree(neighbours):
+                # automatic knots are placed when the hyperparameters have been learned with many, or without
+                relearn = estimator.optimizer is not None and not findings.is_auto(estimator)
+                trial = try_exact(fit, scores, *found, relearn=relearn)
+        spread, why_not = compare_sizes(estimator, rows, found)
     result = estimator.optimize_result_
     at_bound = tuple(estimator.parameters_.at_bound())
-    near = findings.neighbours(estimator, neighbours, left_out)
+    near = findings.neighbours(estimator, neighbours, left_out, trial)
     said = (
         findings.convergence(estimator, result, fit.final),
         findings.bounds(estimator.parameters_, at_bound),
@@ -227,7 +231,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         findings.knots(estimator, scores),
         findings.places(estimator, n_inflated, places),
         near,
-        *findings.spread(estimator, spread, rows, near),
+        describe_spread(estimator, spread, why_not, rows, near),
     )
     return Diagnosis(
         f"{type(estimator).__name__}: {fit.size_in_words}, {round(fit.n_rows, 2):,} rows",
@@ -248,18 +252,6 @@ def diagnose(estimator: Any) -> Diagnosis:
 
 
 # -- numbers --------------------------------------------------------------------------------------
-
-
-def _sizes_compare(posterior: Any, rows: Rows) -> bool:
-    """Whether sizes of errors say something: every row counts once, and knots know little of a single one.
-
-    The error of a row that counts more often is that of a mean. Of neighbours, residuals are those of another order of
-    the rows than the one in which the knots have learned, which matters where the knots are many among them.
-    """
-    if not isinstance(posterior, NeighbourPosterior):
-        return rows.weights is None or bool((rows.weights == 1.0).all())
-    noise, n_knots = posterior.state.noise, len(posterior.state.Z)  # rows that count more often have that of their mean
-    return float(np.ptp(noise)) == 0.0 and len(rows) >= ROWS_PER_KNOT * n_knots
 
 
 def _scores(fit: Any) -> RowScores:

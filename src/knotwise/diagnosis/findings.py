@@ -8,31 +8,32 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.diagnosis.cause import ExactTrial
 from knotwise.diagnosis.left_out import LeftOut
 from knotwise.diagnosis.neighbours import NeighbourTest
-from knotwise.diagnosis.spread import SpreadTest
-from knotwise.evidence import Evidence, Rows
+from knotwise.evidence import Evidence
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
 from knotwise.knots.automatic.auto import SELECTION_ROWS, Auto
 from knotwise.knots.status import Status
-from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult
 from knotwise.posterior import SparsePosterior
 
 __all__ = [
+    "NO_DATA",
     "NO_PLACES",
     "Finding",
     "Place",
+    "agree",
     "bounds",
     "convergence",
+    "is_auto",
     "knots",
     "known_noise",
     "neighbours",
     "numerics",
     "places",
-    "spread",
     "without_data",
 ]
 
@@ -41,8 +42,8 @@ LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
 FEW_COLUMNS = 4  # whose values are shown with a row
 ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring residuals
 WRONG_SIZE, SURPRISING = 1.15, 4.0  # of errors over their standard deviations, and in standard errors of that
-NARROW, TOO_NARROW = 0.93, 0.88  # coverage of 95% intervals where errors are largest, beside chance
 USELESS = 0.005  # share of the variance of y that neighbours explain
+NO_DATA = "not checked, because the model comes from a file without its data"
 NO_PLACES = "with neighbours no place is short of knots: near rows say what they leave"
 
 
@@ -108,7 +109,7 @@ def convergence(estimator: Any, result: OptimizeResult, final: Evidence) -> Find
     norm = "" if np.isnan(result.gradient_norm) else f"; gradient norm {result.gradient_norm:.1e}"
     if norm and estimator._fit.n_neighbors:
         norm += " (rows held out said when the parameters were settled)"
-    elif norm and estimator.n_knots_ and _is_auto(estimator):
+    elif norm and estimator.n_knots_ and is_auto(estimator):
         # parameters of the few knots would be worse than those of the many
         norm += " with the knots kept (the parameters were settled with more knots)"
     skipped = f"; {estimator.n_failed_restarts_} restarts failed" if estimator.n_failed_restarts_ else ""
@@ -239,9 +240,11 @@ def _explained(estimator: Any) -> Finding:
     return Finding("knots", "ok", text)
 
 
-def neighbours(estimator: Any, test: NeighbourTest | None, left_out: LeftOut | None = None) -> Finding:
+def neighbours(
+    estimator: Any, test: NeighbourTest | None, left_out: LeftOut | None = None, trial: ExactTrial | None = None
+) -> Finding:
     """Whether residuals of neighbours agree more than the model says, and whether errors have the size that they
-    should, where training rows can be predicted by the others.
+    should, where training rows can be predicted by the others. `trial` says whether the exact GP does better.
     """
     exact = not isinstance(estimator._fit.posterior, SparsePosterior)
     if test is None:
@@ -254,35 +257,45 @@ def neighbours(estimator: Any, test: NeighbourTest | None, left_out: LeftOut | N
     )
     if estimator._fit.n_neighbors:
         return _with_neighbours(estimator, test, left_out, text)
-    if not (test.p < ALARM and test.correlation > VISIBLE):
+    if not agree(test):
         return Finding("neighbours", "note" if test.p < ALARM else "ok", text)
-    if exact:
+    if trial is not None:
+        text += (
+            f"; on {trial.n_rows} rows it is {trial.through_knots:.3f} with these knots and {trial.exact:.3f} with the "
+            "exact GP"
+        )
+    if trial is not None and trial.knots_are_the_cause:
         return Finding(
             "neighbours",
             "problem",
-            f"the kernel as fitted is too smooth, or does not see a column that matters: {text}",
-            f"{_learn_more(estimator)}Try a rougher kernel (`Matern32()`), a length-scale for each column "
-            "(`ard=True`), a kernel of all columns, or another start (values in the kernel, or `n_restarts=2`); if "
-            "nothing helps, the noise itself is dependent.",
+            f"too few knots: {text}",
+            f"{_more_knots(estimator)} If that does not help, try a rougher kernel (`Matern32()`); if nothing does, "
+            "the noise itself is dependent.",
         )
     return Finding(
         "neighbours",
         "problem",
-        f"too few knots, or too smooth a kernel: {text}",
-        f"{_more_knots(estimator)} If that does not help, try a rougher kernel (`Matern32()`); if nothing does, "
-        "the noise itself is dependent.",
+        f"the kernel as fitted is too smooth, or does not see a column that matters: {text}",
+        f"{_learn_more(estimator)}Try a rougher kernel (`Matern32()`), a length-scale for each column "
+        "(`ard=True`), a kernel of all columns, or another start (values in the kernel, or `n_restarts=2`); if "
+        "nothing helps, the noise itself is dependent.",
     )
 
 
-def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut | None, agree: str) -> Finding:
-    text = agree
+def agree(test: NeighbourTest) -> bool:
+    """Whether residuals of neighbours agree so much that something is missing in the model."""
+    return test.p < ALARM and test.correlation > VISIBLE
+
+
+def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut | None, agreement: str) -> Finding:
+    text = agreement
     if left_out is not None:
         text = (
             f"{left_out.n_rows:,} rows predicted without themselves have errors of {left_out.size:.2f} standard "
-            f"deviations, and {left_out.coverage:.1%} lie in their 95% intervals; {agree}"
+            f"deviations, and {left_out.coverage:.1%} lie in their 95% intervals; {agreement}"
         )
     n = estimator._fit.n_neighbors
-    if test.p < ALARM and test.correlation > VISIBLE:
+    if agree(test):
         return Finding(
             "neighbours",
             "problem",
@@ -310,37 +323,6 @@ def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut | No
     return fine
 
 
-def spread(estimator: Any, test: SpreadTest | None, rows: Rows | None, near: Finding) -> list[Finding]:
-    """Whether errors are larger in some places than in others; nothing where the data cannot tell."""
-    likelihood = estimator._fit.model.likelihood
-    if rows is None and likelihood.quadratic:
-        return [without_data(["spread"])]
-    if test is None or rows is None:
-        return []
-    calm, wild = test.coverage
-    text = (
-        f"where errors of their neighbours are largest, {wild:.0%} of the rows lie in their 95% intervals, and where "
-        f"they are smallest {calm:.0%} (a fifth of the rows each, predicted by others); sizes of neighbouring errors "
-        f"have an excess correlation of {test.correlation:.3f} (p = {test.p:.2g})"
-    )
-    chance = 2.0 * np.sqrt(0.05 * 0.95 / (test.n_rows / 5))  # two standard errors of the coverage of a fifth
-    if not (test.p < ALARM and wild < NARROW - chance):
-        return [Finding("spread", "ok", text)]
-    text = f"errors are larger in some places than in others: {text}"
-    level = "problem" if wild < TOO_NARROW - chance else "note"
-    if near.level == "problem":
-        return [Finding("spread", level, text, "What the model misses may be the reason: see to the neighbours first.")]
-    if rows.noise_variance is not None and np.ptp(rows.noise_variance) > 0:
-        return [Finding("spread", level, text, "The variances of the noise that were given do not fit everywhere.")]
-    advice = "One variance of the noise serves all places: trust intervals on average, and not where errors are large."
-    if isinstance(likelihood, Gaussian):
-        advice += (
-            " If the noise of each row is known, give it: `fit(X, y, noise_variance=...)`; if errors grow with y, and "
-            "y is positive, try `likelihood='lognormal'`."
-        )
-    return [Finding("spread", level, text, advice)]
-
-
 def without_data(names: Sequence[str]) -> Finding:
     """What a model without its data could not check, and how to get it."""
     open_ = [_NEEDS_DATA[name] for name in names]
@@ -348,7 +330,7 @@ def without_data(names: Sequence[str]) -> Finding:
     return Finding(
         names[0] if len(names) == 1 else "data",
         "unknown",
-        f"not checked, because the model comes from a file without its data: {what}",
+        f"{NO_DATA}: {what}",
         "Call `diagnose()` before `save`, or fit again.",
     )
 
@@ -369,7 +351,7 @@ def _untold(estimator: Any, name: str) -> Finding:
 
 def _more_knots(estimator: Any) -> str:
     exact = ", or the exact GP (`approximation='full'`)" if estimator._fit.n_rows <= 2500 else ""
-    if _is_auto(estimator):
+    if is_auto(estimator):
         target = getattr(estimator.knots, "target", None)
         for_f = estimator._fit.n_rows <= SELECTION_ROWS if target is None else target == "latent"
         option = "share=0.05" if for_f else "target='latent'"  # of observations 0.05 would be less than the default
@@ -386,5 +368,6 @@ def _learn_more(estimator: Any) -> str:
     return f"Let {', '.join(held)} be learned: `fixed` holds it. " if held else ""
 
 
-def _is_auto(estimator: Any) -> bool:
+def is_auto(estimator: Any) -> bool:
+    """Whether the knots were chosen automatically."""
     return isinstance(estimator.knots, Auto) or (isinstance(estimator.knots, str) and estimator.knots == "auto")

@@ -101,7 +101,12 @@ class DenseResiduals:
         return 0.5 * float(AR.trace()), 0.5 * float(np.einsum("ij,ji->", AR, AR))
 
     def draw(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
-        return np.linalg.cholesky(self.R) @ rng.standard_normal((len(self.R), n_draws))
+        x = rng.standard_normal((len(self.R), n_draws))
+        try:
+            return np.linalg.cholesky(self.R) @ x
+        except np.linalg.LinAlgError:  # nearly exact data: negative eigenvalues are rounding
+            values, vectors = np.linalg.eigh(self.R)
+            return vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * x)
 
 
 def residuals_through_knots(

@@ -1,8 +1,10 @@
-"""A test of the noise: are errors larger in some places than in others?"""
+"""A heteroscedasticity test: do sizes of leave-one-out errors go with a column, the mean, or those of neighbours?"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -10,89 +12,203 @@ from knotwise.diagnosis.left_out import NORMAL_95
 from knotwise.diagnosis.neighbours import Neighbours
 from knotwise.diagnosis.residuals import Residuals
 
-__all__ = ["SpreadTest", "spread_test"]
+__all__ = ["LEAST_ROWS", "Errors", "SpreadTest", "spread_test"]
 
-N_DRAWS = 100  # of residuals from the model: their mean and variance are what sizes that tell nothing have
-LEAST_ROWS, LEAST_PLACES = 200, 50  # fewer rows say little, and of few places all are neighbours
-DISTINCT = 0.5  # share of different targets below which sizes of errors follow the mean, as of rounded values
-LARGEST = 3.0  # beyond which an error is counted as this large, so that heavy tails raise no alarm
+N_DRAWS, DRAWN_VALUES = (100, 400), 800_000  # draws of residuals from the model: least and most, and values in all
+LEAST_ROWS = 40  # of fewer rows the outer fifths are a handful
+NEIGHBOUR_ROWS, NEIGHBOUR_PLACES = 200, 50  # of fewer rows neighbours tell little, and of few places all are neighbours
+LEAST_SKEWNESS = 1e-3  # below which a gamma distribution is a normal one, to four digits of its tails
+FITTED_MEAN = "fitted mean"
 
 
 @dataclass(frozen=True)
 class SpreadTest:
-    """Whether errors of neighbours have similar sizes: `spread` of a `Diagnosis`, for Gaussian noise.
+    """Whether errors are larger in some places than in others: `spread` of a `Diagnosis`, for Gaussian noise.
 
-    Rows are predicted without themselves (in a model with neighbours, by the rows before them in a random order), and
-    sorted by how large the errors of their neighbours are. If the model is right, their own errors have nothing to do
-    with that.
+    Rows are predicted without themselves (in a model with neighbours, by the rows before them in a random order). The
+    ranks of the sizes of their errors, over what the model expects, are correlated with each column and its distance
+    from the middle, with the fitted mean and, from 200 rows at 50 places on, with the sizes of neighbours. If the model
+    is right, they have nothing to do with any of them; heavy tails alone make no rank larger in some places.
 
     Attributes
     ----------
+    along : str
+        What sizes go with most: the name of a column, "fitted mean" or "neighbours".
+    where : tuple of str
+        In words, where errors are smallest and where they are largest along it.
     correlation : float
-        Correlation of the squares of neighbouring errors, beyond that of the model; each counts as at most 9 times
-        its expectation.
+        Correlation of sizes (as normal scores of their ranks) with it, beyond that of the model.
     z : float
         The same, in standard deviations under the model.
     p : float
-        The chance of a larger one if the model is right.
+        The chance that one of the correlations is as large if the model is right: Bonferroni's bound over `n_tests`.
     ratio : float
-        How much larger errors are in the fifth of the rows whose neighbours have the largest than in the fifth whose
-        neighbours have the smallest (root mean squares, each over what the model expects).
+        How much larger errors are in the fifth of the rows where they are largest than in the fifth where they are
+        smallest (root mean squares, each over what the model expects).
     coverage : tuple of float
         Share of the rows in their 95 % intervals, in these two fifths: where errors are small, and where large.
+    noise_share : float
+        How much of the variance of a leave-one-out prediction is noise, in the median row; the rest is of the function.
     n_rows : int
         How many rows were compared.
+    n_tests : int
+        How many correlations were looked at.
+    among_neighbours : bool
+        Whether that with the sizes of neighbours was one of them.
 
     Examples
     --------
     >>> import numpy as np
     >>> from knotwise import GPRegressor
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(400, 1))
-    >>> y = np.sin(6 * X[:, 0]) + X[:, 0] * rng.normal(size=400)
+    >>> X = rng.uniform(size=(200, 1))
+    >>> y = np.sin(6 * X[:, 0]) + X[:, 0] * rng.normal(size=200)
     >>> spread = GPRegressor(knots=6, random_state=0).fit(X, y).diagnose().spread
-    >>> spread.p < 0.01, spread.ratio > 2
-    (True, True)
+    >>> spread.along, spread.p < 0.01, spread.ratio > 2
+    ('column 0', True, True)
     """
 
+    along: str
+    where: tuple[str, str]
     correlation: float
     z: float
     p: float
     ratio: float
     coverage: tuple[float, float]
+    noise_share: float
     n_rows: int
+    n_tests: int
+    among_neighbours: bool
 
 
-def spread_test(residuals: Residuals, found: Neighbours, targets: np.ndarray) -> SpreadTest | None:
-    """Compare the sizes of errors of each row and its neighbours; None where the data cannot tell.
+@dataclass(frozen=True)
+class Errors:
+    """Leave-one-out errors of some rows, over what the model expects.
 
-    `targets` are those of the rows of `found`. Even where the noise is the same everywhere, errors of neighbours are
-    correlated, and so their sizes agree: how much is found from draws of the residuals, N(0, R)  (O7). Takes O(n K)
-    for each draw, or one factor of R for the exact GP.
+    `residuals` and `found` are of all rows that have neighbours, `chosen` are the numbers of those that are compared.
     """
-    from scipy.special import ndtr
 
-    n, n_places = found.place.shape
-    precision = residuals.variance
-    if n < LEAST_ROWS or n_places < LEAST_PLACES or len(np.unique(targets)) < DISTINCT * n or precision.min() <= 0:
+    residuals: Residuals
+    found: Neighbours
+    chosen: np.ndarray
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """Variances of leave-one-out predictions: 1 / R_ii, and what predictions add to it."""
+        added = np.broadcast_to(self.residuals.added, len(self.residuals.a))
+        return 1.0 / self.residuals.variance[self.chosen] + added[self.chosen]
+
+    def sizes(self, a: np.ndarray) -> np.ndarray:
+        """Sizes of the errors a / R_ii over their standard deviations, for residuals a [n, draws]."""
+        scale = 1.0 / (self.residuals.variance[self.chosen] * np.sqrt(self.variance))
+        return np.abs(a[self.chosen]) * scale[:, None]
+
+    def sums(self, x: np.ndarray) -> np.ndarray:
+        """Sums of x [n, draws] over the neighbours that are compared, too."""
+        whole = np.zeros((len(self.found.rows), x.shape[1]))
+        whole[self.chosen] = x
+        return self.found.sums(whole)[self.chosen]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What sizes may go with: a name, where it is smallest and largest in words, and values [n] that sort the rows."""
+
+    along: str
+    where: tuple[str, str]
+    values: np.ndarray
+
+
+def spread_test(
+    errors: Errors, X: np.ndarray, mean: np.ndarray, noise: np.ndarray | float, names: Sequence[str]
+) -> SpreadTest | None:
+    """Correlate sizes of errors with all that they may go with; None where nothing varies.
+
+    `X` [n, D], the fitted `mean` [n] and the variance of the `noise` are those of the rows that are compared. Even
+    where the noise is the same everywhere, errors are correlated, and so their sizes agree: how much is found from
+    draws of the residuals, N(0, R)  (O7). Takes O(n (K + D)) for each draw, or one factor of R for the exact GP.
+    """
+    n = len(X)
+    ways = list(_directions(X, mean, names))
+    u = errors.sizes(errors.residuals.a[:, None])
+    if not ways or not u.any():
         return None
-    # without itself a row has the error a / R_ii, with variance 1 / R_ii and what predictions add to it
-    scale = 1.0 / (precision * np.sqrt(1.0 / precision + residuals.added))
-    degree, sizes = found.sums(np.ones(n)), np.abs(residuals.a * scale)
-    order = np.argsort(found.sums(sizes) / np.maximum(degree, 1.0), kind="stable")
-    calm, wild = sizes[order[: n // 5]], sizes[order[-(n // 5) :]]
+    draws = errors.residuals.draw(np.random.default_rng(0), int(np.clip(DRAWN_VALUES // n, *N_DRAWS)))
+    s, drawn = _normal_scores(u), _normal_scores(errors.sizes(draws))
+    B = np.column_stack([way.values - way.values.mean() for way in ways])
+    B /= np.linalg.norm(B, axis=0)
+    correlation, z = _beside(B.T @ s, B.T @ drawn)
+    skewness = (
+        (B**3).sum(0) * np.sqrt(n) * (s**3).sum()
+    )  # of the sum over a random permutation, whose moments are products
+    p = 2.0 * _tail(np.abs(z), np.sign(z) * skewness)
+    degree = errors.sums(np.ones((n, 1)))
+    if n >= NEIGHBOUR_ROWS and len(np.unique(X, axis=0)) >= NEIGHBOUR_PLACES:
+        agreement, all_drawn = ((x * errors.sums(x)).sum(0) / (degree * x**2).sum(0) for x in (s, drawn))
+        more, its_z = _beside(agreement[None], all_drawn[None])
+        standard = (all_drawn - all_drawn.mean()) / all_drawn.std()
+        near = errors.sums(u) / np.maximum(degree, 1.0)
+        ways.append(Direction("neighbours", ("errors of neighbours are small", "they are large"), near[:, 0]))
+        correlation, z = np.append(correlation, more), np.append(z, its_z)
+        p = np.append(p, _tail(its_z, np.mean(standard**3, keepdims=True)))
+    best = int(np.argmin(p))
+    way, up = ways[best], bool(z[best] > 0)
+    order = np.argsort(way.values if up else -way.values, kind="stable")
+    calm, wild = u[order[: n // 5], 0], u[order[-(n // 5) :], 0]
+    return SpreadTest(
+        way.along,
+        way.where if up else way.where[::-1],
+        float(correlation[best]),
+        float(z[best]),
+        float(min(1.0, len(p) * p[best])),
+        float(np.sqrt(np.mean(wild**2) / max(np.mean(calm**2), np.finfo(float).tiny))),
+        (float(np.mean(calm <= NORMAL_95)), float(np.mean(wild <= NORMAL_95))),
+        float(np.median(noise / errors.variance)),
+        n,
+        len(p),
+        ways[-1].along == "neighbours",
+    )
 
-    def agreement(errors: np.ndarray) -> np.ndarray:
-        """Correlation over pairs of what is not unusually large, for each column."""
-        u = np.minimum(errors, LARGEST) ** 2
-        u -= u.mean(0)
-        return np.einsum("nd,nd->d", u, found.sums(u)) / (degree @ u**2)
 
-    drawn = agreement(np.abs(residuals.draw(np.random.default_rng(0), N_DRAWS) * scale[:, None]))
-    if not (calm.any() and drawn.std() > 0):
-        return None
-    correlation = float(agreement(sizes[:, None])[0] - drawn.mean())
-    z = correlation / float(drawn.std(ddof=1))
-    ratio = float(np.sqrt(np.mean(wild**2) / np.mean(calm**2)))
-    coverage = float(np.mean(calm <= NORMAL_95)), float(np.mean(wild <= NORMAL_95))
-    return SpreadTest(correlation, z, float(ndtr(-z)), ratio, coverage, n)
+def _directions(X: np.ndarray, mean: np.ndarray, names: Sequence[str]) -> Iterator[Direction]:
+    """Each column that varies and, of more than two values, its distance from the middle, by ranks; the fitted mean."""
+    from scipy.stats import rankdata
+
+    for x, name in [*zip(X.T, names, strict=True), (mean, FITTED_MEAN)]:
+        if np.ptp(x) == 0:
+            continue
+        rank = 2.0 * (rankdata(x) - 0.5) / len(x) - 1.0
+        what = f"the {name}" if name == FITTED_MEAN else name
+        if not np.any((x != x.min()) & (x != x.max())):  # as of a level of a category
+            yield Direction(name, (f"{what} has its lower value", f"{what} has its upper value"), rank)
+            continue
+        yield Direction(name, (f"{what} is small", f"{what} is large"), rank)
+        if name != FITTED_MEAN:
+            yield Direction(name, (f"{what} is near its median", f"{what} is far from its median"), rank**2)
+
+
+def _normal_scores(u: np.ndarray) -> np.ndarray:
+    """Klotz's scores of the sizes u [n, draws]: squares of half-normal quantiles of their ranks, centred, of norm 1."""
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    rank = rankdata(u, axis=0) if u.shape[1] == 1 else np.argsort(np.argsort(u, axis=0), axis=0) + 1.0
+    s = ndtri(0.5 + 0.5 * rank / (len(u) + 1)) ** 2
+    s -= s.mean(0)
+    return s / np.maximum(np.linalg.norm(s, axis=0), np.finfo(float).tiny)
+
+
+def _beside(found: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What was found [m, 1], less its mean over draws [m, draws], and that in their standard deviations: [m] each."""
+    excess = found.reshape(-1) - drawn.mean(1)
+    return excess, excess / np.maximum(drawn.std(1, ddof=1), np.finfo(float).tiny)
+
+
+def _tail(z: np.ndarray, skewness: np.ndarray) -> np.ndarray:
+    """P(Z > z) of a standardised gamma distribution (Pearson's type III), which is normal without skewness."""
+    from scipy.special import gammainc, gammaincc
+
+    g = np.where(np.abs(skewness) < LEAST_SKEWNESS, LEAST_SKEWNESS, skewness)
+    shape = 4.0 / g**2
+    x = np.maximum(shape + 2.0 * z / g, 0.0)
+    return np.where(g > 0, gammaincc(shape, x), gammainc(shape, x))

@@ -48,7 +48,7 @@ class Assembly:
     """The problem of a fit in the engine's units, the scaling that leads back, and the numbers of its rows.
 
     `with_kernel` makes the same problem for another kernel. `noise_remarks` are what is to be said of known noise, and
-    `little_information` says that counts or labels hardly differ.
+    `little_information` says that counts or labels hardly differ, or other targets not at all.
     """
 
     problem: Problem
@@ -109,6 +109,11 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     ]
     block_size = None if options.block_size is None else check_count(options.block_size, "block_size", least=1)
     blocks = seen.blocks(model.mean, executor, block_size)
+    low, high = seen.target_range
+    if low == high and not likelihood.discrete:
+        told = "little"
+        if options.optimizer is not None and typical_noise is None:
+            _warn_of_equal(scaling.y_centre + scaling.y_scale * low, blocks.summary.count, likelihood)
     n_neighbors = neighbors_from(options.n_neighbors, options, likelihood)
     run = Run(blocks)
     rest: dict[str, Any] = {
@@ -175,6 +180,16 @@ def _told_by(likelihood: Likelihood, seen: ScaledData, *, learned_mean: bool) ->
             + (" The mean is held at the overall level." if almost_none and learned_mean else ""),
         )
     return "nothing" if almost_none else "little" if few else "enough"
+
+
+def _warn_of_equal(target: float, n_rows: int | float, likelihood: Likelihood) -> None:
+    """Say that parameters cannot be learned from targets without a difference."""
+    who = "One row tells" if n_rows == 1 else f"All {n_rows} targets are {target:g}: they tell"
+    advice = " If the noise is known, give it: `fit(X, y, noise_variance=...)`." if likelihood.conjugate else ""
+    warn(
+        f"{who} nothing of the noise, nor of how much the function varies, so that intervals rest on the prior, whose "
+        f"scale is the size of the target.{advice}"
+    )
 
 
 def _checked_jitter(jitter: Any) -> float | None:

@@ -130,15 +130,9 @@ def _read_models(data: Any, at: str, given: Reading, classifier: Any) -> list[An
     return models
 
 
-#: of targets, whose variances have its square
-LEAST_SCALE = 1e-150
-
-
 def _read_fit(data: Any, at: str, given: Reading) -> Fit:
     fit = (FIT_1 if given.version == 1 else FIT).read(data, at, given)
     state, table, selection = fit["state"], fit["table"], fit["selection"]
-    if not LEAST_SCALE < fit["scaling"].y_scale < 1.0 / LEAST_SCALE:
-        raise refuse(f"{at}.scaling.y_scale", "a scale whose square is a number")
     table = check_model(state.model, table, selection["theta"], given.sizes, f"{at}.state")
     full = isinstance(state, FullState)
     Z = np.empty((0, given.sizes["D"])) if full else state.Z

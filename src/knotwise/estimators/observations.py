@@ -72,7 +72,13 @@ class Observations:
             check_full_size(len(data))
         weights = data.weights
         scaling = Scaling.of(
-            data.X, data.y, standardize, targets=likelihood.scales_targets, weights=weights, columns=self.columns
+            data.X,
+            data.y,
+            standardize,
+            targets=likelihood.scales_targets,
+            weights=weights,
+            columns=self.columns,
+            noise=None if data.noise is None else float(np.mean(data.noise)),
         )
         X, y = scaling.inputs(data.X), scaling.targets(data.y)
         # a constant target has its mean square, or 1, for a variance

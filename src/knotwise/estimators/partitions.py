@@ -253,7 +253,8 @@ def _scaling(total: Facts, standardize: str | bool, likelihood: Likelihood) -> S
     X, y = ([of.mean - np.sqrt(of.variance), of.mean + np.sqrt(of.variance)] for of in (total.X, total.y))
     if not np.isfinite([*X, *y][0]).all() or not np.isfinite(total.X.variance).all():
         raise InvalidInputError("The variance of a column of X or of y is no number. Use other units.")
-    return Scaling.of(np.array(X), np.array(y), standardize, targets=likelihood.scales_targets)
+    noise = None if total.noise is None else float(total.noise.mean)
+    return Scaling.of(np.array(X), np.array(y), standardize, targets=likelihood.scales_targets, noise=noise)
 
 
 def _tell(facts: Sequence[Facts | None]) -> None:

@@ -67,10 +67,10 @@ class StatusWord:
 FIT_1 = Fields(  # of version 1
     scaling=Record(
         Scaling,
-        x_centre=Array(("D",)),
-        x_scale=Array(("D",), positive=True),
-        y_centre=Number(),
-        y_scale=Number(positive=True),
+        x_centre=Array(("D",), squared=True),
+        x_scale=Array(("D",), positive=True, squared=True),
+        y_centre=Number(squared=True),
+        y_scale=Number(positive=True, squared=True),
     ),
     state=STATE,
     table=TABLE,

@@ -37,11 +37,13 @@ class Scaling:
         targets: bool = True,
         weights: np.ndarray | None = None,
         columns: InputColumns | None = None,
+        noise: float | None = None,
     ) -> Scaling:
         """Centre and scale from data: per column, one scale in common, or none; `targets` too, or not.
 
         A scaling that is given, that of another fit, stays as it is. `columns` say what encoded columns are: levels
-        keep their distances, and places on a sphere one scale.
+        keep their distances, and places on a sphere one scale. Equal targets tell no scale: that of the known `noise`
+        variance serves, or their own size, so that intervals go with the units of y.
         """
         if isinstance(standardize, Scaling):
             return standardize
@@ -63,14 +65,15 @@ class Scaling:
         if not targets:
             return Scaling(centre, spread, 0.0, 1.0)
         if y.min() == y.max():
-            return Scaling(centre, spread, float(y[0]), 1.0)
+            return Scaling(centre, spread, float(y[0]), _scale_of_equal(float(y[0]), noise))
         y_centre = float(np.average(y, weights=weights))
         y_scale = float(_spread((y - y_centre)[:, None], weights)[0])
         if not 1e-150 < y_scale < 1e150:
             raise InvalidInputError(
                 f"The standard deviation of y is {y_scale:.1e}, so that its square is no number. Use other units."
             )
-        return Scaling(centre, spread, y_centre, y_scale if y_scale > 1e-12 * abs(y_centre) else 1.0)
+        constant = y_scale <= 1e-12 * abs(y_centre)  # up to the rounding of its mean
+        return Scaling(centre, spread, y_centre, _scale_of_equal(y_centre, noise) if constant else y_scale)
 
     def inputs(self, X: np.ndarray) -> np.ndarray:
         """The user's inputs in the engine's units."""
@@ -195,6 +198,12 @@ def _encoded(
             common = np.sqrt((_spread(own, weights) ** 2).sum() / 2)
             centre[places], spread[places] = 0.0, common if scale_places and common > 0 else 1.0
     return spread
+
+
+def _scale_of_equal(y: float, noise: float | None) -> float:
+    """The scale of targets that are all y; 1 where y is 0, or its square no number."""
+    scale = abs(y) if not noise else float(np.sqrt(noise))
+    return scale if 1e-150 < scale < 1e150 else 1.0
 
 
 def _spread(centred: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

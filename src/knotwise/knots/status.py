@@ -25,7 +25,7 @@ class Status(StrEnum):
     CONVERGED = "converged"  # parameters and knots are what was looked for
     AS_GIVEN = "as given"  # nothing was optimised
     NO_SIGNAL = "no signal"  # the inputs say nothing about the targets that chance could not
-    LITTLE_INFORMATION = "little information"  # few events: predictions rest on the prior
+    LITTLE_INFORMATION = "little information"  # few events, or equal targets: predictions rest on the prior
     LIMIT_REACHED = "limit reached"  # more knots are needed than were allowed
     NOT_SETTLED = "not settled"  # parameters still moved with every choice of knots
     NOT_CONVERGED = "not converged"  # the optimiser, or the inference at its end, did not arrive

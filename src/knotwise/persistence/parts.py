@@ -30,8 +30,16 @@ __all__ = ["Part", "Setting", "read_arguments", "write_arguments"]
 
 #: what a part has learned from the data of a fit, beside the arguments of its constructor
 LEARNED: dict[type, Any] = {
-    Linear: Optional(Fields(offset=Number(), centre=Array(("bound",)), scale=Array(("bound",)), intercept_sd=Number())),
-    Constant: Fields(level=Number(), level_sd=Number()),  # where it is integrated out, and left out elsewhere
+    Linear: Optional(
+        Fields(
+            offset=Number(squared=True),
+            centre=Array(("bound",), squared=True),
+            scale=Array(("bound",), squared=True),
+            intercept_sd=Number(squared=True),
+        )
+    ),
+    # where it is integrated out, and left out elsewhere
+    Constant: Fields(level=Number(squared=True), level_sd=Number(squared=True)),
 }
 #: which columns share an entry of a kernel's lists, where columns are encoded
 GROUPS = Fields(groups=ListOf(Whole, tuple))

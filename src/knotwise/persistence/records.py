@@ -201,11 +201,11 @@ class NeighbourRecord(Record):
 
 THROUGH_KNOTS: dict[str, Spec] = {
     "model": MODEL,
-    "Z": Array(("K", "D")),
-    "jitter": Record(Jitter, relative=Number(), points=Array(("points", "D"))),
-    "L_inverse": Array(("K", "K")),
-    "T": Array(("M", "M")),
-    "gamma": Array(("M",)),
+    "Z": Array(("K", "D"), squared=True),
+    "jitter": Record(Jitter, relative=Number(), points=Array(("points", "D"), squared=True)),
+    "L_inverse": Array(("K", "K"), squared=True),
+    "T": Array(("M", "M"), squared=True),
+    "gamma": Array(("M",), squared=True),
 }
 
 STATE = OneOf(
@@ -213,9 +213,9 @@ STATE = OneOf(
     neighbors=NeighbourRecord(
         NeighbourState,
         **THROUGH_KNOTS,
-        X=Array(("N", "D")),
-        r=Array(("N",)),
-        noise=Array(("N",), positive=True),
+        X=Array(("N", "D"), squared=True),
+        r=Array(("N",), squared=True),
+        noise=Array(("N",), positive=True, squared=True),
         n_neighbors=Whole,
         n_predicting=Whole,
     ),
@@ -224,17 +224,17 @@ STATE = OneOf(
         model=MODEL,
         rows=Record(
             Rows,
-            X=Array(("N", "D")),
+            X=Array(("N", "D"), squared=True),
             y=Array(("N",)),
-            noise_variance=Optional(Array(("N",), positive=True)),
-            basis=Array(("N", "basis")),
+            noise_variance=Optional(Array(("N",), positive=True, squared=True)),
+            basis=Array(("N", "basis"), squared=True),
             size=Optional(Array(("N",), positive=True)),
             weights=Optional(Array(("N",), positive=True)),
         ),
-        a=Array(("N",)),
+        a=Array(("N",), squared=True),
         precision=OneOf(
-            root=Record(RootPrecision, L=Array(("N", "N")), scale=Optional(Array(("N",)))),
-            signed=Record(SignedPrecision, R=Array(("N", "N")), log_det=Number()),
+            root=Record(RootPrecision, L=Array(("N", "N"), squared=True), scale=Optional(Array(("N",), squared=True))),
+            signed=Record(SignedPrecision, R=Array(("N", "N"), squared=True), log_det=Number()),
         ),
     ),
 )

@@ -39,6 +39,9 @@ __all__ = [
 T = TypeVar("T")
 #: vectors up to this length stand in the manifest, where people can read them; others are members of the file
 SHORT = 64
+#: of entries whose squares are numbers
+LARGEST = 1e150
+SQUARED = ", whose square is a number"
 NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 DTYPES = {"float": np.dtype("<f8"), "int": np.dtype("<i8"), "bool": np.dtype("|b1")}
 
@@ -51,8 +54,8 @@ def refuse(at: str, wanted: str) -> ModelFileError:
 def cannot_write(at: str, value: Any) -> InvalidInputError:
     """The error for a value of a model that no file would be read with."""
     return InvalidInputError(
-        f"`{at}` of the model is {value} with NaN, infinities or a sign that it cannot have, so the model cannot be "
-        "saved. Look at `converged_` and `parameters_`, and fit again; pickle keeps it as it is."
+        f"`{at}` of the model is {value} with NaN, infinities, a size or a sign that it cannot have, so the model "
+        "cannot be saved. Look at `converged_` and `parameters_`, and fit again; pickle keeps it as it is."
     )
 
 
@@ -100,10 +103,13 @@ class Spec(Protocol):
 
 @dataclass(frozen=True)
 class Number:
-    """A floating point number; NaN and infinities only where they have a meaning."""
+    """A floating point number; NaN and infinities only where they have a meaning. One that is `squared` has a finite
+    square.
+    """
 
     finite: bool = True
     positive: bool = False
+    squared: bool = False
 
     def write(self, value: Any, at: str, out: Writing) -> Any:
         if not self._allows(float(value)):
@@ -113,11 +119,13 @@ class Number:
     def read(self, data: Any, at: str, given: Reading) -> float:
         value = number_from_json(data, at)
         if not self._allows(value):
-            raise refuse(at, f"a {'finite' if self.finite else ''}{' positive' if self.positive else ''} number")
+            wanted = f"a {'finite' if self.finite else ''}{' positive' if self.positive else ''} number"
+            raise refuse(at, wanted + SQUARED * self.squared)
         return value
 
     def _allows(self, value: float) -> bool:
-        return (not self.finite or math.isfinite(value)) and (not self.positive or value > 0)
+        least, largest = (1.0 / LARGEST, LARGEST) if self.squared else (0.0, math.inf)
+        return (not self.finite or abs(value) < largest) and (not self.positive or value > least)
 
 
 def number_to_json(value: float) -> Any:
@@ -200,13 +208,15 @@ class ListOf:
 class Array:
     """An array whose sizes have names, so that arrays which belong together fit together.
 
-    A short vector stands in the manifest as a list, everything else is a member of the file.
+    A short vector stands in the manifest as a list, everything else is a member of the file. Where entries are
+    `squared`, the squares of finite ones are finite, too.
     """
 
     dims: tuple[str, ...]
     kind: str = "float"
     finite: bool = True
     positive: bool = False
+    squared: bool = False
 
     def write(self, value: Any, at: str, out: Writing) -> Any:
         array = np.asarray(value, DTYPES[self.kind])
@@ -221,11 +231,14 @@ class Array:
         array = self._short(data, at) if isinstance(data, list) else self._member(data, at, given)
         given.check_shape(array, self.dims, at)
         if not self._allows(array):
-            raise refuse(at, f"free of NaN and infinities{', and positive' if self.positive else ''}")
+            wanted = f"free of NaN and infinities{', and positive' if self.positive else ''}"
+            raise refuse(at, wanted + SQUARED * self.squared)
         return array
 
     def _allows(self, array: np.ndarray) -> bool:
-        return (not self.finite or bool(np.isfinite(array).all())) and (not self.positive or bool((array > 0).all()))
+        least, largest = (1.0 / LARGEST, LARGEST) if self.squared else (0.0, np.inf)
+        finite = not self.finite or bool((np.abs(array) < largest).all())  # a comparison with NaN is false
+        return finite and (not self.positive or bool((array > least).all()))
 
     def _short(self, data: list[Any], at: str) -> np.ndarray:
         if self.kind == "float":
