@@ -127,7 +127,8 @@ def test_the_variance_is_never_negative_and_tends_to_the_noise_at_knots_on_the_d
     variance = posterior.latent(everywhere).variance
     assert (variance >= 0).all()
     # what the jitter leaves at a knot counts once as residual and, by its share, once as noise
-    assert (variance[:30] <= 1.001 * (noise + (1 + power) * jitter) + 1e-15).all()
+    # up to rounding of the prior variance, 1, which processors do differently
+    assert (variance[:30] <= 1.001 * (noise + (1 + power) * jitter) + 1e-12).all()
     assert (posterior.covariance(everywhere).diagonal() >= 0).all()
 
 

@@ -122,6 +122,7 @@ def test_one_place_has_nothing_to_compare_and_says_so():
         assert finding.level == "unknown" and "not tested" in finding.text
 
 
+@pytest.mark.filterwarnings("ignore:`sample_weight` has a mean of")
 @pytest.mark.parametrize("kind", ["knots", "exact", "neighbours"])
 def test_rows_that_count_differently_often_are_not_compared_with_each_other(kind):
     """A fifth of the rows count nine times: the others are compared. Half of them do: none are."""

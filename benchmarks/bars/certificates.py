@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,19 @@ def random_fit(seed: int) -> Any:
 
 
 def exact_log_evidence(gp: Any) -> float:
-    """That of the exact GP at the parameters of a fit, by its definition, each row as often as it counts."""
+    """That of the exact GP at the parameters of a fit, by its definition.
+
+    N(y | f, s)^w is N(y | f, s / w) times a constant, for whole and for relative weights w.
+    """
     from knotwise.testing import dense_full_evidence
 
-    rows, fit = gp._fit.problem.rows, gp._fit
+    rows, fit, constant = gp._fit.problem.rows, gp._fit, 0.0
     if rows.weights is not None:
-        rows = rows.once[np.repeat(np.arange(len(rows)), rows.weights.astype(int))]
-    return dense_full_evidence(fit.model, rows) - fit.n_rows * float(np.log(fit.scaling.y_scale))
+        noise = rows.noise_variance if rows.noise_variance is not None else fit.model.likelihood.noise_variance
+        noise, w = np.broadcast_to(noise, len(rows)), rows.weights
+        constant = -0.5 * float(((w - 1) * np.log(2 * np.pi * noise) + np.log(w)).sum())
+        rows = replace(rows.once, noise_variance=noise / w)
+    return dense_full_evidence(fit.model, rows) + constant - fit.n_rows * float(np.log(fit.scaling.y_scale))
 
 
 def measure(gp: Any) -> dict[str, Any]:

@@ -14,16 +14,19 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.knots.automatic.signal import least_gain, without_inputs
-from knotwise.knots.problem import Found, Problem
+from knotwise.knots.problem import Found, Problem, Run
 from knotwise.knots.selection import Selection
 from knotwise.knots.start import starting_theta
 from knotwise.knots.status import Status
+from knotwise.optimize.lbfgs import LBFGS
 
 __all__ = ["guard"]
 
 NULL_ROWS = 5000  # rows that tell the evidence of a model without inputs nearly
 CLEAR = 0.05  # nats per row above it, from which on all rows need not be asked: five standard errors of so many rows
 RESTART_ROWS = 300  # whose exact GP gives a start
+LEAST_DIFFERENCE = 0.5  # nats by which another start must be better to be taken
+SEARCH = LBFGS(max_iterations=40, value_tolerance=1e-6, gradient_tolerance=1e-2)  # of mean and noise
 
 
 def guard(
@@ -50,7 +53,7 @@ def guard(
         except KnotwiseError:
             continue
         n_starts += 1
-        if other_gain > gain:
+        if other_gain > gain + LEAST_DIFFERENCE:
             selection, gain = other, other_gain
         if gain > chance:
             return selection
@@ -119,7 +122,8 @@ def _gain(problem: Problem, selection: Selection, rng: np.random.Generator) -> f
 
 def _null(problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> float:
     """Log evidence of the model without inputs: one knot carries a flat function as well as many, or as all rows."""
-    flat = replace(problem.anew(), full=False, n_restarts=0)
+    quiet = Run(problem.run.blocks.anew())  # nobody follows what is no stage of the fit
+    flat = replace(problem, run=quiet, full=False, n_restarts=0, optimizer=SEARCH)
     if theta.shape != problem.table.theta.shape:  # of another kernel, whose parameters mean nothing here
         theta = problem.table.theta
     return flat.log_evidence(without_inputs(flat, theta, problem.distinct(1), rng))
