@@ -8,9 +8,11 @@ from numpy.testing import assert_allclose
 
 from knotwise import GPClassifier, GPRegressor
 from knotwise.datasets import load_hickory
-from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError
 from knotwise.evidence.inference import laplace, newton
 from knotwise.kernels import Matern32, SquaredExponential
+from knotwise.knots.automatic import auto, signal
+from knotwise.knots.problem import Problem
 from knotwise.likelihoods import Beta, Binomial, NegativeBinomial, StudentT
 from knotwise.optimize import LBFGS
 
@@ -431,3 +433,136 @@ def test_the_full_gp_of_the_hickories_is_the_known_one():
     assert_allclose(np.sqrt(gp.parameters_["variance"]), 0.647, rtol=0.02)
     assert_allclose(gp.parameters_["lengthscale"], 0.094, rtol=0.02)
     assert_allclose(np.sqrt(gp.nugget_), 0.30, rtol=0.02)
+
+
+# -- log means over a wide range -------------------------------------------------------------------------------
+
+WIDE_DRAWS = {
+    "gamma": lambda rng, f: rng.gamma(5, np.exp(f) / 5),
+    "lognormal": lambda rng, f: np.exp(f + 0.3 * rng.normal(size=len(f))),
+    "exponential": lambda rng, f: rng.exponential(np.exp(f)),
+    "weibull": lambda rng, f: np.exp(f) * rng.weibull(3, len(f)),
+    "negative_binomial": lambda rng, f: rng.poisson(rng.gamma(2, np.exp(f) / 2)).astype(float),
+    "poisson": lambda rng, f: rng.poisson(np.exp(f)).astype(float),
+}
+
+
+def wide_data(likelihood, amplitude, seed, n_columns=1):
+    """Inputs, targets and the log mean; of counts, what e^-3 and less tell is not asked for."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(200, n_columns))
+    f = amplitude * (np.sin(6 * X[:, 0]) if n_columns == 1 else np.sin(4 * X[:, 0]) * np.cos(3 * X[:, 1]))
+    told = f > -3 if likelihood in ("poisson", "negative_binomial") else np.ones(len(f), bool)
+    return X, WIDE_DRAWS[likelihood](rng, f), f, told
+
+
+def assert_finds_the_log_mean(likelihood, amplitude, seed, n_columns=1, **options):
+    X, y, f, told = wide_data(likelihood, amplitude, seed, n_columns)
+    gp = GPRegressor(likelihood=likelihood, random_state=0, n_jobs=1, **options).fit(X, y)
+    assert gp.status_ == "converged"
+    assert np.corrcoef(gp.predict_latent(X).mean[told], f[told])[0, 1] > 0.999
+    return gp
+
+
+@pytest.mark.parametrize(("likelihood", "n_columns"), [("gamma", 1), ("gamma", 2), ("negative_binomial", 1)])
+@pytest.mark.parametrize("amplitude", [25.0, 39.0])
+def test_a_log_mean_over_a_wide_range_is_found(likelihood, amplitude, n_columns):
+    assert_finds_the_log_mean(likelihood, amplitude, 0, n_columns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("n_columns", [1, 2])
+@pytest.mark.parametrize("amplitude", [8.0, 25.0, 40.0])
+@pytest.mark.parametrize("likelihood", ["gamma", "lognormal", "exponential", "weibull"])
+def test_every_positive_response_over_a_wide_range_is_found(likelihood, amplitude, n_columns, seed):
+    X, y, f, _ = wide_data(likelihood, amplitude, seed, n_columns)
+    gp = GPRegressor(likelihood=likelihood, random_state=0, n_jobs=1).fit(X, y)
+    assert gp.status_ == "converged"
+    assert np.corrcoef(gp.predict_latent(X).mean, f)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("options", [{}, {"approximation": "full"}, {"inference": "laplace"}, {"knots": 12}])
+@pytest.mark.parametrize("amplitude", [25.0, 39.0])
+def test_counts_beyond_what_sums_keep_get_a_nugget_and_a_warning(amplitude, options):
+    """At e^25 a count tells the log rate to 4e-6, over a range of 30: to rounding, such a covariance is singular."""
+    with pytest.warns(FitWarning, match=r"determines the latent function to .* a nugget of variance .* was added"):
+        gp = assert_finds_the_log_mean("poisson", amplitude, 1, **options)
+    assert 0 < gp.parameters_["nugget"] < 1e-4
+
+
+def test_a_nugget_of_ones_own_stays_and_nothing_is_said():
+    gp = assert_finds_the_log_mean("poisson", 25.0, 0, nugget=1e-6)
+    assert gp.parameters_["nugget"] == pytest.approx(1e-6)
+
+
+def test_given_parameters_are_those_of_the_evidence_whatever_the_counts():
+    X, y, _, _ = wide_data("poisson", 25.0, 0)
+    gp = GPRegressor(SquaredExponential(1.0, 0.1), "poisson", approximation="full", optimizer=None, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # such parameters may be far off
+        names = gp.fit(X[:5], y[:5]).parameters_.names
+    assert "nugget" not in names
+
+
+def test_heavy_tails_are_not_taken_for_a_wide_function(rng):
+    """Of gamma noise with shape 0.05 the logarithm has a standard deviation of 20, and there is nothing to learn."""
+    X, y = rng.uniform(size=(200, 1)), np.maximum(rng.gamma(0.05, 20.0, 200), 1e-300)
+    gp = GPRegressor(likelihood="gamma", random_state=0, n_jobs=1).fit(X, y)
+    assert gp.status_ == "no signal"
+    assert gp.parameters_["shape"] == pytest.approx(0.05, rel=0.3)
+
+
+def test_no_signal_is_not_said_of_a_fit_that_explains_the_data(monkeypatch):
+    """Whatever the search for signal on some rows has missed."""
+    X, y, f, _ = wide_data("gamma", 3.0, 0)
+    missed = lambda problem, rng, trace: signal.Signal(False, problem.table.theta, "nothing was seen")  # noqa: E731
+    monkeypatch.setattr(auto, "find_signal", missed)
+    gp = GPRegressor(likelihood="gamma", random_state=0, n_jobs=1).fit(X, y)
+    assert gp.status_ == "converged"
+    assert np.corrcoef(gp.predict_latent(X).mean, f)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6])
+def test_huge_outliers_leave_student_t_its_function(rng, size):
+    """Starts and bounds are those of the other rows: relative to a variance of 1e11 there is no room for these."""
+    X = rng.uniform(size=(200, 1))
+    f = np.sin(6 * X[:, 0])
+    y = f + 0.1 * rng.normal(size=200)
+    y[::20] += size * rng.normal(size=10)
+    gp = GPRegressor(SquaredExponential(), StudentT(), knots=10, random_state=0, n_jobs=1).fit(X, y)
+    assert gp.status_ == "converged"
+    assert_allclose(gp.predict(X), f, atol=0.15)
+
+
+# -- where there is no evidence at the start -------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_evidence(monkeypatch):
+    def fail(self, point, **options):
+        raise KnotwiseError("nothing can be computed here.")
+
+    monkeypatch.setattr(Problem, "evaluate", fail)
+
+
+def test_advice_on_a_start_names_what_was_given(X, counts, no_evidence):
+    gp = GPRegressor(SquaredExponential(variance=2.0), "poisson", knots=5)
+    with pytest.raises(InvalidInputError, match=r"nothing can be computed here\. Give other values for variance, or"):
+        gp.fit(X, counts)
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({}, r"Try `inference='laplace'`, or `nugget='fit'`\."),
+        ({"nugget": "fit"}, r"Try `inference='laplace'`\."),
+        ({"inference": "laplace"}, r"Try `inference='variational'`, or `nugget='fit'`\."),
+    ],
+    ids=["defaults", "nugget", "laplace"],
+)
+@pytest.mark.parametrize("knots", ["auto", 5])
+def test_advice_on_a_start_is_never_what_was_done_already(X, counts, no_evidence, knots, options, advice):
+    with pytest.raises(InvalidInputError, match=advice) as error:
+        GPRegressor(likelihood="poisson", knots=knots, **options).fit(X, counts)
+    assert "None" not in str(error.value)

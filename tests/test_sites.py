@@ -12,6 +12,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.inference import PowerEP, Variational, inference_of
 from knotwise.evidence.inference.search import search_sites
+from knotwise.evidence.inference.sites import HISTORY, LookSums, RowSites
 from knotwise.evidence.inference.sites_sparse import SparseSites
 from knotwise.evidence.projection import Evaluation
 from knotwise.kernels import SquaredExponential
@@ -299,3 +300,37 @@ def test_a_quadrature_that_reaches_its_cap_is_told():
         with_inference(case(LIKELIHOODS["student-t"], 0.0, n=12), Variational()).sparse(gradient=False).value,
         rtol=1e-7,
     )
+
+
+# -- ends of a search -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Still:
+    """Sites that do not move, under a likelihood whose expectations are wrong by `error`."""
+
+    error: float
+    target = Variational.target
+    charge = 0.0
+
+    def look(self):
+        return LookSums(-10.0, 0.0, np.zeros((HISTORY, HISTORY)), np.zeros(HISTORY), self.error)
+
+
+def test_sites_that_stay_where_expectations_are_wrong_are_not_found():
+    assert search_sites(Still(0.0), 1e-8).converged
+    inexact, wrong = search_sites(Still(1e-5), 1e-8), search_sites(Still(0.3), 1e-8)
+    assert inexact.converged and "exact to 1e-05 only" in inexact.why
+    assert not wrong.converged and "exact to 3e-01 only" in wrong.why
+
+
+def test_a_precision_that_may_not_fall_so_far_takes_the_mean_along():
+    """The site's centre b / W stays between where it was and where it should be."""
+    sites = RowSites(np.array([[1.0], [-10.0]]))
+    model = Model(SquaredExponential(1.0, 1.0), lik.Poisson(), Constant(0.0), 1.0, NoNugget())
+    rows = Rows(np.zeros((1, 1)), np.zeros(1), None, np.empty((1, 0)))
+    sites.look(Variational.target, model, rows, np.array([-10.0]), np.array([1.0]), 0.0)
+    sites.step(np.zeros(HISTORY), 1.0, log_concave=True)
+    W, b = sites.x[:, 0]
+    assert_allclose(W, 0.25)
+    assert -11.0 < b / W <= -9.9

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.optimize import brentq
 
 from knotwise import likelihoods as lik
 from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence
@@ -55,6 +56,31 @@ def assert_is_the_definition(prior, evidence, W, b, rtol=1e-9):
 
 
 # -- values ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variance", [1e-2, 1.0, 25.0, 1e4])
+@pytest.mark.parametrize("count", [0.0, 1.0, 1e3, 1e6, 1e9])
+def test_the_bound_of_one_count_is_that_of_the_best_gaussian(count, variance):
+    """For N(mu, tau) it is y mu - e^x - log y! - KL with x = mu + tau / 2, largest where
+    1 / tau = e^x + 1 / variance and (mu - mean) / variance = y - e^x.
+    """
+    mean, poisson = 1.0, lik.Poisson()
+
+    def gaussian(x):
+        precision = np.exp(x) + 1 / variance
+        return x - 0.5 / precision, 1 / precision
+
+    x = brentq(
+        lambda x: (gaussian(x)[0] - mean) / variance - count + np.exp(x), -2 * variance - 50, 30, xtol=1e-14, rtol=1e-14
+    )
+    mu, tau = gaussian(x)
+    divergence = 0.5 * (tau / variance + (mu - mean) ** 2 / variance - 1 - np.log(tau / variance))
+    best = poisson.log_density(np.array([count]), x)[0] - 0.5 * count * tau - divergence
+
+    inference = Variational(tolerance=1e-16, max_passes=300)
+    model = Model(Matern32(variance, 1.0), poisson, Constant(mean), 1.0, NoNugget(), inference)
+    rows = Rows(np.zeros((1, 1)), np.array([count]), None, np.empty((1, 0)))
+    assert_allclose(full_evidence(model, rows, gradient=False).value, best, rtol=1e-9)
 
 
 @each_nugget

@@ -422,7 +422,7 @@ def _prior_sds(prior_sd: Any, second_moment: float, on_link: bool) -> tuple[floa
     unit = float(np.sqrt(second_moment))
     if prior_sd == AUTO:
         return (VAGUE_ON_LINK if on_link else VAGUE) * unit, VAGUE * unit
-    return prior_sd * unit, prior_sd * unit
+    return (prior_sd, prior_sd) if on_link else (prior_sd * unit, prior_sd * unit)
 
 
 def _check_prior_sd(mean: Constant | Linear, words: str) -> None:

@@ -22,7 +22,7 @@ from knotwise.estimators.options import (
 )
 from knotwise.estimators.prior_options import with_priors
 from knotwise.estimators.replicates import dispersion_names
-from knotwise.estimators.scaled import ScaledData, TrainingData
+from knotwise.estimators.scaled import LinkScale, ScaledData, TrainingData
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
@@ -32,6 +32,7 @@ from knotwise.knots.places import KnotPlaces
 from knotwise.knots.problem import Problem, Run
 from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
+from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Executor
 from knotwise.optimize.options import optimizer_from
 
@@ -39,6 +40,9 @@ __all__ = ["Assembly", "assemble"]
 
 #: fewer targets than this that differ from the others tell nothing, of which a mean could be learned
 NEXT_TO_NO_EVENTS = 3
+#: precision of an observation times the variance of the function from which on there is a least nugget, and how large
+#: that is relative to the variance of the function
+MOST_CERTAIN, NUGGET_FLOOR = 1e10, 1e-8
 #: and up to this many tell little among ten times as many rows
 FEW_EVENTS, ROWS_PER_EVENT = 5, 10
 
@@ -76,13 +80,16 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     seen = data.scaled(options.standardize, likelihood, full=full, dispersion=dispersion_names(likelihood, nugget))
     scaling, n_columns = seen.scaling, data.n_columns
     variance = seen.variance
-    latent_variance = variance if likelihood.scales_targets else 1.0
+    link = LinkScale(variance) if likelihood.scales_targets else seen.on_link(likelihood.start(variance))
+    latent_variance = link.variance
     largest = 1e5 if likelihood.scales_targets else 1e3  # on a link's scale a sd of 30 is certainty already
     scale = DataScale(seen.spread, latent_variance, largest)
 
     kernel = kernel_from(options.kernel, feature_names, n_columns)
     refuse_mixed_scales(kernel, scaling.columns(feature_names or ()))
     mean = mean_from(options.mean).on_columns(feature_names, n_columns)
+    if isinstance(nugget, NoNugget) and options.optimizer is not None:
+        nugget = _least_nugget(link)
     wanted, guide = inference_from(options.inference, Model(kernel, likelihood, mean, power, nugget))
     asked = scaling.to_engine(wanted)
     level = seen.level(asked.likelihood)
@@ -153,6 +160,23 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
         seen.noise_remarks,
         told != "enough",
     )
+
+
+def _least_nugget(link: LinkScale) -> Nugget:
+    """None, or where an observation says more of the latent function than sums keep of it, a small one; warns of it.
+
+    As the floor of a Gaussian noise variance: with W times the variance of the function near 1 / eps the covariance
+    matrix of the observations is singular to rounding, and so is what the knots leave of it.
+    """
+    if link.precision * link.variance < MOST_CERTAIN:
+        return NoNugget()
+    floor = NUGGET_FLOOR * link.variance
+    warn(
+        f"The largest target determines the latent function to {link.precision**-0.5:.0e}, more closely than it can be "
+        f"computed over a range of {np.sqrt(link.variance):.1g}: a nugget of variance {floor:.0e} was added. "
+        "Give `nugget` for another one."
+    )
+    return Nugget(floor)
 
 
 def _mean_bounds(likelihood: Likelihood, target_range: tuple[float, float], level: float) -> np.ndarray:

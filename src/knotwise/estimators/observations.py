@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.estimators.known_noise import KnownNoise
 from knotwise.estimators.replicates import EqualRows
-from knotwise.estimators.scaled import ScaledArrays
+from knotwise.estimators.scaled import ScaledArrays, without_outliers
 from knotwise.estimators.scaling import Scaling
 from knotwise.evidence.full import check_full_size
 from knotwise.likelihoods.base import Likelihood
@@ -83,6 +83,7 @@ class Observations:
         X, y = scaling.inputs(data.X), scaling.targets(data.y)
         # a constant target has its mean square, or 1, for a variance
         variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0
+        variance = without_outliers(variance, likelihood, y, weights)
         noise = None if data.noise is None else KnownNoise.of(data.noise, data.numbers, scaling.y_scale, variance)
         return ScaledArrays(scaling, X, y, variance, noise, data.size, weights, data.numbers)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from knotwise.estimators.fitted import Fit
+from knotwise.knots.optimizing import describe_other_inference
 from knotwise.knots.status import Status
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.options import advice_for_early_stop
@@ -32,7 +33,7 @@ def outcome_of(fit: Fit, table: ParameterTable, optimizer: Any) -> Outcome:
     selection, result, final = fit.selection, fit.selection.result, fit.final
     if not final.converged:
         why = f"predictions are not to be trusted: {final.why or 'inference did not arrive at the posterior'}"
-        return Outcome(Status.NOT_CONVERGED, why, "Start from other parameters, or from `mean='constant'`.")
+        return Outcome(Status.NOT_CONVERGED, why, describe_other_inference(fit.model))
     if not result.converged:
         bound = table.at_bound()
         why = (

@@ -19,7 +19,7 @@ from knotwise.estimators.facts import Facts, facts_of
 from knotwise.estimators.known_noise import NoiseRemarks, remarks_of, usable_noise
 from knotwise.estimators.observations import Observations
 from knotwise.estimators.reading import Reading, in_partition, labels_of
-from knotwise.estimators.scaled import ScaledArrays, constant_start, spread_of
+from knotwise.estimators.scaled import LinkScale, ScaledArrays, constant_start, spread_of, without_outliers
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_row_weights
 from knotwise.evidence import Rows
@@ -73,7 +73,7 @@ class PartitionedObservations:
             total.equal.tell(dispersion)
             unit = total.equal.unit
         scaling = _scaling(total, standardize, likelihood)
-        return ScaledPartitions(self, facts, total.weighted_in(unit), scaling, unit)
+        return ScaledPartitions(self, facts, total.weighted_in(unit), scaling, likelihood, unit)
 
     def labels(self) -> np.ndarray:
         """The different labels y of rows of positive weight, in sorted order."""
@@ -125,13 +125,15 @@ class ScaledPartitions:
     facts: Sequence[Facts | None]
     total: Facts
     scaling: Scaling
+    likelihood: Likelihood
     unit: float = 1.0
     numbers: None = field(default=None, init=False)
 
     @cached_property
     def variance(self) -> float:
         mean, variance = (float(v) for v in self._targets(self.total.y))
-        return variance or mean**2 or 1.0
+        y, _, weights = self._some
+        return without_outliers(variance or mean**2 or 1.0, self.likelihood, self.scaling.targets(y), weights)
 
     @property
     def spread(self) -> np.ndarray:
@@ -162,13 +164,23 @@ class ScaledPartitions:
         where = f"{lowest:.1g} in partition {number}"
         return remarks_of(where, where if lowest < NO_NOISE * variance else "", variance, self.total.n_rows)
 
+    @property
+    def _some(self) -> tuple[np.ndarray, ...]:
+        """Targets in the user's units, sizes and weights of rows that stand for all."""
+        known = [each.some for each in self.facts if each is not None]
+        return tuple(np.concatenate(v) for v in zip(*known, strict=True))
+
     def level(self, likelihood: Likelihood) -> float:
         known = [each for each in self.facts if each is not None]
         if likelihood.starts_from_means:
             y, size, weights = (np.array(v) for v in zip(*(each.means for each in known), strict=True))
         else:
-            y, size, weights = (np.concatenate(v) for v in zip(*(each.some for each in known), strict=True))
+            y, size, weights = self._some
         return constant_start(likelihood, self.scaling.targets(y), size, weights)
+
+    def on_link(self, likelihood: Likelihood) -> LinkScale:
+        y, size, weights = self._some
+        return LinkScale.of(likelihood, self.scaling.targets(y), size, weights)
 
     def differing(self) -> tuple[float, int | float, int | float]:
         values, weights = self.total.values

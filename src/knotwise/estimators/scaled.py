@@ -16,7 +16,12 @@ from knotwise.means import Mean
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 
-__all__ = ["ScaledArrays", "ScaledData", "TrainingData", "constant_start", "spread_of"]
+__all__ = ["LinkScale", "ScaledArrays", "ScaledData", "TrainingData", "constant_start", "spread_of", "without_outliers"]
+
+#: variance of what single observations say of a latent function, from which on its scale is not that of a link any more
+WIDE = 16.0
+#: how many times the variance that quartiles tell the variance of targets must be to be that of outliers
+OUTLYING = 100.0
 
 
 class TrainingData(Protocol):
@@ -69,6 +74,10 @@ class ScaledData(Protocol):
         """The level of the latent function."""
         ...
 
+    def on_link(self, likelihood: Likelihood) -> LinkScale:
+        """What the observations say of a latent function on the scale of a link."""
+        ...
+
     def differing(self) -> tuple[float, int | float, int | float]:
         """The median of the targets, how many there are, and how many differ from it, each as often as it counts."""
         ...
@@ -80,6 +89,33 @@ class ScaledData(Protocol):
     def blocks(self, mean: Mean, executor: Executor, block_size: int | None) -> Blocks:
         """The rows, with the basis of the mean."""
         ...
+
+
+@dataclass(frozen=True)
+class LinkScale:
+    """What single observations say of a latent function on the scale of a link.
+
+    `variance` is that from which the function starts: 1, since a difference of 1 on a link is much, or where the
+    observations go much farther, as a log mean from -40 to 40 does, theirs: no optimiser finds that from 1. `precision`
+    is the largest with which one of them determines the function.
+    """
+
+    variance: float = 1.0
+    precision: float = 0.0
+
+    @staticmethod
+    def of(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | float, weights: np.ndarray | None) -> LinkScale:
+        try:
+            f = np.broadcast_to(likelihood.latent_of_mean(y, size), np.shape(y))
+        except NotImplementedError:  # one's own likelihood need not know it
+            return LinkScale()
+        known = np.isfinite(f)  # a count of 0 says nothing but "low"
+        if known.sum() < 2:
+            return LinkScale()
+        own = np.broadcast_to(size, np.shape(y))[known]
+        precision = float(np.max(likelihood.fisher(y[known], f[known], own)))
+        variance = float(mean_and_variance(f[known], None if weights is None else weights[known])[1])
+        return LinkScale(variance if variance > WIDE else 1.0, precision)
 
 
 @dataclass(frozen=True)
@@ -114,6 +150,9 @@ class ScaledArrays:
     def level(self, likelihood: Likelihood) -> float:
         return constant_start(likelihood, self.y, 1.0 if self.size is None else self.size, self.weights)
 
+    def on_link(self, likelihood: Likelihood) -> LinkScale:
+        return LinkScale.of(likelihood, self.y, 1.0 if self.size is None else self.size, self.weights)
+
     def differing(self) -> tuple[float, int | float, int | float]:
         median = weighted_quantile(self.y, 0.5, self.weights)
         return median, counted(np.isfinite(self.y), self.weights), counted(self.y != median, self.weights)
@@ -141,3 +180,15 @@ def constant_start(
     if weights is None or "weights" not in signature(likelihood.constant_start).parameters:
         return likelihood.constant_start(y, size)
     return likelihood.constant_start(y, size, weights)
+
+
+def without_outliers(variance: float, likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None) -> float:
+    """The variance of targets, or where a few of them make it and the likelihood allows for that, that of the others.
+
+    Starts and bounds are relative to it: ten targets of 1e6 among others about 1 would leave no room for these.
+    """
+    if not likelihood.heavy_tailed:
+        return variance
+    low, high = (weighted_quantile(y, q, weights) for q in (0.25, 0.75))
+    quartiles = ((high - low) / 1.349) ** 2  # 1.349 standard deviations of a normal variable
+    return quartiles if 0 < quartiles < variance / OUTLYING else variance

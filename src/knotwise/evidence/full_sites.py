@@ -124,6 +124,16 @@ class RootPrecision:
         v = times_lower_transposed(cross, self.root)
         return v @ v.T
 
+    def posterior_variance(self, P: np.ndarray) -> np.ndarray:
+        """diag(P - P R P), as (1 - diag (L L')^-1) / W where the data say more than the prior: it cancels there."""
+        assert self.scale is not None
+        W, prior = self.scale**2, P.diagonal()
+        variance = (1.0 - np.einsum("kn,kn->n", self.root, self.root) / W) / W
+        weak = W * prior < 1.0
+        if weak.any():
+            variance[weak] = np.maximum(prior[weak] - self.explained(P[weak]), 0.0)
+        return variance
+
 
 @dataclass(frozen=True)
 class SignedPrecision:

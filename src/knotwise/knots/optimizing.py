@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.checkpoint.journal import are_alike
-from knotwise.errors import KnotwiseError
-from knotwise.evidence import Jitter, Point
+from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.evidence import Jitter, Model, Point
+from knotwise.evidence.inference import inference_of
 from knotwise.knots.selection import Stage
 from knotwise.optimize.base import OptimizeResult
 
 if TYPE_CHECKING:
     from knotwise.knots.problem import Problem
 
-__all__ = ["Objective", "optimize"]
+__all__ = ["Objective", "describe_other_inference", "optimize"]
 
 AGREEMENT = 0.5  # nats between two inferences up to which they tell the same of parameters
 SMALL_RISE = 0.1  # nats that the better of them may promise beyond the end of the other
@@ -102,12 +103,13 @@ def optimize(
     """
     if problem.guide is None or problem.optimizer is None:
         return _best_of_starts(problem, theta, Z, rng, move)
+    guided = None
     try:
         guided = _best_of_starts(problem.guided, theta, Z, rng, move)
         objective = Objective(problem, guided.point, np.zeros(len(Z), bool) if move is None or problem.full else move)
         value, gradient = objective(objective.vector)
     except KnotwiseError:
-        return _best_of_starts(problem, theta, Z, rng, move)
+        return _by_itself(problem, guided, theta, Z, rng, move)
     low, high = problem.table.theta_bounds[problem.free].T
     inside = ((guided.theta[problem.free] > low) & (guided.theta[problem.free] < high)).all()
     # at a bound the curvature is that of the way there, and tells nothing
@@ -121,6 +123,24 @@ def optimize(
     stage = _best_of_starts(replace(problem, n_restarts=0), start, Z_start, rng, move)
     note = f"parameters by the {own}, from which the {guide} is {apart:.1f} nats apart"
     return replace(stage, failed_restarts=guided.failed_restarts, note=note)
+
+
+def _by_itself(
+    problem: Problem,
+    guided: Stage | None,
+    theta: np.ndarray,
+    Z: np.ndarray,
+    rng: np.random.Generator,
+    move: np.ndarray | None,
+) -> Stage:
+    """The best of the starts without the guide, or where none has a value, the end of the guide."""
+    try:
+        return _best_of_starts(problem, theta, Z, rng, move)
+    except KnotwiseError as error:
+        if guided is None or problem.guide is None:
+            raise
+        guide, own = problem.guide.name.removeprefix("The "), problem.inference.name
+        return replace(guided, note=f"parameters by the {guide}; {own} has no value there: {error}")
 
 
 def _value_or_none(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> float:
@@ -150,8 +170,27 @@ def _best_of_starts(
         if best is None or stage.value > best.value:
             best = stage
     if best is None:
-        raise errors[0]
+        raise _with_advice(problem, errors[0])
     return replace(_unless_flat(problem, theta, best, Z, move), failed_restarts=len(errors))
+
+
+def _with_advice(problem: Problem, error: KnotwiseError) -> KnotwiseError:
+    """The error of a start at which there is no evidence, with what to do about it that was not done already."""
+    why = getattr(error, "why", "")
+    if not why:
+        return error
+    given = [name for name, given in zip(problem.table.names, problem.given & problem.free, strict=True) if given]
+    advice = describe_other_inference(problem.model)
+    if given:
+        advice = f"Give other values for {', '.join(given)}, or leave them None to take them from the data."
+    return InvalidInputError(f"There is no evidence at the start of the optimisation: {why}. {advice}", why=why)
+
+
+def describe_other_inference(model: Model) -> str:
+    """What to write where the inference of a model did not converge."""
+    other = "variational" if inference_of(model).word == "laplace" else "laplace"
+    nugget = "" if model.nugget.size else ", or `nugget='fit'`"
+    return f"Try `inference='{other}'`{nugget}."
 
 
 def _unless_flat(problem: Problem, theta: np.ndarray, stage: Stage, Z: np.ndarray, move: np.ndarray | None) -> Stage:

@@ -23,6 +23,7 @@ __all__ = ["SUBSET_ROWS", "log_spread", "spread_out", "starting_theta", "subset_
 SUBSET_ROWS = 150
 MIN_ROWS = 10
 LENGTHSCALE_FACTORS = (1.0, 0.25)
+LARGE_ON_LINK = 10.0  # variance of a start on the scale of a link above which that of 1 is tried, too
 
 
 def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUBSET_ROWS) -> np.ndarray:
@@ -43,6 +44,9 @@ def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUB
     lengthscales = problem.table.with_role("lengthscale")
     best, best_value = start, -np.inf
     starts = [start + np.log(factor) * (open_ & lengthscales) for factor in LENGTHSCALE_FACTORS]
+    narrow = open_ & problem.table.with_role("amplitude") & (start > np.log(LARGE_ON_LINK))
+    if narrow.any() and not problem.model.likelihood.scales_targets:  # what looks wide may be a noise of heavy tails
+        starts += [np.where(narrow, 0.0, theta) for theta in starts]
     for theta in starts if problem.found is None else [problem.found.theta]:
         try:
             stage = subset.optimize(theta, np.empty((0, 1)), rng)

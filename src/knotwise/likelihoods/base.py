@@ -70,6 +70,8 @@ class Likelihood(Part):
     log_concave: ClassVar[bool] = True
     #: whether y is a noisy copy of f on the same scale, so that targets are centred and scaled inside
     scales_targets: ClassVar[bool] = False
+    #: whether single targets may lie anywhere, so that quartiles tell their scale where they contradict the variance
+    heavy_tailed: ClassVar[bool] = False
     #: whether the posterior of f is Gaussian, so that its mode has a closed form
     conjugate: ClassVar[bool] = False
     #: whether E log p(y | f) for f ~ N(mean, variance) is concave in mean and variance together (C4)

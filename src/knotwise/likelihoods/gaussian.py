@@ -151,7 +151,7 @@ def normal_tilted(r, noise, variance, power) -> Tilted:
     """
     total = noise / power + variance
     log_integral = -0.5 * (power * (LOG_2PI + np.log(noise)) + np.log(power * total / noise) + r**2 / total)
-    return Tilted(log_integral, r / total, -1.0 / (total + 0.0 * r))
+    return Tilted(log_integral, r / total, -1.0 / (total + 0.0 * r), variance_ratio=noise / power / (total + 0.0 * r))
 
 
 def normal_tilted_derivative(r, noise, variance, power) -> np.ndarray:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from knotwise.likelihoods.base import Derivatives, Expectations, ParameterDerivatives, Tilted
+from knotwise.likelihoods.base import Derivatives, Expectations, ParameterDerivatives
 from knotwise.likelihoods.gaussian import normal_expectations, normal_tilted, normal_tilted_derivative
 from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.likelihoods.special import exp_capped
@@ -65,7 +67,7 @@ class LogNormal(Multiplicative):
 
     def tilted(self, y, mean, variance, size=1.0, power=1.0):
         of_log = normal_tilted(self._log_ratio(y, mean), self.value("variance"), variance, power)
-        return Tilted(of_log.log_integral - power * np.log(y), of_log.first, of_log.second)
+        return replace(of_log, log_integral=of_log.log_integral - power * np.log(y))
 
     def tilted_parameter_derivatives(self, y, mean, variance, size=1.0, power=1.0):
         return normal_tilted_derivative(self._log_ratio(y, mean), self.value("variance"), variance, power)

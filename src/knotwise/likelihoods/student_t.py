@@ -49,6 +49,7 @@ class StudentT(Likelihood):
         Parameter("df", role="shape", bounds=(1.0, 200.0)),
     )
     log_concave = False
+    heavy_tailed = True
     scales_targets = True
 
     def __init__(self, scale: float | None = None, df: float | None = None) -> None:

@@ -106,9 +106,9 @@ def tilted(likelihood: Likelihood, y, mean, variance, size, power: float) -> Til
     """log Z and its first two derivatives in the mean, one each per row (E1)."""
     shape, integrands = _blocks(likelihood, y, mean, variance, size, power)
     parts = [_tilted_block(one) for one in integrands]
-    log_integral, first, second = (
+    log_integral, first, second, ratio = (
         np.concatenate([np.empty(0), *(getattr(part, name) for part in parts)]).reshape(shape)
-        for name in ("log_integral", "first", "second")
+        for name in ("log_integral", "first", "second", "variance_ratio")
     )
     error = max((part.error for part in parts), default=0.0)
     known = _known_rows(mean, variance, shape)
@@ -116,7 +116,8 @@ def tilted(likelihood: Likelihood, y, mean, variance, size, power: float) -> Til
         y, mean, size = (np.broadcast_to(v, shape)[known] for v in (y, mean, size))
         at = likelihood.known(y, mean, size)
         log_integral[known], first[known], second[known] = (power * v for v in (at.log_density, at.first, at.second))
-    return Tilted(log_integral, first, second, error)
+        ratio[known] = 1.0
+    return Tilted(log_integral, first, second, error, ratio)
 
 
 def tilted_parameter_derivatives(likelihood: Likelihood, y, mean, variance, size, power: float) -> np.ndarray:
@@ -169,17 +170,22 @@ def _tilted_block(integrand: Integrand) -> Tilted:
         off = known.first - g_mode[rows]
         return one.with_normal(known.log_density, x), [off, off**2, known.second]
 
-    moments = _integrate(integrand, place, evaluate)
+    moments = _integrate(integrand, place, evaluate, orders=(1, 2, 2))
     off, square, bend = moments.averages
     first, second = power * (g_mode + off), power * bend + power**2 * (square - off**2)
     strong = power**2 * square * variance > 1
     first = np.where(strong, moments.shift / variance, first)
-    second = np.where(strong, (moments.variance / variance - 1) / variance, second)
-    return Tilted(moments.log_integral, first, second, moments.error)
+    ratio = moments.variance / variance
+    second = np.where(strong, (ratio - 1) / variance, second)
+    return Tilted(moments.log_integral, first, second, moments.error, np.where(strong, ratio, 1 + variance * second))
 
 
-def _integrate(integrand: Integrand, place: Place, evaluate: Evaluate) -> Moments:
-    """Integrate over f; `evaluate(x, integrand of rows, rows)` gives the integrand and the functions to average."""
+def _integrate(integrand: Integrand, place: Place, evaluate: Evaluate, orders: Sequence[int] = ()) -> Moments:
+    """Integrate over f; `evaluate(x, integrand of rows, rows)` gives the integrand and the functions to average.
+
+    `orders` are those of the functions as derivatives in f: two rules agree on them in units of the tilted law's width,
+    where that is small. The slope of a count of 1e17 is rounded to 1e3, which is nothing over a width of 1e-9.
+    """
     mode, top, variance = place.mode, place.top, integrand.variance
 
     def sums(t: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
@@ -201,7 +207,9 @@ def _integrate(integrand: Integrand, place: Place, evaluate: Evaluate) -> Moment
         log_integral = np.log(S[0] / n) + top[rows] - 0.5 * (np.log(variance[rows]) + LOG_2PI)
         spread = averages[1] - averages[0] ** 2
         shift = mode[rows] + averages[0]
-        return np.array([log_integral, shift / np.sqrt(spread), np.log(spread), shift, spread, *averages[2:]])
+        width = np.sqrt(np.minimum(spread, 1.0))
+        scaled = [v * width**order for v, order in zip(averages[2:], orders or [0] * len(averages), strict=False)]
+        return np.array([log_integral, shift / np.sqrt(spread), np.log(spread), shift, spread, *scaled])
 
     analytic = integrand.likelihood.width is not None
     tolerance = ANALYTIC_TOLERANCE if analytic else TOLERANCE
@@ -209,7 +217,9 @@ def _integrate(integrand: Integrand, place: Place, evaluate: Evaluate) -> Moment
     with np.errstate(all="ignore"):  # nodes may lie far out
         refined = refine(sums, finish, len(mode), first=first, tolerance=tolerance)
     error = float(np.max(refined.gap, initial=0.0))
-    log_integral, _, _, shift, spread, *averages = refined.values
+    log_integral, _, _, shift, spread, *scaled = refined.values
+    width = np.sqrt(np.minimum(spread, 1.0))
+    averages = [v / width**order for v, order in zip(scaled, orders or [0] * len(scaled), strict=True)]
     done = analytic and error <= tolerance
     return Moments(log_integral, shift, spread, np.array(averages), 0.0 if done else error)
 
@@ -254,6 +264,8 @@ def _find_mode(integrand: Integrand) -> tuple[np.ndarray, np.ndarray]:
     for i in range(NEWTON_STEPS[integrand.likelihood.log_concave]):
         slope, curvature = one.slope_and_curvature(x)
         limit = FIRST_LIMIT * 2.0**i * sd[rows]
+        # of the whole step: a far tail is flat, and a step that was cut there is short in its units
+        still = ~(np.abs(slope) <= 0.1 * np.sqrt(curvature))
         step = np.clip(slope / curvature, -limit, limit)
         step = np.where(np.isfinite(step), step, -np.sign(x) * sd[rows])
         new = one(x + step)
@@ -265,7 +277,6 @@ def _find_mode(integrand: Integrand) -> tuple[np.ndarray, np.ndarray]:
             new[worse] = one.rows(worse)((x + step)[worse])
         x, value = x + step, new
         result[rows] = x
-        still = np.abs(step) * np.sqrt(curvature) > 0.1
         rows, one, x, value = rows[still], one.rows(still), x[still], value[still]
         if not len(rows):
             break

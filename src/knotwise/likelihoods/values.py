@@ -109,6 +109,9 @@ class Tilted:
     error : float
         How far the last two rules of a quadrature differed at most, relative to max(1, |value|); 0 where the rule is
         known to be exact enough.
+    variance_ratio : array [n] or None
+        Variance of f under the tilted law over that of N(f), 1 + variance * second; None where this sum is exact
+        enough. An observation that says far more of f than N(f) makes it a small difference of numbers near 1.
 
     Examples
     --------
@@ -123,3 +126,4 @@ class Tilted:
     first: np.ndarray
     second: np.ndarray
     error: float = 0.0
+    variance_ratio: np.ndarray | None = None

@@ -131,6 +131,7 @@ class Trials:
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
         self.history: list[float] = []
+        self.failure = "it is not finite"
         self.best_value = -np.inf
         self.best: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -141,8 +142,9 @@ class Trials:
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 value, gradient = self.objective(parameters)
-        except (KnotwiseError, ArithmeticError):
+        except (KnotwiseError, ArithmeticError) as error:
             value, gradient = np.nan, np.empty(0)
+            self.failure = str(error).rstrip(".") or self.failure
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             self.history.append(np.nan)
             return None
@@ -155,8 +157,9 @@ class Trials:
         """The result at the best trial."""
         if self.best is None:
             raise InvalidInputError(
-                "The evidence is not finite at the start of the optimisation. Start from other parameters, "
-                "or leave them None to take them from the data."
+                f"The objective cannot be computed at the start of the optimisation: {self.failure}. "
+                "Start from other parameters.",
+                why=self.failure,
             )
         parameters, gradient = self.best
         return OptimizeResult(

@@ -22,17 +22,16 @@ class MatchedMoments:
     is_bound = False
 
     def look(self, model: Model, rows: Rows, at: Marginals) -> SiteLook:
-        alpha, w, q, z, hb = model.power, at.w, at.q, at.z, at.h * at.b
-        den = 1.0 - alpha * w * q
-        cavity_z, variance = (z - alpha * q * hb) / den, q / den + at.c + model.nugget.variance
+        alpha, a, q = model.power, at.a, at.q
+        den = 1.0 - alpha * at.w * q
+        # q h b and w z^2 are W times as large as what is left of them: written in a they do not cancel
+        cavity_q = q / den
+        cavity_z, variance = at.z - alpha * cavity_q * a, cavity_q + at.c + model.nugget.variance
         mean = model.mean.offset + cavity_z
         seen = model.likelihood.tilted(rows.y, mean, np.where(den > 0, variance, 1.0), rows.sizes, power=alpha)
-        shrunk = alpha * (1.0 + variance * seen.second)  # alpha times tilted over cavity variance
-        W, b = -seen.second / shrunk, (seen.first - seen.second * cavity_z) / shrunk
-        own = (
-            seen.log_integral - 0.5 * np.log(den) - 0.5 * alpha * (2.0 * hb * z - w * z * z - alpha * q * hb * hb) / den
-        )
-        value = at.a * z + 0.5 * w * z * z + own / alpha  # (E2)
+        ratio = 1.0 + variance * seen.second if seen.variance_ratio is None else seen.variance_ratio
+        W, b = -seen.second / (alpha * ratio), (seen.first - seen.second * cavity_z) / (alpha * ratio)
+        value = (seen.log_integral - 0.5 * np.log(den)) / alpha + 0.5 * alpha * cavity_q * a * a  # (E2)
         return SiteLook(W, b, np.where(den > 0, value, np.nan), mean, variance, seen.error)
 
     def likelihood_bar(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

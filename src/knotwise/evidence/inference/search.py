@@ -29,8 +29,11 @@ MAX_PASSES = 60
 SHORTEST = 2.0**-12  # step, as a share of the whole one, below which nothing is gained any more
 GROWTH = 4.0  # of the residual in one step, beyond which a step is refused where there is no bound to tell
 CLOSE = 1e-5  # squared residual at which sites count as found where rounding lets no step succeed
+NEAR = 1e-3  # squared residual, in nats, up to which a bound that could be a bit tighter serves, and that is said
 LARGEST_ERROR = 1e-6  # of expectations, relative, above which it is said
+WRONG = 1e-2  # of expectations, relative, above which sites that do not move any more are those of something else
 ROUNDING = 1e-11  # of the objective, by which it may fall
+ROUNDED = 1e-7  # the same, where the sites do not move any more
 
 
 class SiteSpace(Protocol):
@@ -79,30 +82,42 @@ def search_sites(space: SiteSpace, tolerance: float, max_passes: int = MAX_PASSE
         value = seen.value - space.charge
         if n_lost or seen.n_lost:  # the posterior is not that of these sites
             best, smallest, shares = -np.inf, np.inf, np.zeros(HISTORY)
-        elif _is_better(value, seen.distance, best, smallest, is_bound=space.target.is_bound):
+        elif _is_better(value, seen.distance, best, smallest, tolerance, is_bound=space.target.is_bound):
             best, smallest, shares, size = value, min(seen.distance, smallest), _shares(seen), min(1.0, 2.0 * size)
             if seen.distance <= tolerance:
-                return SearchEnd(value, n_passes, True, remark)
+                return SearchEnd(value, n_passes, seen.error <= WRONG, remark)
         else:
             shares, size = None, 0.5 * size
         n_lost, size = _step(space, shares, size)
+    distance = np.inf
     if np.isfinite(best):  # sites, posterior and value are those of the last point that was kept
         with far_off():
             space.step(None, 0.0)
-            space.look()
+            distance = space.look().distance
     if smallest <= CLOSE:
         return SearchEnd(best, n_passes, True, remark)
+    if space.target.is_bound and distance <= NEAR:
+        near = f"the sites of the observations still moved a little: the bound is about {distance:.0e} nats short"
+        return SearchEnd(best, n_passes, True, f"{near}; {remark}" if remark else near)
     why = f"the sites of the observations were still moving after {n_passes} looks at the data"
     if remark:
         why += f"; {remark}"
-    return SearchEnd(best, n_passes, False, why)
+    # from where the residual is infinite the search has come nowhere, and its bound is none
+    return SearchEnd(best if np.isfinite(smallest) else -np.inf, n_passes, False, why)
 
 
-def _is_better(value: float, distance: float, best: float, smallest: float, *, is_bound: bool) -> bool:
+def _is_better(
+    value: float, distance: float, best: float, smallest: float, tolerance: float, *, is_bound: bool
+) -> bool:
     """Whether sites are to be kept: by the bound, or where there is none, by how far they are from the target."""
-    if not (np.isfinite(value) and np.isfinite(distance)):
+    if not np.isfinite(value) or np.isnan(distance):
         return False
-    return distance <= GROWTH * smallest if not is_bound else best == -np.inf or value >= best - ROUNDING * abs(best)
+    if not is_bound:
+        return np.isfinite(distance) and distance <= GROWTH * smallest
+    if distance <= tolerance:  # nothing is left to be gained, whatever rounding says of a bound of many nats
+        return value >= best - ROUNDED * abs(best)
+    # however far: e^f expected under a wide posterior may be e^500, whose square is infinite
+    return best == -np.inf or value >= best - ROUNDING * abs(best)
 
 
 def _step(space: SiteSpace, shares: np.ndarray | None, size: float) -> tuple[int, float]:
@@ -118,9 +133,10 @@ def _step(space: SiteSpace, shares: np.ndarray | None, size: float) -> tuple[int
 
 def _shares(seen: LookSums) -> np.ndarray:
     """How much of each of the last steps to take back, so that the residual is least; [HISTORY]."""
-    used = np.flatnonzero(seen.normal.diagonal() > 0)
+    length = seen.normal.diagonal()
+    used = np.flatnonzero((length > 0) & np.isfinite(length))
     shares = np.zeros(HISTORY)
-    if len(used):
+    if len(used) and np.isfinite(seen.distance):
         normal = seen.normal[np.ix_(used, used)]
         scale = 1.0 / np.sqrt(normal.diagonal())  # steps of one length, so that one tolerance fits
         solution = np.linalg.lstsq(scale[:, None] * normal * scale, scale * seen.slope[used], rcond=1e-10)[0]

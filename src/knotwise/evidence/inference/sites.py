@@ -187,9 +187,14 @@ class RowSites:
         assert self.accepted is not None and self.accepted_tau is not None
         W = self.accepted[0]
         rise, most = x[0] - W, LARGEST_RISE * (W + 1.0 / np.maximum(self.accepted_tau, SMALLEST_VARIANCE))
+        # b goes as far as W: with one of them alone the row's mean would be somewhere else
         if (rise > most).any():
             x = self.accepted + (x - self.accepted) * np.minimum(1.0, most / np.maximum(rise, most))
-        np.maximum(x[0], LARGEST_FALL * W, out=x[0])
+        fall, most = -rise, (1.0 - LARGEST_FALL) * W
+        if (fall > most).any():
+            shorter = most / np.maximum(np.maximum(fall, most), SMALLEST_VARIANCE)
+            x = self.accepted + (x - self.accepted) * np.where(fall > most, shorter, 1.0)
+            np.maximum(x[0], LARGEST_FALL * W, out=x[0])
         return x
 
     @property

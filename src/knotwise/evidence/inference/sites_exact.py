@@ -76,7 +76,8 @@ class ExactSites:
         """The posterior variance q of what the kernel says of each row."""
         if self.root is not None:
             return np.einsum("nk,nk->n", self.root, self.root)
-        return np.maximum(self.K.diagonal() - self.precision.explained(self.K), 0.0)
+        assert isinstance(self.precision, RootPrecision)
+        return self.precision.posterior_variance(self.K)
 
     def ended(self, value: float, converged: bool, why: str, *, gradient: bool) -> Evidence:
         """The evidence when the search has ended; its gradient is that of (V7), with the sites held."""

@@ -29,7 +29,7 @@ from knotwise.knots.automatic.settle import (
     refine,
     settle,
 )
-from knotwise.knots.automatic.signal import find_signal, without_inputs
+from knotwise.knots.automatic.signal import find_signal, threshold, without_inputs
 from knotwise.knots.automatic.structure import FewRows, look_again
 from knotwise.knots.problem import Problem
 from knotwise.knots.proposals import check_at_least
@@ -112,7 +112,9 @@ class Auto(Selector):
             signal = find_signal(problem, rng, trace)
             theta = signal.theta
             if not signal.found and not problem.n_neighbors:
-                return self._without_signal(problem, theta, rng, trace, signal.note)
+                selection, theta = self._without_signal(problem, theta, rng, trace, signal.note)
+                if selection is not None:
+                    return selection
         if problem.optimizer is None or not signal.weak:  # a weak signal needs all rows, and few knots
             small = _subset(problem, SELECTION_ROWS, rng)
         pool = small.take(small.sample(SELECTION_ROWS, rng))
@@ -251,17 +253,38 @@ class Auto(Selector):
 
     def _without_signal(
         self, problem: Problem, theta: np.ndarray, rng: np.random.Generator, trace: KnotTrace, note: str
-    ) -> Selection:
-        """A handful of knots, which hold the mean and its uncertainty."""
+    ) -> tuple[Selection | None, np.ndarray]:
+        """A handful of knots, which hold the mean and its uncertainty; none where they explain the data after all."""
         best = self._handful(problem, theta, rng)
+        gain = self._gain_of(problem, best, rng)
+        if gain > threshold(problem):
+            note = f"{gain:.1f} nats of evidence on all rows through {len(best.Z)} knots"
+            trace.add("signal", len(best.Z), gain, theta=best.theta, note=note)
+            return None, best.theta
         reason = f"no signal found: {note}; {len(best.Z)} knots kept"
-        return self._finish(problem, best, trace, End(reason, Status.NO_SIGNAL))
+        return self._finish(problem, best, trace, End(reason, Status.NO_SIGNAL)), best.theta
+
+    def _gain_of(self, problem: Problem, stage: Stage, rng: np.random.Generator) -> float:
+        """Nats of evidence of a fit above the model without inputs, by the same inference and knots."""
+        plain = replace(problem.anew(), n_restarts=0)
+        try:
+            null = without_inputs(plain, stage.theta, stage.Z, rng)
+            return plain.log_evidence(stage) - plain.log_evidence(null)
+        except KnotwiseError:
+            return 0.0
 
     def _handful(self, problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> Stage:
         """A handful of knots, and the better of two fits of the parameters: from the start, and from theta."""
         Z = problem.initial_knots("kmeans", min(NO_SIGNAL_KNOTS, self._cap(problem)), rng)
         plain = problem.anew()
-        return max((plain.optimize(start, Z, rng) for start in (problem.table.theta, theta)), key=_value)
+        stages: list[Stage] = []
+        for start in (problem.table.theta, theta):
+            try:
+                stages.append(plain.optimize(start, Z, rng))
+            except KnotwiseError:
+                if start is theta and not stages:
+                    raise
+        return max(stages, key=_value)
 
     def _more_likely(
         self, problem: Problem, stage: Stage, rng: np.random.Generator, trace: KnotTrace

@@ -38,6 +38,7 @@ __all__ = [
 
 GROWTH, QUICK_GROWTH = 1.25, 1.6  # of the number of knots between two looks at the share
 SETTLED = 0.05  # change of log parameters below which they are settled
+FLAT = 0.1  # nats between the last two rounds, up to which it does not matter that they still move
 ROUNDS = 8  # of fitting parameters and choosing knots for them
 MANY_KNOTS = 1 / 3  # of the rows: from here on the exact GP takes no longer
 EXACT_ROWS, EXACT_ROWS_MOVING = 3000, 1000  # up to which it is taken then; fewer where it has to be searched for
@@ -105,7 +106,7 @@ def settle(
     W = first_precisions(fic, theta, pool)
     Z = np.empty((0, 0))
     sites_move = inference_of(fic.model).several_passes
-    failed = 0
+    failed, last = 0, np.inf
     for round_ in range(ROUNDS):
         first = len(Z) if round_ else rule.first_knots
         enough = partial(rule.find_parameters, last=round_ > 0)
@@ -116,6 +117,7 @@ def settle(
             if exactly is not None:
                 return exactly
         stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
+        changed, last = abs(stage.value - last), stage.value
         failed += stage.failed_restarts
         if round_ == 0:
             stage = with_its_nugget(quick, stage, rng)
@@ -136,7 +138,13 @@ def settle(
         stage = replace(quick, optimizer=LAST_ROUND).optimize(theta, Z, rng)
         scores = fic.guided.scores(fic.point(stage.theta, Z))
         _record(trace, stage, fic, rule, scores, f"FIC, the same knots, {stage.result.evaluations} more evaluations")
-    return Settled(stage, Z, too_few=capped and rule.are_too_few(scores), moving=not done, failed_restarts=failed)
+    return Settled(
+        stage,
+        Z,
+        too_few=capped and rule.are_too_few(scores),
+        moving=not done and changed > FLAT,
+        failed_restarts=failed,
+    )
 
 
 def many_knots(problem: Problem, pool: Rows, theta: np.ndarray, rule: Rule, cap: int) -> tuple[np.ndarray, bool]:
