@@ -72,7 +72,7 @@ def time_predictions(likelihood: str, n_rows: int = 100_000, batch: int = 10_000
     f = np.sin(6 * X[:, 0]) + np.cos(9 * X[:, 1])
     y = f + 0.1 * rng.normal(size=len(f)) if likelihood == "gaussian" else rng.poisson(np.exp(f))
     gp = GPRegressor(
-        Matern32(1.0, EIGHT),
+        Matern32(1.0, EIGHT, column_scales="standard"),
         knots=100,
         n_neighbors=15,
         likelihood=likelihood,

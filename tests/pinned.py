@@ -128,7 +128,7 @@ def at_stored_values(data, approximation, **options):
     X, y, X_new = training(data)
     values = STORED[data]
     at = {
-        "kernel": SquaredExponential(*values["kernel"]),
+        "kernel": SquaredExponential(*values["kernel"], column_scales="standard"),
         "mean": values["mean"],
         "jitter": 1e-8,
         "optimizer": None,

@@ -55,7 +55,7 @@ def test_of_many_rows_the_exact_gp_asks_some_first(exact, monkeypatch):
 
 def test_a_column_whose_length_scale_is_given_or_held_is_not_woken():
     X, _, y = noisy(2, n_rows=300)
-    given = SquaredExponential(1.0, [0.3, 0.3, 300.0, 300.0])
+    given = SquaredExponential(1.0, [0.3, 0.3, 300.0, 300.0], column_scales="standard")
     for options in ({"kernel": given, "fixed": ["lengthscale"]}, {"kernel": SquaredExponential(ard=False)}):
         gp = GPRegressor(random_state=0, **options).fit(X, y)
         assert not any(step.action == "wake" for step in gp.trace_)

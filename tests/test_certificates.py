@@ -325,7 +325,7 @@ def test_a_lower_bound_of_few_labels_is_below_the_true_evidence():
 
 
 #: parameters of fits that need not be learned
-GIVEN = {"kernel": SquaredExponential(1.0, 0.9), "optimizer": None, "n_jobs": 1}
+GIVEN = {"kernel": SquaredExponential(1.0, 0.9, column_scales="standard"), "optimizer": None, "n_jobs": 1}
 
 
 @pytest.fixture(scope="module")
@@ -354,7 +354,7 @@ def exact_of(gp, X, y, **options):
 def test_a_certificate_holds_the_exact_gp_of_a_fit(waves, approximation, mean):
     X, _, y = waves
     gp = GPRegressor(
-        kernel=SquaredExponential(0.5, 0.8),
+        kernel=SquaredExponential(0.5, 0.8, column_scales="standard"),
         likelihood=lik.Gaussian(0.01),
         knots=X[:40],
         approximation=approximation,
@@ -479,7 +479,12 @@ def test_nothing_is_certified_where_no_variational_bound_is_found(waves, monkeyp
 @pytest.mark.filterwarnings("ignore::knotwise.errors.FitWarning")
 def test_where_far_too_few_knots_leave_no_posterior_nothing_is_certified(waves):
     X, f, _ = waves
-    options = {"kernel": SquaredExponential(900.0, 0.1), "likelihood": "poisson", "optimizer": None, "n_jobs": 1}
+    options = {
+        "kernel": SquaredExponential(900.0, 0.1, column_scales="standard"),
+        "likelihood": "poisson",
+        "optimizer": None,
+        "n_jobs": 1,
+    }
     gp = GPRegressor(knots=X[:2], inference="laplace", **options).fit(X, np.round(np.exp(3 + 2 * f)))
     found = gp.certify()
     assert found.lower is found.upper is found.variational_upper is found.kl_bound is None

@@ -230,7 +230,9 @@ def test_one_outlier_is_no_structure_and_a_group_is(rng):
     outlier[100] += 3.0
     group[100:104] += 1.0
     for targets, surprising in ((y, False), (outlier, False), (group, True)):
-        gp = GPRegressor(SquaredExponential(1.0, 1.0), knots=8, approximation="fic", random_state=0).fit(X, targets)
+        gp = GPRegressor(
+            SquaredExponential(1.0, 1.0, column_scales="standard"), knots=8, approximation="fic", random_state=0
+        ).fit(X, targets)
         surprise, centre = _most_surprising(gp._fit.problem.row_scores(gp._fit.selection.point))
         assert (surprise > SURPRISING) == surprising
         assert not surprising or abs(centre - 101.5) < 4
@@ -250,7 +252,12 @@ def test_a_smooth_fit_that_misses_a_bump_is_looked_at_again(rng):
     X, y, _, _ = bump(rng)
     plain = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=len(X))
     for targets, noise, is_missed in ((y, 0.1, True), (plain, 0.01, False)):
-        smooth = GPRegressor(SquaredExponential(1.0, 1.0), likelihood=Gaussian(noise), optimizer=None, random_state=0)
+        smooth = GPRegressor(
+            SquaredExponential(1.0, 1.0, column_scales="standard"),
+            likelihood=Gaussian(noise),
+            optimizer=None,
+            random_state=0,
+        )
         problem, at = smooth.fit(X, targets)._fit.problem, smooth._fit.selection.point
         trace = problem.new_trace()
         found = look_again(problem, problem.rows, at.theta, at.Z, np.random.default_rng(0), trace)
@@ -267,5 +274,5 @@ def test_a_bump_on_a_smooth_trend_is_found(seed):
     near = np.linspace(centre - 0.03, centre + 0.03, 50)
     gp = GPRegressor(SquaredExponential(), random_state=0).fit(X, y)
     assert_allclose(gp.predict(near[:, None]), truth(near), atol=0.4)
-    missed = GPRegressor(SquaredExponential(1.0, 1.0), knots=10, random_state=0).fit(X, y)
+    missed = GPRegressor(SquaredExponential(1.0, 1.0, column_scales="standard"), knots=10, random_state=0).fit(X, y)
     assert np.abs(missed.predict(near[:, None]) - truth(near)).max() > 1.0  # what ten knots from a smooth start do

@@ -19,7 +19,12 @@ def fitted(labels, link="logit", **options):
     X = rng.normal(size=(90, 2))
     f = np.column_stack([1.5 * np.sin(2 * X[:, 0]) + X[:, 1], -X[:, 1], X[:, 0]])[:, : len(labels)]
     y = np.array(labels)[np.argmax(f + rng.gumbel(size=f.shape), axis=1)]
-    options = {"kernel": SquaredExponential(4.0, 0.8), "knots": X[:12], "optimizer": None, "random_state": 0} | options
+    options = {
+        "kernel": SquaredExponential(4.0, 0.8, column_scales="standard"),
+        "knots": X[:12],
+        "optimizer": None,
+        "random_state": 0,
+    } | options
     return GPClassifier(link=link, **options).fit(X, y)
 
 

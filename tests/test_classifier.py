@@ -36,7 +36,11 @@ def three(rng):
 
 def given(**options):
     """A classifier that keeps its parameters, so that it is quick."""
-    options = {"kernel": SquaredExponential(4.0, 0.8), "optimizer": None, "random_state": 0} | options
+    options = {
+        "kernel": SquaredExponential(4.0, 0.8, column_scales="standard"),
+        "optimizer": None,
+        "random_state": 0,
+    } | options
     return GPClassifier(**options)
 
 
@@ -51,7 +55,12 @@ def test_two_classes_are_the_bernoulli_model_of_the_second_label(two, approximat
     X, y = two
     gp = given(approximation=approximation, link=link, knots=X[:9]).fit(X, y)
     twin = GPRegressor(
-        SquaredExponential(4.0, 0.8), Bernoulli(link), approximation, knots=X[:9], optimizer=None, random_state=0
+        SquaredExponential(4.0, 0.8, column_scales="standard"),
+        Bernoulli(link),
+        approximation,
+        knots=X[:9],
+        optimizer=None,
+        random_state=0,
     ).fit(X, (y == "wet").astype(float))
     X_new = np.random.default_rng(1).normal(size=(30, 2))
     assert_array_equal(gp.classes_, ["dry", "wet"])
@@ -255,7 +264,7 @@ def test_separable_classes_leave_probabilities_inside_0_and_1(approximation, sca
 
 def test_clone_and_pickle_keep_everything(two):
     X, y = two
-    gp = given(knots=X[:9], kernel=Matern32(2.0, [1.0, 0.7]), link="probit")
+    gp = given(knots=X[:9], kernel=Matern32(2.0, [1.0, 0.7], column_scales="standard"), link="probit")
     assert clone(gp).get_params()["link"] == "probit"
     gp.fit(X, y)
     again = pickle.loads(pickle.dumps(gp))
@@ -282,7 +291,7 @@ def test_a_data_frame_is_its_array_and_keeps_its_names(two):
     assert_allclose(gp.predict_proba(frame), given(knots=X[:9]).fit(X, y).predict_proba(X), rtol=1e-10)
     with pytest.raises(ValueError, match="names"):
         gp.predict(frame[["north", "east"]])
-    on_name = given(knots=X[:9], kernel=SquaredExponential(4.0, 0.8).on("east")).fit(frame, y)
+    on_name = given(knots=X[:9], kernel=SquaredExponential(4.0, 0.8, column_scales="standard").on("east")).fit(frame, y)
     moved = frame.assign(north=frame["north"] + 5)
     assert_allclose(on_name.predict_proba(moved), on_name.predict_proba(frame), rtol=1e-12)
 

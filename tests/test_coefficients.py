@@ -23,7 +23,7 @@ VARIANCE, LENGTHSCALE, NOISE, JITTER = 1.3, 0.7, 0.2, 1e-10
 
 def fit(mean, approximation="vfe", x=X, y=Y, unit=1.0, **options):
     """A model with every parameter given, through 15 knots on rows."""
-    kernel = SquaredExponential(unit**2 * VARIANCE, LENGTHSCALE)
+    kernel = SquaredExponential(unit**2 * VARIANCE, LENGTHSCALE, column_scales="standard")
     settings = {"knots": np.asarray(x)[::4], "optimizer": None, "jitter": JITTER} | options
     return GPRegressor(kernel, Gaussian(unit**2 * NOISE), approximation, mean=mean, **settings).fit(x, y)
 
@@ -94,7 +94,7 @@ def test_with_a_wide_prior_they_are_generalised_least_squares(approximation):
 
 def test_where_the_function_is_flat_a_log_rate_has_the_error_of_its_fisher_information():
     counts = np.random.default_rng(0).poisson(2.0, N)
-    kernel = SquaredExponential(1e-9, 1.0)
+    kernel = SquaredExponential(1e-9, 1.0, column_scales="standard")
     options = {"knots": X[::6], "mean": Constant(prior_sd=1e3), "optimizer": None, "inference": "laplace"}
     gp = GPRegressor(kernel, "poisson", "fic", **options).fit(X, counts)
     assert_allclose(gp.coefficients_.estimate, np.log(counts.mean()), rtol=1e-5)
@@ -132,7 +132,9 @@ def test_a_row_of_weight_2_is_the_row_twice():
     weights = np.ones(N)
     weights[:9] = 2.0
     settings = {"knots": X[::4], "optimizer": None, "jitter": JITTER, "mean": "linear"}
-    gp = GPRegressor(SquaredExponential(VARIANCE, LENGTHSCALE), Gaussian(NOISE), "vfe", **settings)
+    gp = GPRegressor(
+        SquaredExponential(VARIANCE, LENGTHSCALE, column_scales="standard"), Gaussian(NOISE), "vfe", **settings
+    )
     weighted = gp.fit(X, Y, sample_weight=weights).coefficients_
     assert_allclose(weighted.estimate, twice.estimate, rtol=1e-8)
     assert_allclose(weighted.covariance, twice.covariance, rtol=1e-7)

@@ -26,7 +26,7 @@ Y = 2 + 1.5 * X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * RNG.normal(size=N)
 COUNTS, AREA = RNG.poisson(3 + X[:, 0]).astype(float), RNG.uniform(0.5, 2, N)
 VARIANCE, LENGTHSCALE, NOISE, JITTER, N_KNOTS = 0.9, 0.8, 0.07, 1e-10, 20
 FOUR = np.repeat(["a", "b", "c", "d"], 12)
-KERNEL = SquaredExponential(VARIANCE, LENGTHSCALE)
+KERNEL = SquaredExponential(VARIANCE, LENGTHSCALE, column_scales="standard")
 
 
 def model(approximation="full", mean="zero", likelihood=None, **options):
@@ -585,7 +585,9 @@ class Counting(SquaredExponential):
 
 def test_leaving_out_each_of_many_rows_sees_them_through_the_knots_twice(monkeypatch):
     rows = np.random.default_rng(0).uniform(size=(2000, 2))
-    gp = GPRegressor(Counting(1.0, 0.5), Gaussian(0.01), knots=rows[:30], optimizer=None, n_jobs=1)
+    gp = GPRegressor(
+        Counting(1.0, 0.5, column_scales="standard"), Gaussian(0.01), knots=rows[:30], optimizer=None, n_jobs=1
+    )
     gp.fit(rows, np.sin(6 * rows[:, 0]))
     monkeypatch.setattr(Counting, "n_values", 0)
     cross_validate(gp, rows, np.sin(6 * rows[:, 0]), refit=False)

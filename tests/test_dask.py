@@ -41,7 +41,7 @@ delayed = pytest.importorskip("dask").delayed
 
 N = 600
 CHUNK = 200
-KERNEL = SquaredExponential(1.0, 0.5)
+KERNEL = SquaredExponential(1.0, 0.5, column_scales="standard")
 
 
 @pytest.fixture(autouse=True)

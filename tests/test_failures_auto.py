@@ -45,7 +45,13 @@ def test_five_points_are_fitted_with_ten_restarts(seed):
 def test_knots_on_a_line_with_a_long_lengthscale_are_as_many_as_it_can_tell_apart():
     x = np.linspace(0, 1, 300)[:, None]
     y = np.sin(2 * x[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=300)
-    gp = fit(x, y, kernel=SquaredExponential(lengthscale=5.0), fixed=["lengthscale"], knots=Auto(max_knots=100))
+    gp = fit(
+        x,
+        y,
+        kernel=SquaredExponential(lengthscale=5.0, column_scales="standard"),
+        fixed=["lengthscale"],
+        knots=Auto(max_knots=100),
+    )
     assert gp.n_knots_ < 20 and gp.jitter_ <= 1e-4
     assert np.isfinite(gp.predict(x, return_std=True)).all()
 
@@ -175,7 +181,7 @@ def test_widely_separated_classes_stay_inside_0_and_1():
 @pytest.mark.filterwarnings("ignore::knotwise.errors.FitWarning")
 def test_an_extreme_start_gives_a_finite_fit(start, data):
     X, y, X_new = data
-    gp = fit(X, y, kernel=SquaredExponential(**start))
+    gp = fit(X, y, kernel=SquaredExponential(**start, column_scales="standard"))
     assert np.isfinite(gp.predict(X_new, return_std=True)).all() and np.isfinite(gp.parameters_.values).all()
 
 

@@ -39,7 +39,7 @@ X = RNG.uniform(-2, 2, size=(N, 2))
 F = 1 + np.sin(2 * X[:, 0])
 EXPOSURE = RNG.uniform(0.5, 20.0, N)
 TRIALS = RNG.integers(1, 40, N).astype(float)
-KERNEL = SquaredExponential(1.0, 0.7)
+KERNEL = SquaredExponential(1.0, 0.7, column_scales="standard")
 #: likelihood -> name of the size, its values, and targets
 KINDS = {
     "poisson": ("exposure", EXPOSURE, RNG.poisson(EXPOSURE * np.exp(F)).astype(float)),

@@ -81,7 +81,7 @@ def test_a_hundred_knots_on_a_line_are_thinned_without_loss(lengthscale):
     x = np.linspace(0, 1, 300)
     y = np.sin(2 * x) + 0.1 * rng.normal(size=300)
     held = () if lengthscale is None else ("lengthscale",)
-    kernel = SquaredExponential(lengthscale=lengthscale)
+    kernel = SquaredExponential(lengthscale=lengthscale, column_scales="standard")
     gp = fit(x[:, None], y, knots=100, kernel=kernel, fixed=held, mean=Constant(prior_sd=None))
     assert gp.n_knots_ < 100 and len(gp.knots_) == gp.n_knots_
     assert gp.jitter_ <= 1e-4
@@ -100,7 +100,12 @@ def test_a_hundred_given_knots_on_a_line_are_all_kept_with_recorded_jitter():
     """Case 2: an array of knots is used as given, whatever its condition."""
     x = np.linspace(0, 1, 300)[:, None]
     y = np.sin(2 * x[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=300)
-    gp = fit(x, y, knots=np.linspace(0, 1, 100)[:, None], kernel=SquaredExponential(lengthscale=5.0))
+    gp = fit(
+        x,
+        y,
+        knots=np.linspace(0, 1, 100)[:, None],
+        kernel=SquaredExponential(lengthscale=5.0, column_scales="standard"),
+    )
     assert gp.n_knots_ == 100
     assert 0 < gp.jitter_ <= 1e-4
     assert np.isfinite(gp.log_evidence_) and np.isfinite(gp.predict(x, return_std=True)).all()

@@ -87,7 +87,15 @@ def test_one_huge_count_among_zeros_is_finite(X):
 def test_every_mean_reaches_the_mode_of_large_counts(X, rng, mean):
     """A mean of 0 is 14 units of f away from counts of a million."""
     y = rng.poisson(1e6 * np.exp(np.sin(X[:, 0]))).astype(float)
-    gp = GPRegressor(Matern32(1.0, 1.0), "poisson", "fic", knots=X[:15], mean=mean, nugget=0.1, optimizer=None)
+    gp = GPRegressor(
+        Matern32(1.0, 1.0, column_scales="standard"),
+        "poisson",
+        "fic",
+        knots=X[:15],
+        mean=mean,
+        nugget=0.1,
+        optimizer=None,
+    )
     gp.fit(X, y)
     assert gp.converged_
     assert np.isfinite(gp.log_evidence_) and np.isfinite(gp.predict(X)).all()
@@ -103,7 +111,13 @@ def test_every_mean_reaches_the_mode_of_large_counts(X, rng, mean):
 def test_a_mode_that_was_not_reached_is_said(X, counts, approximation, monkeypatch):
     monkeypatch.setattr(newton, "MAX_ITERATIONS", 0)  # with 1, the next evaluation would arrive
     gp = GPRegressor(
-        Matern32(4.0, 1.0), "poisson", approximation, knots=X[:9], mean=-6.0, optimizer=None, inference="laplace"
+        Matern32(4.0, 1.0, column_scales="standard"),
+        "poisson",
+        approximation,
+        knots=X[:9],
+        mean=-6.0,
+        optimizer=None,
+        inference="laplace",
     )
     with pytest.warns(FitWarning, match="the search for the mode of the latent function did not arrive") as caught:
         gp.fit(X, counts * 1000)
@@ -116,7 +130,9 @@ def test_a_mode_that_was_not_reached_is_said(X, counts, approximation, monkeypat
 @pytest.mark.parametrize("mean", [-20.0, 0.0, 20.0])
 @pytest.mark.parametrize("variance", [0.1, 1.0, 100.0])
 def test_a_cold_start_far_from_the_mode_arrives(X, counts, mean, variance):
-    gp = GPRegressor(Matern32(variance, 1.0), "poisson", "fic", knots=X[:9], mean=mean, optimizer=None).fit(X, counts)
+    gp = GPRegressor(
+        Matern32(variance, 1.0, column_scales="standard"), "poisson", "fic", knots=X[:9], mean=mean, optimizer=None
+    ).fit(X, counts)
     again = gp.evidence()
     assert gp.converged_ and again.converged
     assert_allclose(again.value, gp.log_evidence_, rtol=1e-8)  # at variance 100 the sites creep to their end
@@ -140,7 +156,9 @@ def test_no_step_of_newtons_method_goes_down(X, counts, likelihood, start, monke
             accepted.append(trials[-1])
 
     monkeypatch.setattr(laplace, "SparseSearch", Recording)
-    GPRegressor(Matern32(9.0, 1.0), likelihood, "fic", knots=X[:9], mean=start, optimizer=None).fit(X, counts)
+    GPRegressor(
+        Matern32(9.0, 1.0, column_scales="standard"), likelihood, "fic", knots=X[:9], mean=start, optimizer=None
+    ).fit(X, counts)
     assert len(accepted) > 3
     steps = np.diff(accepted)
     assert (steps >= -1e-9 * np.abs(accepted[1:])).all()
@@ -239,7 +257,7 @@ def test_a_target_that_cannot_be_is_an_error_with_row_and_value(X, likelihood, v
 @pytest.mark.parametrize(("label", "shown"), [("damp", "'damp'"), (None, "None")])
 def test_a_label_outside_the_classes_is_an_error_with_row_and_value(X, label, shown):
     y = np.where(X[:, 0] > 0, "wet", "dry").astype(object)
-    gp = GPClassifier(Matern32(1.0, 1.0), knots=X[:5], optimizer=None).fit(X, y)
+    gp = GPClassifier(Matern32(1.0, 1.0, column_scales="standard"), knots=X[:5], optimizer=None).fit(X, y)
     y[7] = label
     with pytest.raises(InvalidInputError, match=rf"labels from \['dry', 'wet'\], but is {shown} in row 7"):
         gp.log_predictive_density(X, y)
@@ -262,7 +280,9 @@ def test_an_exposure_that_is_not_positive_is_an_error_with_row_and_value(X, coun
     exposure[[9, 20]] = bad
     with pytest.raises(InvalidInputError, match=rf"`exposure`.*{bad:g} in row 9 and 1 more"):
         GPRegressor(likelihood="poisson", knots=5).fit(X, counts, exposure=exposure)
-    gp = GPRegressor(Matern32(1.0, 1.0), "poisson", knots=X[:5], optimizer=None).fit(X, counts)
+    gp = GPRegressor(Matern32(1.0, 1.0, column_scales="standard"), "poisson", knots=X[:5], optimizer=None).fit(
+        X, counts
+    )
     with pytest.raises(InvalidInputError, match="in row 9"):
         gp.predict(X, exposure=exposure)
 
@@ -296,7 +316,9 @@ def test_fractional_counts_are_used_with_one_warning(X, counts, likelihood):
     y = counts.copy()
     y[[3, 8]] += 0.5
     with pytest.warns(FitWarning, match=r"2 of 100 .*row 3") as caught:
-        gp = GPRegressor(Matern32(1.0, 1.0), likelihood, knots=X[:9], optimizer=None).fit(X, y)
+        gp = GPRegressor(Matern32(1.0, 1.0, column_scales="standard"), likelihood, knots=X[:9], optimizer=None).fit(
+            X, y
+        )
     assert len(caught) == 1
     assert np.isfinite(gp.log_evidence_)
 
@@ -333,13 +355,17 @@ def test_options_that_do_not_go_together_are_errors_that_say_so(X, options, data
 
 @pytest.mark.parametrize("likelihood", ["poisson", "bernoulli", "student_t"])
 def test_a_joint_covariance_of_observations_is_refused_where_it_is_not_the_law(X, likelihood):
-    gp = GPRegressor(Matern32(1.0, 1.0), likelihood, knots=X[:5], optimizer=None).fit(X, np.tile([0.0, 1.0], 50))
+    gp = GPRegressor(Matern32(1.0, 1.0, column_scales="standard"), likelihood, knots=X[:5], optimizer=None).fit(
+        X, np.tile([0.0, 1.0], 50)
+    )
     with pytest.raises(InvalidInputError, match="return_cov"):
         gp.predict(X[:3], return_cov=True)
 
 
 def test_data_options_of_predict_are_checked_as_those_of_fit(X, counts):
-    gp = GPRegressor(Matern32(1.0, 1.0), "poisson", knots=X[:5], optimizer=None).fit(X, counts)
+    gp = GPRegressor(Matern32(1.0, 1.0, column_scales="standard"), "poisson", knots=X[:5], optimizer=None).fit(
+        X, counts
+    )
     with pytest.raises(InvalidInputError, match="takes `exposure`"):
         gp.predict(X[:3], trials=3)
     with pytest.raises(InvalidInputError, match="noise_variance"):
@@ -406,8 +432,10 @@ def test_fractions_of_trials_as_binomial_equal_repeated_bernoulli_rows(rng):
 
 def test_little_dispersion_is_poisson(X, counts):
     options = {"knots": X[:9], "optimizer": None, "mean": 1.0}
-    negative = GPRegressor(Matern32(1.0, 1.0), NegativeBinomial(1e-7), **options).fit(X, counts)
-    poisson = GPRegressor(Matern32(1.0, 1.0), "poisson", **options).fit(X, counts)
+    negative = GPRegressor(Matern32(1.0, 1.0, column_scales="standard"), NegativeBinomial(1e-7), **options).fit(
+        X, counts
+    )
+    poisson = GPRegressor(Matern32(1.0, 1.0, column_scales="standard"), "poisson", **options).fit(X, counts)
     assert_allclose(negative.log_evidence_, poisson.log_evidence_, rtol=1e-5)
     assert_allclose(negative.predict(X), poisson.predict(X), rtol=1e-5)
 

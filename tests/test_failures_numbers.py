@@ -18,7 +18,12 @@ COUNTS = RNG.poisson(4.0, N).astype(float)
 LABELS = (X[:, 0] > 0.5).astype(int)
 ONES = np.full(N, 2.0)
 
-HELD = {"kernel": SquaredExponential(1.0, 0.5), "knots": 5, "optimizer": None, "random_state": 0}
+HELD = {
+    "kernel": SquaredExponential(1.0, 0.5, column_scales="standard"),
+    "knots": 5,
+    "optimizer": None,
+    "random_state": 0,
+}
 
 
 def gaussian():

@@ -37,7 +37,7 @@ EXTREME_STARTS = {
 def test_an_extreme_start_gives_a_finite_fit(start, approximation, kernel, data):
     """Case 14: length-scale underflows."""
     X, y, X_new = data
-    gp = fit(X, y, kernel=kernel(**start), approximation=approximation)
+    gp = fit(X, y, kernel=kernel(**start, column_scales="standard"), approximation=approximation)
     assert np.isfinite(gp.predict(X_new, return_std=True)).all()
     assert np.isfinite(gp.parameters_.values).all()
     assert gp.log_evidence_ >= noise_only_evidence(y) - 1e-2
@@ -50,7 +50,7 @@ def test_an_extreme_start_is_not_silently_the_end(start, data):
     X, y, _ = data
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        gp = fit(X, y, kernel=SquaredExponential(**start))
+        gp = fit(X, y, kernel=SquaredExponential(**start, column_scales="standard"))
     reference = fit(X, y).log_evidence_
     assert gp.log_evidence_ > reference - 1 or any(issubclass(w.category, FitWarning) for w in caught)
 

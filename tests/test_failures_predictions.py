@@ -67,7 +67,12 @@ def test_a_knot_on_every_row_is_the_exact_gp(approximation):
     rng = np.random.default_rng(32)
     X, X_new = rng.uniform(size=(40, 2)), rng.uniform(-0.2, 1.2, size=(60, 2))
     y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=40)
-    options = {"kernel": Matern12(1.0, 0.8), "likelihood": Gaussian(0.01), "optimizer": None, "mean": 0.3}
+    options = {
+        "kernel": Matern12(1.0, 0.8, column_scales="standard"),
+        "likelihood": Gaussian(0.01),
+        "optimizer": None,
+        "mean": 0.3,
+    }
     sparse = fit(X, y, knots=X, approximation=approximation, **options)
     exact = fit(X, y, approximation="full", **options)
     assert_allclose(sparse.log_evidence_, exact.log_evidence_, rtol=1e-6)

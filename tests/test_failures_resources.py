@@ -95,7 +95,11 @@ def test_predicting_one_row_does_not_depend_on_the_rows_of_the_fit(likelihood):
         rng = np.random.default_rng(27)
         X = rng.uniform(size=(n, 2))
         gp = GPRegressor(
-            SquaredExponential(1.0, 0.5), likelihood, knots=Fixed("random", 20), optimizer=None, random_state=0
+            SquaredExponential(1.0, 0.5, column_scales="standard"),
+            likelihood,
+            knots=Fixed("random", 20),
+            optimizer=None,
+            random_state=0,
         )
         fits.append(gp.fit(X, np.round(3 + 2 * np.sin(6 * X[:, 0]))))
     sizes = [len(pickle.dumps(gp._fit.posterior)) for gp in fits]

@@ -301,7 +301,7 @@ def test_a_function_that_places_knots_sees_inputs_in_the_units_of_its_answer(rng
 def test_as_many_knots_as_rows_give_the_exact_gp(rng):
     X = rng.uniform(size=(40, 2))
     y = wavy(X, rng)
-    options = {"kernel": Matern32(1.0, 1.0), "likelihood": Gaussian(0.1), "optimizer": None}
+    options = {"kernel": Matern32(1.0, 1.0, column_scales="standard"), "likelihood": Gaussian(0.1), "optimizer": None}
     exact = GPRegressor(approximation="full", **options).fit(X, y)
     for approximation in ("vfe", "fic", 0.5):
         gp = GPRegressor(approximation=approximation, knots=40, **options).fit(X, y)
@@ -346,5 +346,7 @@ def test_labels_repeated_at_a_place_keep_their_signal(settings):
     for seed in range(3):
         y = (np.random.default_rng(seed).random(320) < p).astype(float)
         found = GPRegressor(likelihood="bernoulli", random_state=seed, **settings).fit(X, y)
-        best = GPRegressor(SquaredExponential(1.0, 1.0), likelihood="bernoulli", approximation="full").fit(X, y)
+        best = GPRegressor(
+            SquaredExponential(1.0, 1.0, column_scales="standard"), likelihood="bernoulli", approximation="full"
+        ).fit(X, y)
         assert found.log_evidence_ > best.log_evidence_ - 0.5

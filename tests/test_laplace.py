@@ -668,7 +668,7 @@ def test_the_estimators_gradient_is_that_of_its_evidence_in_the_users_units(appr
     y = 100 * problem.rows.y + 1e3
     gp = GPRegressor(
         inference="laplace",
-        kernel=Matern32(1e4, 0.8),
+        kernel=Matern32(1e4, 0.8, column_scales="standard"),
         likelihood=lik.StudentT(30.0, 4.0),
         nugget=900.0,
         mean=950.0,

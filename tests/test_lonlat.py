@@ -94,7 +94,9 @@ def test_moved_knots_stay_on_the_sphere():
 
 def test_the_gradient_on_the_sphere_is_the_derivative():
     X, y = places()
-    gp = GPRegressor(SquaredExponential(1.0, 1.2), knots=9, coords="lonlat", optimizer=None, random_state=0).fit(X, y)
+    gp = GPRegressor(
+        SquaredExponential(1.0, 1.2, column_scales="standard"), knots=9, coords="lonlat", optimizer=None, random_state=0
+    ).fit(X, y)
     objective = Objective(gp._fit.problem, gp._fit.selection.point, np.arange(9) % 2 == 0)
     rng = np.random.default_rng(0)
     vector = objective.vector + 0.05 * rng.normal(size=len(objective.vector))  # off the sphere, as an optimiser's are
@@ -115,7 +117,7 @@ def test_other_columns_stand_beside_a_place(tmp_path):
         SquaredExponential(ard=True), coords=("lonlat", ["Longitude", "lat"]), random_state=0, n_jobs=1
     ).fit(frame, y)
     assert_array_equal(named.predict(frame), gp.predict(frame))
-    on = SquaredExponential(1.0, 1.0).on(["Longitude", "lat"])
+    on = SquaredExponential(1.0, 1.0, column_scales="standard").on(["Longitude", "lat"])
     assert GPRegressor(on, coords="lonlat", optimizer=None).fit(frame, y).kernel_.indices() == [1, 2, 3]
     with pytest.raises(InvalidInputError, match="Name both"):
         GPRegressor(SquaredExponential().on("lat"), coords="lonlat").fit(frame, y)

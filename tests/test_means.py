@@ -22,7 +22,7 @@ F = np.sin(X[:, 0] / 4) + 5 * X[:, 1]
 Y = 20 + 3 * F + RNG.normal(size=N)
 COUNTS = RNG.poisson(np.exp(F)).astype(float)
 NEW = RNG.uniform(size=(7, 2)) * [30.0, 0.2] + [1e3, 0.0]
-SE = k.SquaredExponential(4.0, 0.8)
+SE = k.SquaredExponential(4.0, 0.8, column_scales="standard")
 
 
 # -- a constant -----------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_a_number_is_held_exactly(given):
 @pytest.mark.parametrize("approximation", ["vfe", "full"])
 def test_the_prior_of_the_mean_does_not_depend_on_where_0_is(approximation, standardize):
     options = {"likelihood": Gaussian(1.5), "knots": X[::5], "optimizer": None, "standardize": standardize}
-    options |= {"kernel": k.Matern32(4.0, 5.0), "approximation": approximation}
+    options |= {"kernel": k.Matern32(4.0, 5.0, column_scales="standard"), "approximation": approximation}
     near, far = (GPRegressor(**options).fit(X, Y + by) for by in (0.0, 1e6))
     assert_allclose(far.log_evidence_, near.log_evidence_, rtol=1e-7)
     assert_allclose(far.predict(NEW) - 1e6, near.predict(NEW), atol=1e-6)
@@ -155,7 +155,9 @@ def test_a_trend_on_a_column_is_a_kernel_on_it(columns):
     options = {"likelihood": Gaussian(1.5), "approximation": "full", "optimizer": None}
     gp = GPRegressor(SE, mean=Linear(columns=columns), **options).fit(frame, Y)
     wide = (10 * Y.std()) ** 2
-    twin = GPRegressor(SE + k.Constant(wide) + k.Linear(wide).on(1), mean=float(Y.mean()), **options).fit(X, Y)
+    twin = GPRegressor(
+        SE + k.Constant(wide) + k.Linear(wide, column_scales="standard").on(1), mean=float(Y.mean()), **options
+    ).fit(X, Y)
     assert_allclose(gp.log_evidence_, twin.log_evidence_, rtol=1e-9)
     assert_allclose(
         gp.predict(pd.DataFrame(NEW, columns=frame.columns), return_std=True),

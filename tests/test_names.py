@@ -41,7 +41,8 @@ models = st.tuples(kernels, st.sampled_from(sorted(LIKELIHOODS)), st.booleans())
 def problem(kernel, likelihood, nugget=False, **options):
     nugget = "fit" if nugget and likelihood != "gaussian" else 0.0
     y = np.round(10 * X[:, 0]) if "poisson" in likelihood or "negative" in likelihood else Y.get(likelihood, X[:, 0])
-    gp = GPRegressor(kernel, likelihood, nugget=nugget, mean=Constant(prior_sd=None), **options)
+    options |= {"mean": Constant(prior_sd=None), "standardize": "common"}
+    gp = GPRegressor(kernel, likelihood, nugget=nugget, **options)
     return assemble(gp, Observations(X, np.asarray(y, float)), None, Serial()).problem
 
 

@@ -83,10 +83,10 @@ def test_parameters_have_standard_errors_and_the_mean_its_own(fitted):
 
 
 def test_given_knots_stay_and_their_parameters_are_held_where_asked():
-    model = near(X[:20], kernel=Matern32(1.0, 0.7), fixed=["lengthscale"]).fit(X, Y)
+    model = near(X[:20], kernel=Matern32(1.0, 0.7, column_scales="standard"), fixed=["lengthscale"]).fit(X, Y)
     assert_array_equal(model.knots_, X[:20])
     assert model.kernel_.lengthscale == 0.7
-    model = near(bounds={"lengthscale": (0.1, 0.2)}).fit(X, Y)
+    model = near(kernel=Matern32(column_scales="standard"), bounds={"lengthscale": (0.1, 0.2)}).fit(X, Y)
     assert 0.1 <= model.kernel_.lengthscale <= 0.2
     assert near(priors="weak").fit(X, Y).log_prior_ != 0
 
@@ -162,7 +162,7 @@ def test_neither_the_order_of_the_rows_nor_threads_matter(knots, weights):
 
 def test_a_weight_of_two_is_the_row_twice():
     twice = np.arange(N) % 3 == 0
-    kernel = Matern32(0.4, 0.4)
+    kernel = Matern32(0.4, 0.4, column_scales="standard")
     one = near(X[:20], kernel=kernel, optimizer=None).fit(X, Y, 1.0 + twice)
     other = near(X[:20], kernel=kernel, optimizer=None).fit(np.vstack([X, X[twice]]), np.append(Y, Y[twice]))
     assert_allclose(one.predict(NEW), other.predict(NEW), rtol=1e-9)
@@ -457,7 +457,9 @@ def test_a_trend_is_part_of_the_model():
 
 
 def test_parameters_as_given_are_kept():
-    model = near(kernel=Matern32(0.4, 0.4), likelihood=Gaussian(0.01), optimizer=None).fit(X, Y)
+    model = near(kernel=Matern32(0.4, 0.4, column_scales="standard"), likelihood=Gaussian(0.01), optimizer=None).fit(
+        X, Y
+    )
     assert model.status_ == "as given" and model.kernel_.lengthscale == 0.4
     assert_allclose(model.likelihood_.noise_variance, 0.01, rtol=1e-12)
 

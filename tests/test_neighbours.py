@@ -48,7 +48,9 @@ def test_too_long_a_lengthscale_of_the_exact_gp_is_found(seed):
 
 def test_a_length_scale_held_by_name_is_named_in_the_advice():
     X, y = drawn(Matern12(1.0, 0.2), 0)
-    gp = fit(X, y, kernel=SquaredExponential(1.0, 4.0), fixed=["lengthscale"], approximation="full")
+    gp = fit(
+        X, y, kernel=SquaredExponential(1.0, 4.0, column_scales="standard"), fixed=["lengthscale"], approximation="full"
+    )
     assert "Let lengthscale be learned" in gp.diagnose().finding("neighbours").advice
 
 
@@ -103,7 +105,13 @@ def test_knots_at_all_rows_give_the_test_of_the_exact_gp(likelihood):
         "student_t": f + rng.standard_t(4, 60),
         "gamma": np.exp(f) * rng.gamma(2, 0.5, 60),
     }[likelihood]
-    options = {"kernel": Matern32(1.0, 0.7), "likelihood": likelihood, "mean": 0.3, "optimizer": None, "jitter": 1e-12}
+    options = {
+        "kernel": Matern32(1.0, 0.7, column_scales="standard"),
+        "likelihood": likelihood,
+        "mean": 0.3,
+        "optimizer": None,
+        "jitter": 1e-12,
+    }
     weights = rng.integers(1, 4, 60)
     exact = fit(X, y, weights, approximation="full", **options).diagnose().neighbours
     knots = fit(X, y, weights, knots=X, **options).diagnose().neighbours
@@ -173,7 +181,12 @@ def test_weights_give_the_finding_of_the_repeated_rows(likelihood, approximation
     f = np.sin(40 * X[:, 0])
     y = {"gaussian": f, "poisson": rng.poisson(np.exp(1 + f)), "bernoulli": f > 0}[likelihood].astype(float)
     counts = rng.integers(1, 5, 80)
-    options = {"kernel": SquaredExponential(1.0, 2.0), "likelihood": likelihood, "optimizer": None, "knots": 5}
+    options = {
+        "kernel": SquaredExponential(1.0, 2.0, column_scales="standard"),
+        "likelihood": likelihood,
+        "optimizer": None,
+        "knots": 5,
+    }
     weighted = fit(X, y, counts, approximation=approximation, **options).diagnose()
     repeated = fit(np.repeat(X, counts, 0), np.repeat(y, counts), approximation=approximation, **options).diagnose()
     assert weighted.neighbours == repeated.neighbours

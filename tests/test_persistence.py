@@ -544,6 +544,38 @@ def test_a_file_of_version_1_has_nothing_of_version_2(path):
             knotwise.load(path)
 
 
+def test_a_kernel_of_an_older_file_counts_in_standard_deviations(path):
+    kernel = kernels.Matern32(9.0, 0.7, column_scales="standard") + kernels.Linear().on([1])
+    gp = GPRegressor(kernel, knots=5, optimizer=None, random_state=0).fit(X, Y)
+    gp.save(path)
+    saved = archive.read_archive(path)
+    model = saved.manifest["model"]
+    for part in (model["settings"]["kernel"]["kernel"], model["fit"]["state"]["sparse"]["model"]["kernel"]):
+        first, second = (part["arguments"][name]["kernel"]["arguments"] for name in ("k1", "k2"))
+        del first["column_scales"]
+        del second["kernel"]["kernel"]["arguments"]["column_scales"], second["kernel"]["kernel"]["arguments"]["centre"]
+    del model["fit"]["table"]["given"]
+    archive.write_archive(path, archive.Archive(saved.manifest | {"version": 3}, saved.arrays, version=3))
+    older = knotwise.load(path)
+    assert_array_equal(older.predict(NEW), gp.predict(NEW))
+    assert older.kernel.k1.column_scales == "standard" and older.kernel.k2.kernel.column_scales is None
+    assert_allclose(older.kernel_(NEW), gp.kernel_(NEW), rtol=1e-12)
+    assert_allclose(older.parameters_.values, gp.parameters_.values, rtol=1e-12)
+    again = GPRegressor(older.kernel, knots=5, optimizer=None, random_state=0).fit(X, Y)
+    assert_allclose(again.predict(NEW), gp.predict(NEW), rtol=1e-10)
+
+
+def test_a_fitted_kernel_that_does_not_know_its_scales_is_refused(path):
+    GPRegressor(kernels.Matern32(), knots=5, optimizer=None, random_state=0).fit(X, Y).save(path)
+    saved = archive.read_archive(path)
+    for scales in ("standard", "spread", [1.0, 2.0, 3.0], [1.0, -1.0]):
+        arguments = saved.manifest["model"]["fit"]["state"]["sparse"]["model"]["kernel"]["arguments"]
+        arguments["column_scales"] = scales
+        archive.write_archive(path, saved)
+        with pytest.raises(ModelFileError, match=r"kernel|Matern32|model of 2 columns"):
+            knotwise.load(path)
+
+
 @pytest.mark.failure(30)
 def test_a_newer_version_is_refused_clearly(data, loads):
     """Case 30: newer than known is refused clearly."""
@@ -740,7 +772,9 @@ NEAR_FORGERIES = {
 @pytest.fixture(scope="module")
 def near_data(tmp_path_factory):
     """The bytes of a file with neighbours of 12 rows."""
-    gp = GPRegressor(kernels.Matern32(9.0, 1.0), knots=NEW[:3], n_neighbors=4, optimizer=None).fit(X[:12], Y[:12])
+    gp = GPRegressor(
+        kernels.Matern32(9.0, 1.0, column_scales="standard"), knots=NEW[:3], n_neighbors=4, optimizer=None
+    ).fit(X[:12], Y[:12])
     return fuzz.saved_bytes(gp, tmp_path_factory.mktemp("near"))
 
 
@@ -858,7 +892,7 @@ def test_a_directory_that_does_not_agree_with_the_members_is_refused(data, loads
 
 def test_truth_values_other_than_0_and_1_are_refused(path, loads):
     wide = np.random.default_rng(2).normal(size=(30, 65))
-    kernel = kernels.SquaredExponential(lengthscale=[3.0] * 65)
+    kernel = kernels.SquaredExponential(lengthscale=[3.0] * 65, column_scales="standard")
     GPRegressor(kernel, knots=wide[:2], optimizer=None).fit(wide, wide[:, 0]).save(path)
     # with more than 64 parameters the mask of those that are fixed is a member
     name = "fit.table.fixed"

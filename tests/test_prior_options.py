@@ -37,12 +37,20 @@ EXACT = {"approximation": "full", "random_state": 0}
 
 @dataclass(frozen=True)
 class Own:
-    """A prior of one's own: normal on theta's scale, for standardised data."""
+    """A prior of one's own: normal on theta's scale."""
 
     centre: float = 0.0
 
     def log_density(self, theta):
         return -0.5 * (theta - self.centre) ** 2, self.centre - theta
+
+
+class Sharp(Own):
+    """The same, and far narrower."""
+
+    def log_density(self, theta):
+        value, slope = super().log_density(theta)
+        return 1e6 * value, 1e6 * slope
 
 
 def table_of(X=X, y=Y, **options):
@@ -124,7 +132,7 @@ def test_every_role_can_be_given():
         (
             {"lengthscale": LogNormal(1, 1)},
             InvalidInputError,
-            r"2 columns of different scale\. Use a `lengthscale` for",
+            r"2 columns of different scale\. Write one per column, `lengthscale=",
         ),
         ({"lengthscale": PCRange(1)}, InvalidInputError, "standardize='common'"),
         ({"variance": PCRange(1)}, InvalidInputError, "a PCRange for `variance`, but it is for the length-scale"),
@@ -141,7 +149,10 @@ def test_what_cannot_be_a_prior_is_refused_in_words(given, error, match):
 def test_a_density_of_positive_numbers_is_refused_for_a_mean():
     with pytest.raises(InvalidInputError, match="`mean`, which can be negative"):
         table_of(mean=Constant(prior_sd=None), priors={"mean": LogNormal(1, 1)})
-    assert priors_of(mean=Constant(prior_sd=None), priors={"mean": Own()})["mean"] == Own()
+    found = priors_of(mean=Constant(prior_sd=None), priors={"mean": Own(3.0)})["mean"]
+    value, slope = found.log_density(0.5)  # in standard deviations of y from its mean
+    assert_allclose(value, Own(3.0).log_density(Y.mean() + 0.5 * Y.std())[0], rtol=1e-12)
+    assert_allclose(slope, Y.std() * (3.0 - Y.mean() - 0.5 * Y.std()), rtol=1e-12)
 
 
 def test_a_range_is_for_three_columns_at_most_and_for_kernels_that_have_one():
@@ -310,10 +321,15 @@ def test_the_gradient_at_the_end_of_an_automatic_fit_is_that_of_the_objective():
     assert gp.optimize_result_.gradient_norm < 1
 
 
-def test_an_own_prior_is_on_the_scale_of_standardised_data():
-    gp = GPRegressor(priors={"noise": Own(-1.0)}, optimizer=None, **EXACT).fit(X, Y)
-    theta = np.log(gp.likelihood_.noise_variance / Y.var())
-    assert_allclose(gp.log_prior_, -0.5 * (theta + 1.0) ** 2, rtol=1e-10)
+def test_an_own_prior_is_one_of_theta_in_the_units_of_the_data():
+    given = {"noise": Own(-1.0), "lengthscale[0]": Own(0.5)}
+    gp = GPRegressor(ARD, priors=given, optimizer=None, **EXACT).fit(X, Y)
+    theta = dict(zip(gp.parameters_.names, gp.parameters_.theta, strict=True))
+    expected = Own(-1.0).log_density(theta["noise_variance"])[0] + Own(0.5).log_density(theta["lengthscale[0]"])[0]
+    assert_allclose(gp.log_prior_, expected, rtol=1e-10)
+    assert_allclose(gp.parameters_.log_prior(gp.parameters_.theta)[0], expected, rtol=1e-10)
+    held = GPRegressor(ARD, priors={"lengthscale[0]": Sharp(0.5)}, **EXACT).fit(X, Y)
+    assert_allclose(held.kernel_.lengthscale[0], np.exp(0.5), rtol=0.01)
 
 
 def test_classes_have_the_same_priors_each():
@@ -421,8 +437,10 @@ def test_a_prior_of_ones_own_cannot_be_saved(tmp_path):
 def test_a_table_without_priors_is_written_and_read_as_before():
     table, _ = table_of()
     written = TABLE.write(table, "table", Writing())
-    assert list(written) == ["names", "transforms", "values", "lower", "upper", "fixed"]
+    assert list(written) == ["names", "transforms", "values", "lower", "upper", "fixed", "given"]
     assert "priors" not in TABLE.read(written, "table", Reading({}))
+    older = {name: value for name, value in written.items() if name != "given"}
+    assert TABLE.read(older, "table", Reading({}, 3))["given"] is None
 
 
 @pytest.mark.parametrize(
@@ -439,6 +457,8 @@ def test_a_table_without_priors_is_written_and_read_as_before():
 def test_a_forged_table_is_refused(forged):
     table, _ = table_of(priors={"noise": LogNormal(1.0, 1.0)})
     written = TABLE.write(table, "table", Writing())
+    assert TABLE.read(written, "table", Reading({}, 4))["priors"] == table.priors
+    del written["given"]  # which files of version 2 do not have
     assert TABLE.read(written, "table", Reading({}, 2))["priors"] == table.priors
     with pytest.raises(ModelFileError):
         TABLE.read(written | {"priors": forged}, "table", Reading({}, 2))
@@ -479,4 +499,4 @@ def test_a_prior_that_a_part_declares_is_kept_unless_another_is_given():
         parameters = (replace(Gaussian.parameters[0], prior=Own(2.0)),)
 
     assert priors_of(likelihood=Held())["noise_variance"] == Own(2.0)
-    assert priors_of(likelihood=Held(), priors={"noise": Own(3.0)})["noise_variance"] == Own(3.0)
+    assert priors_of(likelihood=Held(), priors={"noise": Own(3.0)})["noise_variance"].prior == Own(3.0)

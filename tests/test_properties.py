@@ -158,7 +158,7 @@ def test_powers_of_two_change_no_bit(kernel, data, powers):
 
 def held(X, y, knots, approximation, **options):
     """A model at given knots and parameters, so that only the engine's arithmetic can differ."""
-    kernel = Matern32(float(y.var()) or 1.0, 0.7)
+    kernel = Matern32(float(y.var()) or 1.0, 0.7, column_scales="standard")
     return GPRegressor(kernel, approximation=approximation, knots=knots, optimizer=None, jitter=1e-8, **options).fit(
         X, y
     )

@@ -36,7 +36,7 @@ NO_SIZES = {"exposure": None, "trials": None, "noise_variance": None}
 
 def held(likelihood=None, knots=10, **options):
     """A model without optimisation, which is quick and the same everywhere."""
-    kernel = SquaredExponential(1.0, 0.5)
+    kernel = SquaredExponential(1.0, 0.5, column_scales="standard")
     return GPRegressor(
         kernel, likelihood or Gaussian(0.05), knots=knots, optimizer=None, n_neighbors=0, random_state=0, **options
     )
@@ -68,7 +68,9 @@ def hostile(tmp_path_factory):
 
     data = X.set_axis([SCRIPT, FORMULA], axis=1)
     labels = np.where(Y.median() < Y, STYLE, IMAGE)
-    classifier = GPClassifier(SquaredExponential(4.0, 0.5), knots=6, optimizer=None, random_state=0)
+    classifier = GPClassifier(
+        SquaredExponential(4.0, 0.5, column_scales="standard"), knots=6, optimizer=None, random_state=0
+    )
     classifier.fit(data, labels)
     names = {"title": SCRIPT, "model_name": f"{IMAGE}.knotwise", "data_name": STYLE, "target": IMAGE}
     path = tmp_path_factory.mktemp("page") / "hostile.html"
@@ -174,7 +176,9 @@ def test_a_mixed_table_is_scored_as_the_estimator_predicts_it_and_its_rows_come_
 
 def test_a_classifier_of_two_classes_gives_its_rows_back_with_their_labels():
     labels = np.where(Y[TRAIN] > 1, "high", "low")
-    gp = GPClassifier(SquaredExponential(4.0, 0.5), knots=6, optimizer=None, random_state=0).fit(X[TRAIN], labels)
+    gp = GPClassifier(
+        SquaredExponential(4.0, 0.5, column_scales="standard"), knots=6, optimizer=None, random_state=0
+    ).fit(X[TRAIN], labels)
     data = data_of(view_of(gp), **NO_SIZES)
     pairs = {(*row, label) for row, label in zip(data.X.round(9).tolist(), data.y, strict=True) for row in [tuple(row)]}
     assert pairs == {(*row, label) for row, label in zip(map(tuple, X[TRAIN].round(9).values), labels, strict=True)}
@@ -292,7 +296,9 @@ def test_pages_that_cannot_be_say_why_and_leave_nothing(gp, tmp_path):
         gp.report(tmp_path / "fit.html", X[TRAIN], Y)
     with pytest.raises(InvalidInputError, match=r"gp.report\(path, X, y, exposure=\.\.\.\)"):
         held("poisson").fit(X, COUNTS, exposure=2.0).report(tmp_path / "fit.html", X, COUNTS)
-    labels = GPClassifier(SquaredExponential(4.0, 0.5), knots=4, optimizer=None).fit(X, np.where(Y > 1, "a", "b"))
+    labels = GPClassifier(SquaredExponential(4.0, 0.5, column_scales="standard"), knots=4, optimizer=None).fit(
+        X, np.where(Y > 1, "a", "b")
+    )
     with pytest.raises(InvalidInputError, match="but is 'c' in row 3"):
         labels.report(tmp_path / "fit.html", X, np.where(np.arange(120) == 3, "c", "a"))
     assert list(tmp_path.iterdir()) == []
@@ -303,7 +309,9 @@ def test_pages_that_cannot_be_say_why_and_leave_nothing(gp, tmp_path):
 
 def of_three_classes():
     labels = np.array(["+", "-", IMAGE])[np.digitize(X["rain"], [2, 4])]
-    gp = GPClassifier(SquaredExponential(4.0, 0.5), knots=6, optimizer=None, random_state=0).fit(X, labels)
+    gp = GPClassifier(
+        SquaredExponential(4.0, 0.5, column_scales="standard"), knots=6, optimizer=None, random_state=0
+    ).fit(X, labels)
     return gp, (X, labels), {}
 
 

@@ -135,7 +135,9 @@ def test_tables_of_several_classes_show_each_with_its_class():
 def test_the_frame_of_a_classifiers_summary_names_the_classes():
     X = np.linspace(0, 1, 24)[:, None]
     y = np.repeat(["a", "b", "c"] * 2, 4)
-    gp = GPClassifier(SquaredExponential(4.0, 0.3), knots=3, optimizer=None, random_state=0).fit(X, y)
+    gp = GPClassifier(
+        SquaredExponential(4.0, 0.3, column_scales="standard"), knots=3, optimizer=None, random_state=0
+    ).fit(X, y)
     frame = gp.summary(standard_errors=False).to_frame()
     assert frame["class"].tolist() == ["a", "a", "b", "b", "c", "c"]
     assert_allclose(frame["estimate"][::2], 2.0)  # the root of the variance

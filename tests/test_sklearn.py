@@ -79,7 +79,7 @@ def test_tags_say_which_targets_are_positive(likelihood, positive):
 
 # -- what users build from estimators -------------------------------------------------------------------------
 
-KERNEL = SquaredExponential(1.0, 0.7)
+KERNEL = SquaredExponential(1.0, 0.7, column_scales="standard")
 
 
 @pytest.fixture
@@ -190,7 +190,12 @@ def test_a_pipeline_that_puts_out_frames_gives_names_to_the_kernel(data):
         [("one", OneHotEncoder(sparse_output=False), ["soil"]), ("scale", StandardScaler(), ["north"])],
         verbose_feature_names_out=False,
     )
-    gp = GPRegressor(KERNEL.on(["north"]) + Linear(1.0).on(["soil_clay"]), knots=9, optimizer=None, random_state=0)
+    gp = GPRegressor(
+        KERNEL.on(["north"]) + Linear(1.0, column_scales="standard").on(["soil_clay"]),
+        knots=9,
+        optimizer=None,
+        random_state=0,
+    )
     pipeline = make_pipeline(encode, gp).set_output(transform="pandas").fit(frame, y)
     assert_array_equal(pipeline[-1].feature_names_in_, ["soil_clay", "soil_sand", "north"])
     assert pipeline.predict(frame).shape == y.shape

@@ -99,7 +99,13 @@ def test_what_the_knots_leave_is_part_of_an_interval():
     """Few knots at held parameters: intervals of VFE are wide, and so no row is outside."""
     X, _, rng = smooth(800)
     y = np.where(X[:, 0] < 0.5, np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1]), np.sin(3 * X[:, 1]))
-    gp = fit(X, y + 0.1 * rng.normal(size=800), kernel=SquaredExponential(0.5, 0.1), knots=20, optimizer=None)
+    gp = fit(
+        X,
+        y + 0.1 * rng.normal(size=800),
+        kernel=SquaredExponential(0.5, 0.1, column_scales="standard"),
+        knots=20,
+        optimizer=None,
+    )
     assert gp.diagnose().spread.coverage[1] > 0.95
 
 

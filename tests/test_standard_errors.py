@@ -126,7 +126,12 @@ def assert_errors_are_those_of(value, gp, rtol=1e-4, h=0.02):
 
 def test_the_error_of_noise_alone_has_a_closed_form():
     """With eigenvalues l of K and s = noise: d2/d(log s)2 of -1/2 sum log(l + s) + u^2 / (l + s)."""
-    gp = fit(SquaredExponential(1.0, 1.5), approximation="full", mean="zero", fixed=["variance", "lengthscale"])
+    gp = fit(
+        SquaredExponential(1.0, 1.5, column_scales="standard"),
+        approximation="full",
+        mean="zero",
+        fixed=["variance", "lengthscale"],
+    )
     problem, theta = gp._fit.problem, gp._fit.selection.theta
     values, U = np.linalg.eigh(problem.model.with_theta(theta).kernel(problem.rows.X, problem.rows.X))
     u2, s = (U.T @ (problem.rows.y - problem.model.mean.offset)) ** 2, np.exp(theta[2])
@@ -293,7 +298,7 @@ def test_models_of_classes_have_errors_too():
 
 
 def test_a_parameter_at_its_bound_has_none_and_is_held_for_the_others():
-    gp = fit(bounds={"lengthscale": (2.0, 3.0)})
+    gp = fit(SquaredExponential(column_scales="standard"), bounds={"lengthscale": (2.0, 3.0)})
     side = gp.parameters_.standard_errors().notes[1]
     assert gp.parameters_.at_bound() == ["lengthscale"] and side in ("at its lower bound", "at its upper bound")
     held = fit(gp.kernel_, fixed=["lengthscale"])

@@ -34,7 +34,7 @@ NEW = RNG.uniform(-2, 2, size=(40, 2))
 REGION = np.where(NEW[:, 0] < 0, "west", "east")
 WEIGHTS = RNG.uniform(0.2, 3.0, len(NEW))
 GRID = np.stack(np.meshgrid(*2 * [np.linspace(-2, 2, 7)]), axis=-1).reshape(-1, 2)
-KERNEL = SquaredExponential(1.0, 0.9)
+KERNEL = SquaredExponential(1.0, 0.9, column_scales="standard")
 TRIALS = np.full(N, 5.0)
 ANSWERS = {
     "gaussian": 500 + 40 * (F + 0.5 * RNG.normal(size=N)),
@@ -66,7 +66,9 @@ def fitted(likelihood="gaussian", **options):
     settings = {"knots": "grid", "optimizer": None, "random_state": 0, "n_jobs": 1} | options
     if isinstance(settings["knots"], str):
         settings["knots"] = GRID if settings["knots"] == "grid" else GRID[::9]
-    kernel = SquaredExponential(1600.0, 0.9) if likelihood in ("gaussian", "student_t") else KERNEL
+    kernel = (
+        SquaredExponential(1600.0, 0.9, column_scales="standard") if likelihood in ("gaussian", "student_t") else KERNEL
+    )
     return GPRegressor(kernel, likelihood, **settings).fit(X, ANSWERS[likelihood], **SIZES.get(likelihood, {}))
 
 
@@ -139,7 +141,9 @@ def test_student_t_totals_are_normal_in_f_and_without_a_variance_where_an_observ
     assert mean.n_samples == 0 and new.n_samples == 2000
     noise = gp.predict(NEW, return_std=True)[1] ** 2 - gp.predict_latent(NEW).variance
     assert_allclose(new.sd**2, mean.sd**2 + noise.sum(), rtol=1e-10)
-    heavy = GPRegressor(SquaredExponential(1600.0, 0.9), StudentT(20.0, 1.5), knots=GRID, optimizer=None)
+    heavy = GPRegressor(
+        SquaredExponential(1600.0, 0.9, column_scales="standard"), StudentT(20.0, 1.5), knots=GRID, optimizer=None
+    )
     assert np.isinf(total(heavy.fit(X, ANSWERS["student_t"]), kind="observation").sd[0])
 
 
@@ -597,7 +601,10 @@ def test_the_mean_over_a_nugget_is_the_integral_for_any_nugget():
 
 def test_a_rough_kernel_leaves_more_out_than_a_smooth_one():
     left = {}
-    for kernel in (SquaredExponential(1.0, 1.5), Matern32(1.0, 1.5)):
+    for kernel in (
+        SquaredExponential(1.0, 1.5, column_scales="standard"),
+        Matern32(1.0, 1.5, column_scales="standard"),
+    ):
         gp = GPRegressor(kernel, "poisson", knots=GRID, optimizer=None).fit(X, ANSWERS["poisson"], exposure=AREA)
         left[type(kernel)] = total(gp, exposure=1.0).left_out[0]
     assert left[SquaredExponential] < left[Matern32]

@@ -128,7 +128,11 @@ def test_other_units_of_the_data_change_the_numbers_by_their_factors():
 
 
 def test_a_sum_has_a_line_for_each_part_and_says_what_has_no_range():
-    kernel = Matern12(1.0, 0.5).on(["east", "north"]) + Periodic(0.5, 1.0, 3.0).on("day") + Constant(2.0)
+    kernel = (
+        Matern12(1.0, 0.5, column_scales="standard").on(["east", "north"])
+        + Periodic(0.5, 1.0, 3.0).on("day")
+        + Constant(2.0)
+    )
     gp = fit(kernel, optimizer=None, likelihood=Gaussian(0.25))
     found = gp.parameters_.variogram()
     assert [line.quantity for line in found] == ["nugget", *["partial sill"] * 3, "sill", *["range"] * 3]
@@ -139,7 +143,9 @@ def test_a_sum_has_a_line_for_each_part_and_says_what_has_no_range():
 
 
 def test_a_part_that_is_not_stationary_has_no_sill():
-    gp = fit(Matern12(1.0, 0.5) + Linear(0.3).on("day"), optimizer=None)
+    gp = fit(
+        Matern12(1.0, 0.5, column_scales="standard") + Linear(0.3, column_scales="standard").on("day"), optimizer=None
+    )
     assert "no limit" in lines(gp, "partial sill")[1].note and "no limit" in lines(gp, "sill")[0].note
     assert np.isnan(lines(gp, "sill")[0].estimate)
 
@@ -150,7 +156,7 @@ def test_what_is_held_is_known_and_what_is_at_a_bound_has_no_interval():
     (sill,), (nugget,) = lines(gp, "sill"), lines(gp, "nugget")
     assert_allclose(sill.standard_error, nugget.standard_error, rtol=1e-12)
     bound = {"kernel__lengthscale": (0.001, 0.01)}
-    gp = fit(Matern32(None, 0.005).on(["east", "north"]), bounds=bound, standardize="common")
+    gp = fit(Matern32(None, 0.005, column_scales="standard").on(["east", "north"]), bounds=bound, standardize="common")
     (reach,) = lines(gp, "range")
     assert reach.note == "kernel__lengthscale at its upper bound" and np.isnan(reach.upper_95)
 
@@ -234,15 +240,13 @@ def test_the_band_holds_data_that_the_model_has_made_and_not_others():
     """The share of bins of new data from the model inside the band of 99 others, over 20 data sets."""
     rng = np.random.default_rng(8)
     X = pd.DataFrame(rng.uniform(0, 100, size=(90, 2)), columns=["east", "north"])
-    kernel = Matern32(1.0, 0.4)
+    kernel = Matern32(1.0, 0.4 * np.sqrt(X.var(ddof=0).mean()))
     gp = GPRegressor(kernel, Gaussian(0.2), "full", mean=0.0, optimizer=None, standardize="common")
-    S = X.to_numpy() / np.sqrt(X.var(ddof=0).mean())
-    L = np.linalg.cholesky(kernel(S) + 0.2 * np.eye(90))
+    L = np.linalg.cholesky(kernel(X.to_numpy()) + 0.2 * np.eye(90))
     held = []
     for _ in range(20):
         y = L @ rng.standard_normal(90)
         gp.fit(X, y)
-        gp.likelihood_, gp.kernel_ = Gaussian(0.2), kernel
         given = {"noise_variance": None, "n_bins": 8, "max_distance": None, "robust": False, "n_simulations": 99}
         found = empirical_variogram(gp, X.to_numpy(), y, **given, max_rows=500, rng=rng)
         held.append((found.lower <= found.semivariance) & (found.semivariance <= found.upper))
@@ -252,7 +256,9 @@ def test_the_band_holds_data_that_the_model_has_made_and_not_others():
 
 
 def test_ranges_that_differ_much_make_distances_in_ranges():
-    gp = GPRegressor(Matern12(1.0, [0.5, 0.5, 0.5]), Gaussian(0.1), "full", optimizer=None).fit(FRAME * [1, 1, 1e4], Y)
+    gp = GPRegressor(
+        Matern12(1.0, [0.5, 0.5, 0.5], column_scales="standard"), Gaussian(0.1), "full", optimizer=None
+    ).fit(FRAME * [1, 1, 1e4], Y)
     separation = empirical_variogram(
         gp, (FRAME * [1, 1, 1e4]).to_numpy(), Y.to_numpy(),
         noise_variance=None, n_bins=5, max_distance=None, robust=False, n_simulations=0, max_rows=500,

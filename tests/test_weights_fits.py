@@ -133,7 +133,11 @@ def test_weights_turn_the_fit_to_the_rows_that_have_them(rng):
     X = rng.uniform(size=(200, 1))
     upper = rng.uniform(size=200) < 0.5
     y = np.where(upper, 1.0, -1.0) + 0.1 * rng.normal(size=200)
-    options = {"knots": 5, "kernel": SquaredExponential(1.0, 1.0), "fixed": ["variance", "lengthscale"]}
+    options = {
+        "knots": 5,
+        "kernel": SquaredExponential(1.0, 1.0, column_scales="standard"),
+        "fixed": ["variance", "lengthscale"],
+    }
     for share in (0.1, 0.5, 0.9):  # of the weight, on the rows about 1
         weights = np.where(upper, share / upper.mean(), (1 - share) / (~upper).mean())
         assert_allclose(fit(X, y, weights, **options).predict(X).mean(), 2 * share - 1, atol=0.03)
@@ -208,7 +212,11 @@ def test_the_evidence_of_weighted_rows_follows_the_units_of_y(approximation, dat
     weights = rng.exponential(size=len(X))
 
     def evidence(scale, standardize):
-        options = {"kernel": SquaredExponential(scale**2, 1.0), "likelihood": Gaussian(0.1 * scale**2), "mean": 0.0}
+        options = {
+            "kernel": SquaredExponential(scale**2, 1.0, column_scales="standard"),
+            "likelihood": Gaussian(0.1 * scale**2),
+            "mean": 0.0,
+        }
         gp = fit(scale * X, scale * y, weights, **options, **approach, standardize=standardize)
         assert_allclose(gp.evidence().value, gp.log_evidence_, rtol=1e-12)
         return gp.log_evidence_

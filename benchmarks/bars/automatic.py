@@ -102,7 +102,8 @@ def feature(kind: str, n_rows: int, width: float, seed: int) -> dict[str, Any]:
     y = np.sin(3 * x) + X[:, -1] + sharp + 0.1 * rng.standard_normal(n_rows)
     gp, seconds = fit(X, y, seed)
     kernel = type(gp.kernel_)
-    starts = [fit(X, y, seed, kernel=kernel(lengthscale=start))[0].log_evidence_ for start in STARTS]
+    kernels = [kernel(lengthscale=start, column_scales="standard") for start in STARTS]
+    starts = [fit(X, y, seed, kernel=own)[0].log_evidence_ for own in kernels]
     return facts(gp, seconds) | {"lost": round(max(starts) - gp.log_evidence_, 2)}
 
 

@@ -42,7 +42,7 @@ def random_fit(seed: int) -> Any:
         kernels.Matern52,
         kernels.RationalQuadratic,
     )
-    kernel = kinds[seed % 5](10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-0.7, 0.5))
+    kernel = kinds[seed % 5](10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-0.7, 0.5), column_scales="standard")
     noise = 10 ** rng.uniform(-4, 0.5)
     y = np.sin(X.sum(1) * rng.uniform(0.5, 3)) + np.sqrt(noise) * rng.normal(size=n)
     given: dict[str, Any] = {}

@@ -76,8 +76,7 @@ def measure_trend() -> dict[str, Any]:
     X, y = load_meuse()
     gp = model(prior_sd=1e3).fit(X, y)
     found = gp.coefficients_
-    S = ((X - X.mean()) / X.std(ddof=0)).to_numpy()
-    covariance = gp.kernel_(S) + gp.likelihood_.noise_variance * np.eye(len(y))
+    covariance = gp.kernel_(X.to_numpy()) + gp.likelihood_.noise_variance * np.eye(len(y))
     known: dict[str, Any] = {"cov_type": "fixed scale", "cov_kwds": {"scale": 1}}  # statsmodels would estimate a factor
     gls = sm.GLS(y, sm.add_constant(X["sqrt_dist"]), sigma=covariance).fit(**known)
     return {

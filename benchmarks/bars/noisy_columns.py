@@ -49,11 +49,16 @@ def measure(kind: str, seed: int) -> dict[str, Any]:
         row[name] = {
             "lost": round(float(lost.mean()), 4),
             "covers": round(float(np.mean(apart <= 1.96)), 3),
-            "lengthscales": np.round(np.atleast_1d(gp.kernel_.lengthscale), 1).tolist(),
+            "lengthscales": np.round(in_spreads(gp.kernel_, X), 1).tolist(),
             "knots": gp.n_knots_,
             "neighbors": gp.n_neighbors_,
         }
     return row
+
+
+def in_spreads(kernel: Any, X: np.ndarray) -> np.ndarray:
+    """Length-scales in spreads of the columns: one for each, or the one of all of them."""
+    return kernel.lengthscale / X.std(0) if np.ndim(kernel.lengthscale) else np.atleast_1d(kernel.lengthscale)
 
 
 def judge(rows: list[dict[str, Any]]) -> dict[str, bool]:

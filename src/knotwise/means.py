@@ -179,7 +179,8 @@ class Mean(Part):
 class Zero(Mean):
     """Prior mean 0: of standardised targets, whose 0 is the mean of y.
 
-    `mean="zero"` of an estimator is another thing: 0 in the units of y.
+    `mean="zero"` of an estimator is another thing: 0 in the units of y. A fitted `mean_` keeps the mean of y
+    of its fit.
 
     Examples
     --------
@@ -189,14 +190,30 @@ class Zero(Mean):
     ((3, 0), 0.0)
     """
 
+    def bind(self, X, second_moment, level=0.0, weights=None, on_link=False):
+        if "offset" in vars(self):  # that of another fit
+            return self
+        new = Zero()
+        new.offset = 0.0
+        return new
+
+    def in_units(self, y_centre, y_scale, x_centre, x_scale):
+        if "offset" not in vars(self):  # has not seen data
+            return self
+        new = Zero()
+        new.offset = y_centre + y_scale * self.offset
+        return new
+
 
 class Constant(Mean):
     """A constant prior mean: one level, which the data tell with an uncertainty.
 
+    A fitted `mean_` has the prior of its fit, and keeps it in another.
+
     Parameters
     ----------
     mean : float, optional
-        Hold the mean exactly there, in the units of y (of f, for data with a link). None takes it from the data.
+        The mean is held exactly there, in the units of y (of f, for data with a link). None takes it from the data.
     prior_sd : "auto", float or None, default "auto"
         Standard deviation of the level's Gaussian prior about the overall level of the data. The level is integrated
         out, so that its uncertainty is part of every prediction. A number counts in standard deviations of y; for data
@@ -244,7 +261,7 @@ class Constant(Mean):
         return 0.0 if self.mean is None else self.mean
 
     def bind(self, X, second_moment, level=0.0, weights=None, on_link=False):
-        if self.mean is not None:
+        if self.mean is not None or "level" in vars(self):  # held, or with the prior of another fit
             return self
         if self.prior_sd is None:
             return Constant(level, None)
@@ -257,7 +274,7 @@ class Constant(Mean):
         return np.full((len(X), int(self.integrated and self.level_sd > 0)), self.level_sd)
 
     def in_units(self, y_centre, y_scale, x_centre, x_scale):
-        if not self.integrated:
+        if not self.integrated or "level" not in vars(self):  # has not seen data
             return self
         new = copy(self)
         new.level, new.level_sd = y_centre + y_scale * self.level, y_scale * self.level_sd
@@ -288,6 +305,8 @@ class Constant(Mean):
 
 class Linear(Mean):
     """A linear trend whose intercept and slopes have Gaussian priors and are integrated out.
+
+    A fitted `mean_` has the priors of its fit, and keeps them in another.
 
     Parameters
     ----------
@@ -323,6 +342,15 @@ class Linear(Mean):
         self.validate()
 
     def on_columns(self, names, n_columns):
+        if len(self.scale):  # that of another fit, with numbers of the engine's columns
+            known: Any = range(n_columns) if self.columns is None else self.columns
+            fits = len(self.scale) == len(known) and max(known) < n_columns
+            if not fits or (self.columns is not None and isinstance(names, InputColumns)):
+                raise InvalidInputError(
+                    "The linear mean is that of a fit to other columns. Make it anew: `mean='linear'`, or "
+                    "knotwise.means.Linear(columns=[...]) by names of columns."
+                )
+            return self
         if self.columns is None and isinstance(names, InputColumns):
             numbers = [i for i, column in enumerate(names.columns) if column.kind == "number"]
             if not numbers:
@@ -343,6 +371,8 @@ class Linear(Mean):
         return Linear(self.prior_sd, indices)
 
     def bind(self, X, second_moment, level=0.0, weights=None, on_link=False):
+        if len(self.scale):  # with the priors of another fit
+            return self
         new = Linear(self.prior_sd, self.columns)
         new.offset = level
         new.centre, variance = mean_and_variance(new._of_trend(X), weights)

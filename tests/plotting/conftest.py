@@ -42,11 +42,13 @@ def counts():
 
 @pytest.fixture(scope="module")
 def classifier():
-    return GPClassifier(SquaredExponential(4.0, 0.5), knots=9, optimizer=None, random_state=0).fit(X2, LABELS)
+    return GPClassifier(
+        SquaredExponential(4.0, 0.5, column_scales="standard"), knots=9, optimizer=None, random_state=0
+    ).fit(X2, LABELS)
 
 
 @pytest.fixture(scope="module")
 def three_classes():
     labels = np.digitize(X2[:, 0], [-0.7, 0.7])
-    gp = GPClassifier(SquaredExponential(4.0, 0.5), knots=5, optimizer=None, random_state=0)
+    gp = GPClassifier(SquaredExponential(4.0, 0.5, column_scales="standard"), knots=5, optimizer=None, random_state=0)
     return gp.fit(X2, np.array(["left", "middle", "right"])[labels])

@@ -21,7 +21,7 @@ LABELS = np.where(np.median(Y2) < Y2, "high", "low")
 def held(likelihood=None, knots=8, **options):
     """A model without optimisation: quick, and the same everywhere."""
     return GPRegressor(
-        SquaredExponential(1.0, 0.5),
+        SquaredExponential(1.0, 0.5, column_scales="standard"),
         likelihood or Gaussian(0.05),
         knots=knots,
         optimizer=None,

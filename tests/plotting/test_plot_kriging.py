@@ -57,7 +57,12 @@ def test_counts_and_kernels_without_a_sill_are_refused_in_words():
     counts = held("poisson").fit(X1, COUNTS)
     with pytest.raises(InvalidInputError, match="Poisson are not f with noise"):
         plot_variogram(counts, X1, COUNTS)
-    rising = GPRegressor(SquaredExponential(1.0, 1.0) + Linear(1.0), Gaussian(0.1), knots=5, optimizer=None)
+    rising = GPRegressor(
+        SquaredExponential(1.0, 1.0, column_scales="standard") + Linear(1.0, column_scales="standard"),
+        Gaussian(0.1),
+        knots=5,
+        optimizer=None,
+    )
     with pytest.raises(InvalidInputError, match="a part, Linear, that is not stationary"):
         plot_variogram(rising.fit(X1, Y1), X1, Y1)
     with pytest.raises(InvalidInputError, match="the nearest two rows are"):

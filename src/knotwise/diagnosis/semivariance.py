@@ -37,7 +37,7 @@ class Separation:
 
     @staticmethod
     def of(kernel: Kernel, x_scale: np.ndarray) -> Separation:
-        """The distance for a kernel of standardised columns, whose spreads are `x_scale` [D]."""
+        """The distance for a kernel of the engine's columns, whose scales are `x_scale` [D]."""
         n_columns = len(x_scale)
         parts = summands(kernel)
         for part in parts:
@@ -136,14 +136,15 @@ def empirical_variogram(
     if len(X) > max_rows:
         chosen = np.sort(rng.choice(len(X), max_rows, replace=False))
         X, y, noise_variance = X[chosen], y[chosen], None if noise_variance is None else noise_variance[chosen]
-    scaling, kernel, mean = gp._fit.scaling, gp.kernel_, gp.mean_
+    scaling, kernel, mean = gp._fit.scaling, gp._fit.model.kernel, gp.mean_
     separation = Separation.of(kernel, scaling.x_scale)
     points = separation.points(X)
     pairs, distances = _binned(points, n_bins, max_distance, robust)
     noise = gp.likelihood_.value("noise_variance") if noise_variance is None else noise_variance
     S = scaling.inputs(X)
-    noise = np.maximum(noise, NOISE_FLOOR * kernel.diag(S))  # known noise may be 0, and then there is no factor
-    L = cholesky(kernel(S, S) + np.diag(noise))
+    K = scaling.y_scale**2 * kernel(S, S)
+    noise = np.maximum(noise, NOISE_FLOOR * K.diagonal())  # known noise may be 0, and then there is no factor
+    L = cholesky(K + np.diag(noise))
     detrend = _Detrending.of(L, mean.basis(X))
     filled = pairs.counts > 0
     lower, upper = np.full((2, filled.sum()), np.nan)
@@ -167,13 +168,14 @@ def empirical_variogram(
 
 def fitted_semivariance(gp: Any, found: EmpiricalVariogram, distances: np.ndarray) -> np.ndarray:
     """Semivariance of the fitted model at distances [m] above 0, averaged over the directions of pairs of rows."""
-    kernel, separation, x_scale = gp.kernel_, found.separation, gp._fit.scaling.x_scale
+    kernel, separation, scaling = gp._fit.model.kernel, found.separation, gp._fit.scaling
+    x_scale = scaling.x_scale
     steps = np.zeros((len(distances) * len(found.directions), len(x_scale)))
     moves = distances[:, None, None] * found.directions * separation.unit  # [m, directions, q]
     steps[:, separation.columns] = moves.reshape(len(steps), -1) / x_scale[separation.columns]
     origin = np.zeros_like(steps)
     k = kernel.pairs(origin, steps)[0].reshape(len(distances), -1).mean(1)
-    return gp.likelihood_.value("noise_variance") + kernel.diag(origin[:1])[0] - k
+    return gp.likelihood_.value("noise_variance") + scaling.y_scale**2 * (kernel.diag(origin[:1])[0] - k)
 
 
 def _binned(points: np.ndarray, n_bins: int, max_distance: float | None, robust: bool) -> tuple[Pairs, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError, warn
+from knotwise.estimators.kernel_units import refuse_mixed_scales
 from knotwise.estimators.known_noise import NoiseRemarks
 from knotwise.estimators.options import (
     inference_from,
@@ -18,7 +19,6 @@ from knotwise.estimators.options import (
     nugget_from,
     parameter_table,
     power_from,
-    refuse_mixed_scales,
 )
 from knotwise.estimators.prior_options import with_priors
 from knotwise.estimators.replicates import dispersion_names
@@ -138,19 +138,21 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     def with_kernel(kernel: Kernel) -> Problem:
         asked_kernel = scaling.to_engine(replace(wanted, kernel=kernel.bind(feature_names, n_columns))).kernel
         own = replace(model, kernel=asked_kernel.start(scale))
+        given = np.concatenate([asked_kernel.given, *(part.given for part in asked.parts[1:])])
         table = parameter_table(
             own,
             np.vstack([own.kernel.bounds(scale), *other_bounds]),
             scaling,
             fixed=options.fixed,
             bounds=options.bounds,
+            given=given,
+            priors=options.priors,
             held=held,
             keep=options.optimizer is None,
             columns=feature_names or (),
         )
         table = with_priors(table, options.priors, scaling, latent_variance)
-        given = np.isfinite(np.concatenate([asked_kernel.given, *(part.given for part in asked.parts[1:])]))
-        return Problem(own, table, run, given=given, **rest)
+        return Problem(own, table, run, given=np.isfinite(given), **rest)
 
     return Assembly(
         with_kernel(SquaredExponential() if options.kernel is None else options.kernel),

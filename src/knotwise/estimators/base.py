@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -147,7 +148,8 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         self.n_neighbors_ = fit.n_neighbors
         self.approximation_ = fit.approximation
         per_row = -float(np.log(scaling.y_scale))
-        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, self._inputs_back)
+        user_theta = partial(scaling.theta_to_user, fit.table)
+        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, self._inputs_back, user_theta)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts

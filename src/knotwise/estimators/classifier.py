@@ -58,9 +58,10 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         Covariance of the latent function, from `knotwise.kernels`. By default one of squared exponential, Matern 5/2
         and Matern 3/2 is chosen for each model, with one length-scale or one per column: by the evidence of exact GPs
         on some rows and the density of others, as `trace_` shows; of fewer than 30 rows, or with `optimizer=None`, it
-        is the squared exponential with one length-scale. Length-scales are in the units of the inputs that the kernel
-        sees (standardised ones by default), a period in those of its column. A parameter given as a value starts there;
-        None is taken from the data.
+        is the squared exponential with one length-scale. A length-scale or a period is in the units of its column; one
+        length-scale for columns of different scale counts in `column_scales` of the kernel. A number is where a fit
+        starts, but a period is held; None is taken from the data. A fitted `kernel_` is the same function in any other
+        fit.
     link : "logit" or "probit", default "logit"
         From the latent function to the probability of a class.
     approximation : "vfe", "fic", "full" or a number, optional
@@ -89,9 +90,10 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         classes; "ep" matches moments, under FIC. "auto" (the default) gives the variational posterior, with parameters
         from Laplace's approximation where the two evidences agree within half a nat.
     fixed : list of names, default ()
-        Parameters to hold at their start, by the names in `parameters_`.
+        Parameters to hold where they start, by the names in `parameters_`.
     bounds : dict, optional
-        (low, high) by parameter name, instead of the bounds taken from the data.
+        (low, high) by parameter name, in the units of `parameters_`, instead of the bounds taken from the data. They
+        also free a period that is given as a number.
     priors : "weak" or dict, optional
         What is known of parameters before the data: priors from `knotwise.priors` by the name or the role of a
         parameter, the same for the model of each class; "weak" is a mild penalty on the variance of the latent
@@ -104,7 +106,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
     n_restarts : int, default 0
         Further random starts of the optimiser.
     standardize : "columns", "common" or False, default "columns"
-        Scale inputs by column or all by one factor (maps keep their distances), or leave inputs alone.
+        Scale inputs by column or all by one factor (maps keep their distances), or leave inputs alone. What is given
+        and shown is in the units of the data in any case.
     categorical : "auto" or list of columns, default "auto"
         Columns, by name or number, whose values are levels although they are numbers. Columns of text, also of codes
         such as '101', and pandas categories are so by themselves ("auto"); text that is meant as numbers is converted
@@ -157,7 +160,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
     parameters_ : ParameterTable
         Names, values and bounds of the parameters; `to_frame()` has standard errors, too.
     kernel_ : Kernel
-        The kernel at its fitted values.
+        The kernel at its fitted values, in the units of the data.
     knots_, n_knots_ : array [K, D] and int
         The knots in the units of X, and their number (0 for the exact GP).
     n_neighbors_ : int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from knotwise.estimators.saving import FIT, FIT_1, FORMAT, INPUTS, LEFT_OUT, noi
 from knotwise.evidence import Evidence, Point
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
+from knotwise.kernels.base import Kernel
 from knotwise.knots.selection import Selection
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
@@ -28,6 +30,8 @@ from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
 
 __all__ = ["load"]
 
+#: the version of the format from which on kernels in settings are in the units of the data
+IN_UNITS_OF_THE_DATA = 4
 CLASSES: dict[str, type] = {"GPRegressor": GPRegressor, "GPClassifier": GPClassifier}
 
 
@@ -105,8 +109,12 @@ def _read_estimator(data: Any, at: str, given: Reading, *, classes: tuple[str, .
     given.sizes["D"] = inputs["n_features"] if estimator._encoding is None else len(estimator._encoding.columns)
     if inputs["names"] is not None:
         estimator.feature_names_in_ = np.array(inputs["names"], object)
+    if given.version is not None and given.version < IN_UNITS_OF_THE_DATA:
+        estimator.kernel = _in_standard_deviations(estimator)
     if regressor:
-        estimator._fit = _read_fit(data["fit"], f"{at}fit", given)
+        fit, encoding = _read_fit(data["fit"], f"{at}fit", given), estimator.encoding_
+        columns = None if encoding is None else encoding.columns
+        estimator._fit = replace(fit, scaling=fit.scaling.of_columns(columns))
     else:
         estimator.classes_ = Labels().read(data["classes"], f"{at}classes", given)
         estimator.models_ = _read_models(data["models"], f"{at}models", given, estimator)
@@ -116,6 +124,18 @@ def _read_estimator(data: Any, at: str, given: Reading, *, classes: tuple[str, .
     except (ArithmeticError, ValueError) as error:  # numbers that no fit ends with
         raise refuse(f"{at}fit", f"a fit ({error})") from None
     return estimator
+
+
+def _in_standard_deviations(estimator: Any) -> Any:
+    """The kernel of an old file's settings, whose values, and bounds of them, are for standardised columns."""
+
+    def change(kernel: Any) -> Any:  # whose columns may still be names
+        if kernel.children():
+            return kernel.with_values(**{name: change(inner) for name, inner in kernel.children().items()})
+        counts = any(p.x_power and (estimator.bounds or getattr(kernel, p.name) is not None) for p in kernel.parameters)
+        return kernel.with_values(column_scales="standard") if kernel.takes_column_scales and counts else kernel
+
+    return change(estimator.kernel) if isinstance(estimator.kernel, Kernel) else estimator.kernel
 
 
 def _read_models(data: Any, at: str, given: Reading, classifier: Any) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option, warn
 from knotwise.estimators.encoding.encoding import Encoding
+from knotwise.estimators.kernel_units import what_to_write, without_common_scale
 from knotwise.estimators.numbers import refuse_masked_and_dates
 from knotwise.estimators.scaling import Scaling
 from knotwise.estimators.validation import check_count
@@ -24,8 +25,7 @@ from knotwise.knots.selection import Selector
 from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Likelihood, likelihood_named
 from knotwise.nugget import NoNugget, Nugget
-from knotwise.numerics.parameters import Columns, ParameterTable, flat_names
-from knotwise.numerics.part import Part, short_repr
+from knotwise.numerics.parameters import ParameterTable, flat_names
 
 __all__ = [
     "approximation_word",
@@ -37,7 +37,6 @@ __all__ = [
     "nugget_from",
     "parameter_table",
     "power_from",
-    "refuse_mixed_scales",
     "selector_from",
 ]
 
@@ -159,24 +158,6 @@ def kernel_from(given: Any, feature_names: Sequence[str] | None, n_features: int
     return given.bind(feature_names, n_features)
 
 
-def refuse_mixed_scales(kernel: Kernel, columns: Columns) -> None:
-    """Refuse a parameter in the units of its column whose kernel sees columns of different scale."""
-    for name, parameter in zip(kernel.names, kernel.flat_parameters(range(len(columns.scales))), strict=True):
-        if parameter.in_own_units and columns.common_scale(parameter.columns) is None:
-            *path, short = name.split("__")
-            owner: Part = kernel
-            for child in path:
-                owner = owner.children()[child]
-            given, first = getattr(owner, short), parameter.columns[0]
-            example = f"{type(owner).__name__}({'' if given is None else f'{short}={short_repr(given)}'})"
-            raise InvalidInputError(
-                f"`{short}` of {type(owner).__name__} is in the units of its column, but the kernel sees "
-                f"{len(parameter.columns)} columns of different scale. Give the column: "
-                f"`{example}.on({columns.names[first] if columns.names else first!r})`; or keep the scales of the "
-                "inputs (`standardize='common'` or `standardize=False`)."
-            )
-
-
 def selector_from(knots: Any, n_features: int, encoding: Encoding | None = None) -> Selector:
     """The way to choose knots: an array is held, a number is optimised, a selector does as it likes.
 
@@ -215,15 +196,18 @@ def parameter_table(
     *,
     fixed: Sequence[str] | str,
     bounds: Mapping[str, tuple[float, float]] | None,
+    given: np.ndarray,
+    priors: Any = None,
     held: Sequence[str] = (),
     keep: bool = False,
     columns: Sequence[str] = (),
 ) -> ParameterTable:
     """The table of a model's parameters in the engine's units; `bounds` come in the user's.
 
-    `columns` are the names of the inputs, by which entries can be called: lengthscale[city].
-    `held` are the parts whose parameters the data or the model hold, beside those that the user fixed; `keep` keeps
-    every value where it is, because nothing is optimised.
+    `columns` are the names of the inputs, by which entries can be called: lengthscale[city]. `given` [P] are the values
+    that the user gave, NaN elsewhere: a period among them is held, unless `bounds` or `priors` name it. `held` are the
+    parts whose parameters the data or the model hold, beside those that the user fixed; `keep` keeps every value where
+    it is, because nothing is optimised.
     """
     names, parameters = tuple(flat_names(model.names)), model.flat_parameters(len(scaling.x_scale))
     positive = np.array([p.positive for p in parameters], bool)
@@ -245,10 +229,14 @@ def parameter_table(
         hold.copy(),
         tuple(model.owners),
         scaling.columns(columns),
+        given,
     )
     _refuse_mean_that_is_no_parameter(model, [*([fixed] if isinstance(fixed, str) else fixed), *(bounds or {})])
     for part in held:
         hold |= table.of_part(part)
+    hold |= np.array([p.held_if_given for p in parameters], bool) & np.isfinite(given)
+    for name in [*(bounds or {}), *(priors if isinstance(priors, Mapping) else {})]:
+        hold[_freed_by(table, name)] = False
     for name in [fixed] if isinstance(fixed, str) else fixed:
         hold[table.entries(name, "A parameter in `fixed`")] = True
     bounded: dict[int, str] = {}
@@ -256,6 +244,11 @@ def parameter_table(
         for i in table.entries(name, "A parameter in `bounds`"):
             if bounded.setdefault(i, name) != name:
                 raise InvalidInputError(f"`bounds` has {bounded[i]!r} and {name!r}, which are the same parameter.")
+            if without_common_scale(parameters[i], table.columns):
+                raise InvalidInputError(
+                    f"`bounds` of {name!r} are in the units of its column, but it is one value for "
+                    f"{len(parameters[i].columns)} columns of different scale. {what_to_write(parameters[i].name)}"
+                )
             low, high = _checked_pair(name, pair, positive=positive[i])
             lower[i] = units.to_engine(low)[i]
             upper[i] = units.to_engine(high)[i]
@@ -269,6 +262,15 @@ def parameter_table(
         )
         values = np.where(outside, np.clip(values, lower, upper), values)
     return replace(table, values=values, lower=np.minimum(lower, values), upper=np.maximum(upper, values), fixed=hold)
+
+
+def _freed_by(table: ParameterTable, name: Any) -> list[int]:
+    """Entries of this name that would be held because they were given; unknown names are refused elsewhere."""
+    try:
+        entries = table.entries(name)
+    except InvalidInputError:
+        return []
+    return [i for i in entries if table.parameters[i].held_if_given]
 
 
 def _refuse_mean_that_is_no_parameter(model: Model, names: Iterable[Any]) -> None:

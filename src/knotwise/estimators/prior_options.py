@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from math import sqrt
+from dataclasses import dataclass, replace
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError, UnknownOptionError, unknown_option
+from knotwise.estimators.kernel_units import what_to_write, without_common_scale
 from knotwise.estimators.scaling import Scaling
-from knotwise.numerics.parameters import ROLES, Columns, Parameter, ParameterTable, Prior
+from knotwise.numerics.parameters import ROLES, Parameter, ParameterTable, Prior
 from knotwise.priors import LogNormal, PCSd
 
 __all__ = ["describe_priors", "with_priors"]
@@ -37,7 +38,7 @@ def with_priors(table: ParameterTable, given: Any, scaling: Scaling, latent_vari
         found = {i: _weak(p, latent_variance) for i, p in enumerate(table.parameters)}
     elif isinstance(given, Mapping):
         found = {
-            i: _in_engine_units(_checked(prior, name, table, i), table.parameters[i], table.columns, scaling.y_scale)
+            i: _with_value(_in_engine_units(_checked(prior, name, table, i), table, i, scaling), table, i)
             for i, (name, prior) in _by_entry(table, given).items()
         }
     else:
@@ -102,6 +103,11 @@ def _checked(prior: Any, key: str, table: ParameterTable, i: int) -> Prior:
         )
     if hasattr(prior, "about"):
         prior = prior.about(replace(table.parameters[i], name=table.names[i]))
+    return prior
+
+
+def _with_value(prior: Prior, table: ParameterTable, i: int) -> Prior:
+    """The prior in the engine's units, which must have a value where the parameter starts."""
     try:
         value, slope = prior.log_density(float(table.theta[i]))
         finite = bool(np.isfinite([float(value), float(slope)]).all())
@@ -115,19 +121,41 @@ def _checked(prior: Any, key: str, table: ParameterTable, i: int) -> Prior:
     return prior
 
 
-def _in_engine_units(prior: Prior, parameter: Parameter, columns: Columns, y_scale: float) -> Prior:
+@dataclass(frozen=True, repr=False)
+class OwnPrior:
+    """A prior of one's own, of theta in the units of the data, as one of theta in the engine's."""
+
+    prior: Prior
+    factor: float
+    offset: float
+    positive: bool
+
+    def log_density(self, theta: float) -> tuple[float, float]:
+        if self.positive:
+            return self.prior.log_density(theta + log(self.factor))
+        value, slope = self.prior.log_density(self.factor * theta + self.offset)
+        return value, slope * self.factor
+
+    def in_units(self, factor: float) -> Prior:
+        """The prior itself, in the units of the data: a table of the user's has no others."""
+        return self.prior
+
+    def __repr__(self) -> str:
+        return repr(self.prior)
+
+
+def _in_engine_units(prior: Prior, table: ParameterTable, i: int, scaling: Scaling) -> Prior:
     """The prior of a parameter in the engine's units, from that in the units of the data (H7)."""
-    convert = getattr(prior, "in_units", None)
-    if convert is None:
-        return prior
-    common = columns.common_scale(parameter.columns) if parameter.x_power else 1.0
-    if common is None:
+    parameter, columns = table.parameters[i], table.columns
+    if without_common_scale(parameter, columns):
         raise InvalidInputError(
-            f"`priors` has one for `{parameter.name}`, in the units of its column, but it is about "
-            f"{len(parameter.columns)} columns of different scale. Use a `{parameter.name}` for each (`ard=True`), "
-            "one scale for all columns (`standardize='common'`), or inputs as they are (`standardize=False`)."
+            f"`priors` has one for `{parameter.name}`, in the units of its column, but it is one value for "
+            f"{len(parameter.columns)} columns of different scale. {what_to_write(parameter.name)}"
         )
-    return convert(1.0 / (y_scale**parameter.y_power * common**parameter.x_power))
+    units = scaling.parameter_units([parameter])
+    factor, offset = float(units.factor[0]), float(units.offset[0])
+    convert = getattr(prior, "in_units", None)
+    return OwnPrior(prior, factor, offset, parameter.positive) if convert is None else convert(1.0 / factor)
 
 
 def _weak(parameter: Parameter, latent_variance: float) -> Prior | None:
@@ -149,8 +177,6 @@ def describe_priors(table: ParameterTable) -> list[str]:
     for name, parameter in zip(table.names, table.parameters, strict=True):
         if parameter.prior is None:
             continue
-        factors = table.columns.factors(parameter)
-        prior = parameter.rescaled(factors[0][1]).prior if len(factors) == 1 else parameter.prior
-        words = getattr(prior, "words", repr(prior))
-        lines.append(f"{name:<{width}}  {words}{'' if len(factors) == 1 else ', for standardised columns'}")
+        words = getattr(parameter.prior, "words", repr(parameter.prior))
+        lines.append(f"{name:<{width}}  {words}{', in scales of the columns' if parameter.column_scales else ''}")
     return lines

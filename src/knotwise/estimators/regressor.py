@@ -55,9 +55,10 @@ class GPRegressor(RegressorMixin, JointResponse):
         From `knotwise.kernels`. By default one of squared exponential, Matern 5/2 and Matern 3/2 is chosen, with one
         length-scale or one per column: by the evidence of exact GPs on some rows and the density of others, as
         `trace_` shows; of fewer than 30 rows, or with `optimizer=None`, it is the squared exponential with one
-        length-scale. Length-scales are in the units of the inputs that the kernel sees (standardised ones by default),
-        a period in those of its column, variances in those of y. A parameter given as a value starts there; None is
-        taken from the data.
+        length-scale. Values are in the units of the data: a length-scale or a period in those of its column, a variance
+        in those of y squared; one length-scale for columns of different scale counts in `column_scales` of the kernel.
+        A number is where a fit starts, but a period is held; None is taken from the data. A fitted `kernel_` is the
+        same function in any other fit.
     likelihood : name or Likelihood, default "gaussian"
         "gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "gamma", "exponential", "weibull",
         "lognormal", "beta", "student_t", or an object from `knotwise.likelihoods`; `Gaussian(noise_variance=...)`
@@ -90,16 +91,17 @@ class GPRegressor(RegressorMixin, JointResponse):
         biased for counts and classes; "ep" matches moments, under FIC. "auto" (the default) gives the variational
         posterior, with parameters from Laplace's approximation where the two evidences agree within half a nat.
     fixed : list of names, default ()
-        Parameters to hold at their start, by the names in `parameters_`.
+        Parameters to hold where they start, by the names in `parameters_`.
     bounds : dict, optional
-        (low, high) by parameter name, instead of the bounds taken from the data.
+        (low, high) by parameter name, in the units of `parameters_`, instead of the bounds taken from the data. They
+        also free a period that is given as a number.
     priors : "weak" or dict, optional
         What is known of parameters before the data; the optimiser maximises the log evidence plus their log density.
         A dict has priors from `knotwise.priors` by the name of a parameter, as in `parameters_`, or by its role
         ("amplitude", "lengthscale", "noise", "nugget", "shape"); a name wins over a role. They speak in the units of
         the data: those of its column for a length-scale, those of y squared for a variance. "weak" is a mild set, in
-        `docs/priors.md`. Any object with `log_density(theta) -> (value, derivative)` is a prior of theta for
-        standardised columns and targets; it cannot be saved to a file. None, the default, is no prior.
+        `docs/priors.md`. Any object with `log_density(theta) -> (value, derivative)` is a prior of theta as in
+        `parameters_`; it cannot be saved to a file. None, the default, is no prior.
     jitter : float, optional
         Diagonal added to Kuu, relative to the kernel's variance; None is the smallest that works.
     optimizer : "lbfgs", Adadelta(), None, ..., default "lbfgs"
@@ -107,7 +109,8 @@ class GPRegressor(RegressorMixin, JointResponse):
     n_restarts : int, default 0
         Further random starts of the optimiser.
     standardize : "columns", "common" or False, default "columns"
-        Scale inputs by column or all by one factor (maps keep their distances), or leave inputs and targets alone.
+        Scale inputs by column or all by one factor (maps keep their distances), or leave inputs and targets alone. What
+        is given and shown is in the units of the data in any case.
     categorical : "auto" or list of columns, default "auto"
         Columns, by name or number, whose values are levels although they are numbers. Columns of text, also of codes
         such as '101', and pandas categories are so by themselves ("auto"); text that is meant as numbers is converted
@@ -142,14 +145,15 @@ class GPRegressor(RegressorMixin, JointResponse):
     Attributes
     ----------
     kernel_, likelihood_, mean_ : Kernel, Likelihood, Mean
-        The parts at their fitted values, in the user's units of y.
+        The parts at their fitted values, in the units of the data. They mean the same in a fit to other rows:
+        `GPRegressor(gp.kernel_, gp.likelihood_, mean=gp.mean_, optimizer=None)`.
     nugget_ : float
         Variance of independent noise on the latent function.
     coefficients_ : Coefficients
         Level or trend of the mean, with standard errors, in the units of the data.
     parameters_ : ParameterTable
-        Names, values and bounds; `to_frame()` has them in the units of the data, too, with standard errors, and
-        `estimates()` has standard deviations for variances.
+        Names, values and bounds, in the units of the data; `to_frame()` adds standard errors, and `estimates()` has
+        standard deviations for variances.
     knots_, n_knots_ : array [K, D] and int
         The knots in the units of X, and their number (0 for the exact GP); with categories or dates an array of
         objects, as X has them.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.estimators.kernel_units import kernel_to_engine, kernel_to_user
 from knotwise.evidence import Model
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Columns, Parameter, ParameterTable
@@ -20,13 +21,17 @@ __all__ = ["ParameterUnits", "Scaling"]
 class Scaling:
     """x_engine = (x - x_centre) / x_scale, y_engine = (y - y_centre) / y_scale.
 
-    Scaling by powers of two is exact in floating point, so it changes no bit of a fit.
+    Scaling by powers of two is exact in floating point, so it changes no bit of a fit. Of encoded columns, `x_unit` [D]
+    is what length-scales count in: 1, but the distance of two levels for the zeros and ones of a category; `x_origin`
+    [D] is what is 0 in the column: of dates the first one of the fit, in days since 1970. None is 1, or 0, for all.
     """
 
     x_centre: np.ndarray
     x_scale: np.ndarray
     y_centre: float
     y_scale: float
+    x_unit: np.ndarray | None = None
+    x_origin: np.ndarray | None = None
 
     @staticmethod
     def of(
@@ -50,7 +55,8 @@ class Scaling:
         D = X.shape[1]
         if standardize is False:
             centre, spread = np.zeros(D), np.ones(D)
-            return Scaling(centre, _encoded(X, centre, spread, columns, weights, scale_places=False), 0.0, 1.0)
+            spread = _encoded(X, centre, spread, columns, weights, scale_places=False)
+            return Scaling(centre, spread, 0.0, 1.0).of_columns(columns)
         if standardize not in ("columns", "common"):
             raise unknown_option("`standardize`, where it is not False,", standardize, ["columns", "common"])
         centre = np.average(X, axis=0, weights=weights)
@@ -63,9 +69,10 @@ class Scaling:
         spread = np.where(spread > 1e-12 * np.abs(centre), spread, 1.0)
         spread = _encoded(X, centre, spread, columns, weights, scale_places=True)
         if not targets:
-            return Scaling(centre, spread, 0.0, 1.0)
+            return Scaling(centre, spread, 0.0, 1.0).of_columns(columns)
         if y.min() == y.max():
-            return Scaling(centre, spread, float(y[0]), _scale_of_equal(float(y[0]), noise))
+            scale = _scale_of_equal(float(y[0]), noise)
+            return Scaling(centre, spread, float(y[0]), scale).of_columns(columns)
         y_centre = float(np.average(y, weights=weights))
         y_scale = float(_spread((y - y_centre)[:, None], weights)[0])
         if not 1e-150 < y_scale < 1e150:
@@ -73,7 +80,16 @@ class Scaling:
                 f"The standard deviation of y is {y_scale:.1e}, so that its square is no number. Use other units."
             )
         constant = y_scale <= 1e-12 * abs(y_centre)  # up to the rounding of its mean
-        return Scaling(centre, spread, y_centre, _scale_of_equal(y_centre, noise) if constant else y_scale)
+        y_scale = _scale_of_equal(y_centre, noise) if constant else y_scale
+        return Scaling(centre, spread, y_centre, y_scale).of_columns(columns)
+
+    def of_columns(self, columns: InputColumns | None) -> Scaling:
+        """The same scaling, with what is known of encoded columns."""
+        if columns is None:
+            return self
+        # a length-scale of levels is in distances of two levels, whatever 0 and 1 are divided by
+        unit = np.array([(c.scale or 1.0) if c.kind == "level" else 1.0 for c in columns.columns])
+        return replace(self, x_unit=unit, x_origin=np.array([column.origin for column in columns.columns]))
 
     def inputs(self, X: np.ndarray) -> np.ndarray:
         """The user's inputs in the engine's units."""
@@ -87,52 +103,81 @@ class Scaling:
         """The user's targets in the engine's units."""
         return (y - self.y_centre) / self.y_scale
 
+    @property
+    def scales(self) -> np.ndarray:
+        """What is 1 in each of the engine's columns, in the units of length-scales, [D]."""
+        return self.x_scale if self.x_unit is None else self.x_scale / self.x_unit
+
+    @property
+    def centres(self) -> np.ndarray:
+        """What is 0 in each of the engine's columns, which is the same in fits to other rows, [D]."""
+        return self.x_centre if self.x_origin is None else self.x_centre + self.x_origin
+
     def columns(self, names: Sequence[str] = ()) -> Columns:
         """The columns of the inputs, by name if they have names."""
-        scales = tuple(self.x_scale.tolist())
+        scales = tuple(self.scales.tolist())
         if not isinstance(names, InputColumns):
             return Columns(tuple(map(str, names)), scales)
-        # a length-scale of levels is in distances of two levels, whatever 0 and 1 are divided by
-        own = tuple(scale if c.kind != "level" else 1.0 for scale, c in zip(scales, names.columns, strict=True))
-        return Columns(tuple(names), own, names.labels, tuple(column.units for column in names.columns))
+        return Columns(tuple(names), scales, names.labels, tuple(column.units for column in names.columns))
 
     def to_engine(self, model: Model) -> Model:
         """The model in the engine's units, from the model in the user's; what is open stays open."""
+        model = replace(model, kernel=kernel_to_engine(model.kernel, self))
         units = self.parameter_units(model.flat_parameters(len(self.x_scale)))
-        return _with_given(model, units.to_engine(_given(model)))
+        engine = _with_given(model, units.to_engine(_given(model)))
+        back = -self.y_centre / self.y_scale, 1 / self.y_scale, -self.x_centre / self.x_scale, 1 / self.x_scale
+        return replace(engine, mean=engine.mean.in_units(*back))
 
     def to_user(self, model: Model) -> Model:
         """The model in the user's units, from the model in the engine's."""
         units = self.parameter_units(model.flat_parameters(len(self.x_scale)))
         user = _with_given(model, units.to_user(_given(model)))
-        return replace(user, mean=user.mean.in_units(self.y_centre, self.y_scale, self.x_centre, self.x_scale))
+        mean = user.mean.in_units(self.y_centre, self.y_scale, self.x_centre, self.x_scale)
+        return replace(user, kernel=kernel_to_user(user.kernel, self), mean=mean)
 
     def parameter_units(self, parameters: Sequence[Parameter]) -> ParameterUnits:
-        """How values of parameters in the engine's units become those that users give and see."""
+        """How values of parameters in the engine's units become those that users give and see.
+
+        One that counts in scales of its columns, or for which these have no scale in common, is the same in both.
+        """
         columns = self.columns()
         factor = np.array([self.y_scale**p.y_power for p in parameters])
         for i, p in enumerate(parameters):
-            if p.in_own_units:  # as far as its columns have one scale; `refuse_mixed_scales` is the door
+            if p.x_power and not p.column_scales:
                 factor[i] *= (columns.common_scale(p.columns) or 1.0) ** p.x_power
         return ParameterUnits(factor, np.array([self.y_centre if p.role == "mean" else 0.0 for p in parameters]))
 
     def table_to_user(self, table: ParameterTable, names: Sequence[str] = ()) -> ParameterTable:
         """A table of the engine's parameters in the user's units, for columns with these names."""
         units, columns = self.parameter_units(table.parameters), self.columns(names)
+        parameters = [p.rescaled(f) for p, f in zip(table.parameters, units.factor.tolist(), strict=True)]
         return replace(
             table,
             names=tuple(columns.label_entries(table.names, table.parameters)) if columns.labels else table.names,
-            parameters=tuple(p.rescaled(f) for p, f in zip(table.parameters, units.factor.tolist(), strict=True)),
+            parameters=tuple(replace(p, column_scales=self._column_scales(p, columns)) for p in parameters),
             values=units.to_user(table.values),
             lower=units.to_user(table.lower),
             upper=units.to_user(table.upper),
+            given=None if table.given is None else units.to_user(table.given),
             columns=columns,
         )
+
+    def _column_scales(self, parameter: Parameter, columns: Columns) -> tuple[float, ...]:
+        """What the user's value of the engine's parameter counts in along its columns; () for their units."""
+        if not parameter.x_power or (not parameter.column_scales and columns.common_scale(parameter.columns)):
+            return ()
+        inner = parameter.column_scales or (1.0,) * len(parameter.columns)
+        return tuple(scale * columns.scales[c] for scale, c in zip(inner, parameter.columns, strict=True))
 
     def theta_to_engine(self, table: ParameterTable, theta: np.ndarray) -> np.ndarray:
         """A vector theta of the user's in the engine's units."""
         user = table.with_theta(theta).values
         return replace(table, values=self.parameter_units(table.parameters).to_engine(user)).theta
+
+    def theta_to_user(self, table: ParameterTable, theta: np.ndarray) -> np.ndarray:
+        """A vector theta of the engine's in the user's units."""
+        engine = table.with_theta(theta).values
+        return replace(table, values=self.parameter_units(table.parameters).to_user(engine)).theta
 
     def gradient_to_user(self, table: ParameterTable, gradient: np.ndarray) -> np.ndarray:
         """A gradient in the engine's theta as one in the user's: logarithms differ by constants only."""

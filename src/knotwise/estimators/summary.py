@@ -88,7 +88,8 @@ class Summary(str):
         -------
         DataFrame
             One row per parameter, as people read it: `parameter`, `reads_as`, `column`, `units`, `estimate`,
-            `standard_error`, `lower_95`, `upper_95` and `note`; for a classifier also `class`, the label.
+            `standard_error`, `lower_95`, `upper_95`, `note` and `given` (what became of a value that was given:
+            "started at 2", "held at 365.25"); for a classifier also `class`, the label.
         """
         tables = [section for section in self.sections if isinstance(section.content, Estimates)]
         return make_frame(

@@ -119,7 +119,7 @@ class Variogram:
 
 
 def variogram_of(model: Model, table: ParameterTable, errors: ParameterErrors) -> Variogram:
-    """The table of a model with variances in the user's units; its inputs are standardised  (O4, O5)."""
+    """The table of a model in the user's units  (O4, O5)."""
     n_columns, n_kernel = len(table.columns.scales), model.kernel.size
     y_units = "y^2" if model.likelihood.scales_targets else ""
     by_delta = _Delta(table, errors)
@@ -172,8 +172,8 @@ def _ranges(part: Any, name: str, own: slice, by_delta: _Delta) -> Iterator[Vari
     n_columns = len(columns.scales)
     groups: list[tuple[list[int], float, np.ndarray, str]] = []
     for column in columns_seen(part, n_columns):
-        reach = reach_along(part, column, n_columns)
-        distance, bar = reach.distance * columns.scales[column], np.zeros(len(by_delta.table))
+        reach = reach_along(part, column, n_columns, unit=columns.scales[column])
+        distance, bar = reach.distance, np.zeros(len(by_delta.table))
         bar[own] = reach.log_bar
         for group in groups:
             alike = np.isclose(group[1], distance, rtol=1e-9) or group[3] == reach.why_none != ""

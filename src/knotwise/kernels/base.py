@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -110,6 +110,10 @@ class Kernel(Part):
     are `Stationary` and give two formulas only. All parameters are positive and live on the logarithmic scale.
     `knotwise.testing.check_kernel` tests one.
 
+    Values are in the units of the inputs and of y, in a fit too: a fitted `kernel_` is the same function of the same
+    columns in any other fit, whatever that standardises. A value that is given is where a fit starts; `fixed` of an
+    estimator holds it.
+
     Examples
     --------
     >>> import numpy as np
@@ -147,6 +151,10 @@ class Kernel(Part):
 
     #: the group of each column that the kernel sees: those of one group share their entry of a list; None for no groups
     groups: tuple[int, ...] | None = None
+    #: what one value for several columns counts in along each of them; None for the units of the columns
+    column_scales: Any = None
+    #: whether the kernel divides its inputs by `column_scales`, which are an argument of its constructor
+    takes_column_scales: ClassVar[bool] = False
 
     def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
         """Evaluate k at all pairs of rows.
@@ -357,7 +365,45 @@ class Kernel(Part):
         """Number of elementary kernels, each of which keeps two [n, K] arrays for its pullback."""
         return 1
 
+    def map_leaves(self: K, change: Callable[[Any, list[int]], Any], columns: Sequence[int]) -> K:
+        """Return the kernel with each elementary kernel in it changed.
+
+        Parameters
+        ----------
+        change : function
+            From an elementary kernel, and the numbers of the columns that it sees, to the new one.
+        columns : sequence of int
+            Numbers of the columns that this kernel sees.
+
+        Returns
+        -------
+        Kernel
+            A new one; this one stays as it is.
+
+        Examples
+        --------
+        >>> from knotwise.kernels import Linear, Matern32
+        >>> seen = []
+        >>> kernel = Matern32().on([1]) + Linear()
+        >>> same = kernel.map_leaves(lambda leaf, columns: seen.append(columns) or leaf, [0, 1])
+        >>> seen
+        [[1], [0, 1]]
+        """
+        inner = self.children()
+        if not inner:
+            return change(self, list(columns))
+        return self.with_values(**{name: part.map_leaves(change, columns) for name, part in inner.items()})  # type: ignore[attr-defined]
+
     # -- lists with an entry for each column, or each group of columns ------------------------------
+
+    def flat_parameters(self, columns=()):
+        flat = super().flat_parameters(columns)
+        if self.column_scales is None or not len(columns):
+            return flat
+        unknown = isinstance(self.column_scales, str)  # before a fit
+        scales = np.ones(len(columns)) if unknown else self.per_column("column_scales")
+        scale = dict(zip(columns, scales.tolist(), strict=True))
+        return [replace(p, column_scales=tuple(scale[c] for c in p.columns)) if p.x_power else p for p in flat]
 
     def column_groups(self, columns):
         if self.groups is None:
@@ -389,6 +435,29 @@ class Kernel(Part):
         value = np.asarray(self.value(name), float)
         return value[list(self.groups)] if value.ndim and self.groups is not None else value
 
+    def value(self, name):
+        if name == "column_scales" and isinstance(self.column_scales, str):
+            raise InvalidInputError(
+                f"{type(self).__name__} counts in standard deviations of the columns (`column_scales='standard'`), "
+                "which only a fit knows: `kernel_` of a fitted estimator has them."
+            )
+        return super().value(name)
+
+    def validate(self) -> None:
+        super().validate()
+        scales = self.column_scales
+        if scales is None or (isinstance(scales, str) and scales == "standard"):
+            return
+        try:
+            found = np.asarray(scales, float)
+        except (TypeError, ValueError):
+            found = np.array(np.nan)
+        if found.ndim != 1 or not (np.isfinite(found) & (found > 0)).all():
+            raise InvalidInputError(
+                f"`column_scales` of {type(self).__name__} is {scales!r}; it must be 'standard', a list with a "
+                "positive number for each column, or None for the units of the columns."
+            )
+
     def per_entry(self, name: str, columns_bar: np.ndarray) -> np.ndarray:
         """Adjoints of what each column has of a parameter, as those of the parameter's entries.
 
@@ -418,6 +487,8 @@ class Kernel(Part):
     def group_spread(self, spread: np.ndarray) -> np.ndarray:
         """Standard deviations of columns as those of groups: the root of the total variance of each.
 
+        They count in `column_scales`, where the kernel has some.
+
         Parameters
         ----------
         spread : array [D]
@@ -435,6 +506,8 @@ class Kernel(Part):
         >>> Matern32().group_spread(np.array([3.0, 4.0])).tolist()
         [3.0, 4.0]
         """
+        if self.column_scales is not None:
+            spread = spread / self.per_column("column_scales")
         return spread if self.groups is None else np.sqrt(np.bincount(self.groups, spread**2))
 
     # -- composition -----------------------------------------------------------------------
@@ -504,6 +577,12 @@ def one_per_column(kernel: K, name: str, n_columns: int, columns: Sequence[str] 
         raise InvalidInputError(
             f"`{name}` of {type(kernel).__name__} has {len(given)} entries, but the kernel sees {n_entries} columns. "
             "Give one per column, a single number, or restrict the kernel with `.on(columns)`."
+        )
+    scales = kernel.column_scales
+    if np.ndim(scales) and len(scales) != n_entries:
+        raise InvalidInputError(
+            f"`column_scales` of {type(kernel).__name__} has {len(scales)} entries, but the kernel sees {n_entries} "
+            "columns. Give one per column, or restrict the kernel with `.on(columns)`."
         )
     if not np.ndim(given) and getattr(kernel, "ard", False):
         return kernel.with_values(**{name: np.full(n_entries, np.nan if given is None else float(given))})

@@ -105,7 +105,7 @@ class Product(Pair):
     >>> from knotwise import GPRegressor
     >>> from knotwise.kernels import Periodic, SquaredExponential
     >>> kernel = SquaredExponential() * Periodic(variance=1.0, period=12.0)
-    >>> gp = GPRegressor(kernel, fixed=["k2__variance", "k2__period"])  # a season that changes slowly
+    >>> gp = GPRegressor(kernel, fixed=["k2__variance"])  # a season of 12 that changes slowly
     """
 
     def value_and_pullback(self, X, Z):
@@ -243,6 +243,9 @@ class OnColumns(Kernel):
 
     def flat_parameters(self, columns=()):
         return self.kernel.flat_parameters([columns[i] for i in self.indices()])
+
+    def map_leaves(self, change, columns):
+        return self.with_values(kernel=self.kernel.map_leaves(change, [columns[i] for i in self.indices()]))
 
     def _seen(self, scale: DataScale) -> DataScale:
         return replace(scale, spread=scale.spread[self.indices()])

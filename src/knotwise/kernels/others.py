@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from knotwise.errors import InvalidInputError
 from knotwise.kernels.base import LENGTHSCALE, VARIANCE, ConstantDiagonal, Kernel, KernelGradient, fill, one_per_column
-from knotwise.kernels.stationary import Lengthscale, SquaredExponential
+from knotwise.kernels.stationary import ColumnScales, Lengthscale, SquaredExponential
 from knotwise.numerics.parameters import Parameter
 
 __all__ = ["Constant", "Linear", "Periodic"]
@@ -22,7 +23,8 @@ class Constant(ConstantDiagonal):
     Parameters
     ----------
     variance : float, optional
-        Prior variance of the level; None takes it from the data.
+        Prior variance of the level, in the units of y squared. A number is where a fit starts; None takes it from the
+        data.
 
     Examples
     --------
@@ -62,17 +64,25 @@ class Constant(ConstantDiagonal):
 
 
 class Linear(Kernel):
-    r"""Linear kernel: a random hyperplane through the origin (a list of variances is one per column).
+    r"""Linear kernel: a random hyperplane through a centre (a list of variances is one per column).
 
-    .. math:: k(x, z) = \sum_j \mathrm{variance}_j\, x_j z_j
+    .. math:: k(x, z) = \sum_j \mathrm{variance}_j\, (x_j - \mathrm{centre}_j) (z_j - \mathrm{centre}_j)
+        / \mathrm{column\_scale}_j^2
 
     Parameters
     ----------
     variance : float or list of floats, optional
         Prior variance of the slope, in the units of y squared over those of the column squared: one for all columns, or
-        a list with one per column; None takes it from the data.
+        a list with one per column. Numbers are where a fit starts; None takes them from the data.
     ard : bool, default False
         Ask for one variance per column without giving values.
+    column_scales : "standard", list of floats or None, default None
+        What a slope is measured along: None for 1 in the units of each column, "standard" for the standard deviation of
+        each column in the fit, or a number for each column. A fit with one variance for columns of different scale ends
+        with the scales of its columns here.
+    centre : list of floats, optional
+        Where the function is 0, a number for each column, which is held. None is the mean of each column in a fit that
+        standardises, and 0 elsewhere; a fitted `kernel_` has it here.
 
     Examples
     --------
@@ -83,13 +93,51 @@ class Linear(Kernel):
 
     parameters = (replace(VARIANCE, units="y^2/x^2", per_column=True),)
 
-    def __init__(self, variance: float | Sequence[float] | None = None, ard: bool = False) -> None:
+    takes_column_scales = True
+
+    def __init__(
+        self,
+        variance: float | Sequence[float] | None = None,
+        ard: bool = False,
+        column_scales: ColumnScales = None,
+        centre: Sequence[float] | np.ndarray | None = None,
+    ) -> None:
         self.variance = variance
         self.ard = ard
+        self.column_scales = column_scales
+        self.centre = centre
         self.validate()
 
-    def value_and_pullback(self, X, Z):
+    def validate(self) -> None:
+        """Check the values given: positive variances and scales, a finite centre.
+
+        Examples
+        --------
+        >>> from knotwise.kernels import Linear
+        >>> Linear(variance=[1.0, 0.5], centre=[0.0, 3.0]).validate()
+        """
+        super().validate()
+        try:
+            centre = np.zeros(1) if self.centre is None else np.asarray(self.centre, float)
+        except (TypeError, ValueError):
+            centre = np.array(np.nan)
+        if centre.ndim != 1 or not np.isfinite(centre).all():
+            raise InvalidInputError(
+                f"`centre` of Linear is {self.centre!r}; it must be a list with a finite number for each column, or "
+                "None."
+            )
+
+    def _slopes(self) -> np.ndarray:
+        """Variances of slopes in the units of the columns: one number, or one for each column."""
         variance = self.per_column("variance")
+        return variance if self.column_scales is None else variance / self.per_column("column_scales") ** 2
+
+    def _centred(self, X: np.ndarray) -> np.ndarray:
+        return X if self.centre is None else X - self.per_column("centre")
+
+    def value_and_pullback(self, X, Z):
+        variance = self._slopes()
+        X, Z = self._centred(X), self._centred(Z)
 
         def pullback(K_bar, with_X=False):
             T = K_bar.T @ X  # [K, D]
@@ -103,8 +151,8 @@ class Linear(Kernel):
         return (Z @ (X * variance).T).T, pullback
 
     def pairs(self, X, Z):
-        variance = self.per_column("variance")
-        products = X * Z  # [n, D]
+        variance = self._slopes()
+        products = self._centred(X) * self._centred(Z)  # [n, D]
 
         def pullback(k_bar):
             theta_bar = (k_bar @ products) * variance
@@ -122,14 +170,21 @@ class Linear(Kernel):
         return self.pairs(X, X)[1](k_bar)
 
     def bind(self, columns, n_columns):
-        return one_per_column(self, "variance", n_columns, columns)
+        bound = one_per_column(self, "variance", n_columns, columns)
+        n_entries = len(bound.column_groups(range(n_columns)))
+        if self.centre is not None and len(self.centre) != n_entries:
+            raise InvalidInputError(
+                f"`centre` of Linear has {len(self.centre)} entries, but the kernel sees {n_entries} columns. Give one "
+                "per column, or restrict the kernel with `.on(columns)`."
+            )
+        return bound
 
     def _typical(self, scale):
         """Variances that give the sum the variance of the data: one per column, or one for all."""
         if np.ndim(self.value("variance")):
             spread = self.group_spread(scale.spread)
             return scale.variance / (len(spread) * spread**2)
-        return np.array([scale.variance / (scale.spread**2).sum()])
+        return np.array([scale.variance / (self.group_spread(scale.spread) ** 2).sum()])
 
     def start(self, scale):
         return self.with_values(variance=fill(self.variance, self._typical(scale)))
@@ -144,19 +199,22 @@ class Periodic(ConstantDiagonal):
     .. math:: k(x, z) = \mathrm{variance}\,\exp\Big(-2 \sum_j \sin^2(\pi (x_j - z_j)/\mathrm{period})
         / \mathrm{lengthscale}_j^2\Big)
 
-    It is the squared exponential of the points (cos, sin)(2 pi x / period) on the circle. In an estimator the period is
-    in the units of its column, `Periodic(period=12).on("month")`; several columns share one only if they have one scale
+    It is the squared exponential of the points (cos, sin)(2 pi x / period) on the circle. The period is in the units of
+    its column, `Periodic(period=12).on("month")`; several columns share one only if they have one scale
     (`standardize="common"` or False). Length-scales are in radii of the circle.
 
     Parameters
     ----------
     variance : float, optional
-        Prior variance of the function; None takes it from the data.
+        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
+        the data.
     lengthscale : float or list of floats, optional
-        In radii of the circle: a number for all columns, or a list with one per column (ARD); None takes it from the
-        data.
+        In radii of the circle: a number for all columns, or a list with one per column (ARD). Numbers are where a fit
+        starts; None takes them from the data.
     period : float, optional
-        After how much the function repeats itself; None takes it from the data.
+        After how much the function repeats itself. A number is held: a period that is free has many local maxima.
+        It is where a fit starts if `bounds` or `priors` of the estimator name it, as `bounds={"period": (11, 13)}`
+        does. None takes it from the data, and learns it.
     ard : bool, default False
         Ask for one length-scale per column without giving values.
 
@@ -170,7 +228,7 @@ class Periodic(ConstantDiagonal):
     parameters = (
         VARIANCE,
         replace(LENGTHSCALE, units="none", bounds=(1e-2, 1e2)),  # in radii of the circle
-        Parameter("period", units="x"),
+        Parameter("period", units="x", held_if_given=True),
     )
 
     def __init__(

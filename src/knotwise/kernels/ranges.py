@@ -16,7 +16,7 @@ __all__ = ["HARDLY_CORRELATED", "Reach", "columns_seen", "has_sill", "name_of", 
 
 #: the correlation at the practical range
 HARDLY_CORRELATED = 0.05
-#: distances in standardised columns between which a range is looked for
+#: distances between which a range is looked for, in units of the column
 NEAREST, FARTHEST = 1e-12, 1e9
 
 
@@ -56,10 +56,12 @@ def name_of(kernel: Kernel) -> str:
     return " * ".join(type(leaf).__name__ for leaf, _ in _leaves(kernel, []))
 
 
-def reach_along(kernel: Kernel, column: int, n_columns: int) -> Reach:
+def reach_along(kernel: Kernel, column: int, n_columns: int, unit: float = 1.0) -> Reach:
     r"""The distance d along a column at which the correlation of a stationary kernel has fallen to 0.05  (O4).
 
     .. math:: k(0, d e_j) = 0.05\, k(0, 0)
+
+    `unit` is a distance in the column that is neither small nor large, such as its standard deviation.
     """
     from scipy.optimize import brentq
 
@@ -74,7 +76,7 @@ def reach_along(kernel: Kernel, column: int, n_columns: int) -> Reach:
         there[0, column] = np.exp(log_distance)
         return float(kernel(origin, there)[0, 0]) / sill - HARDLY_CORRELATED
 
-    ends = np.log(NEAREST), np.log(FARTHEST)
+    ends = np.log(NEAREST) + np.log(unit), np.log(FARTHEST) + np.log(unit)
     if not excess(ends[0]) > 0 > excess(ends[1]):
         return Reach(np.inf, nothing, "correlation falls so slowly that there is no range")
     there[0, column] = distance = float(np.exp(brentq(excess, *ends, xtol=1e-13, rtol=1e-15)))

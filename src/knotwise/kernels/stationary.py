@@ -26,6 +26,7 @@ from knotwise.numerics.parameters import Parameter
 __all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
 
 Lengthscale = float | Sequence[float] | np.ndarray | None
+ColumnScales = str | Sequence[float] | np.ndarray | None
 #: the range (8 nu)^1/2 / kappa of geostatistics is two length-scales: kappa is (2 nu)^1/2 / lengthscale here (H6)
 RANGED_LENGTHSCALE = replace(LENGTHSCALE, range_factor=2.0)
 
@@ -36,11 +37,17 @@ class Stationary(ConstantDiagonal):
     Parameters
     ----------
     variance : float, optional
-        Prior variance of the function; None takes it from the data.
+        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
+        the data.
     lengthscale : float or list of floats, optional
-        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
+        Numbers are where a fit starts; None takes them from the data.
     ard : bool, default False
         Ask for one length-scale per column without giving values.
+    column_scales : "standard", list of floats or None, default None
+        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
+        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
+        with the scales of its columns here.
 
     Examples
     --------
@@ -68,10 +75,19 @@ class Stationary(ConstantDiagonal):
     #: whether r2 may come from one matrix product; a kernel that takes its square root near 0 may not
     distances_by_product: ClassVar[bool] = True
 
-    def __init__(self, variance: float | None = None, lengthscale: Lengthscale = None, ard: bool = False) -> None:
+    takes_column_scales = True
+
+    def __init__(
+        self,
+        variance: float | None = None,
+        lengthscale: Lengthscale = None,
+        ard: bool = False,
+        column_scales: ColumnScales = None,
+    ) -> None:
         self.variance = variance
         self.lengthscale = lengthscale
         self.ard = ard
+        self.column_scales = column_scales
         self.validate()
 
     def rho(self, r2: np.ndarray) -> np.ndarray:
@@ -143,7 +159,7 @@ class Stationary(ConstantDiagonal):
     # -- values and gradients -----------------------------------------------------------------
 
     def value_and_pullback(self, X, Z):
-        ell = self.per_column("lengthscale")
+        ell = self._lengths()
         centre = Z.sum(0) / len(Z)  # distances of data far from the origin would cancel
         D = X.shape[1]
         Zs = (Z - centre) / ell
@@ -182,7 +198,7 @@ class Stationary(ConstantDiagonal):
         return K, pullback
 
     def pairs(self, X, Z):
-        ell = self.per_column("lengthscale")
+        ell = self._lengths()
         weights = np.broadcast_to(ell**-2.0, X.shape[1:])
         squares = X - Z  # [n, D]
         squares *= squares
@@ -204,7 +220,12 @@ class Stationary(ConstantDiagonal):
         return k, pullback
 
     def own_coordinates(self, X):
-        return X / self.per_column("lengthscale")
+        return X / self._lengths()
+
+    def _lengths(self) -> np.ndarray:
+        """Length-scales in the units of the columns: one number, or one for each column."""
+        ell = self.per_column("lengthscale")
+        return ell if self.column_scales is None else ell * self.per_column("column_scales")
 
     def _values(self, F: np.ndarray, Zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances and values of the kernel, from the features of rows and the scaled knots."""
@@ -263,11 +284,17 @@ class SquaredExponential(Stationary):
     Parameters
     ----------
     variance : float, optional
-        Prior variance of the function; None takes it from the data.
+        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
+        the data.
     lengthscale : float or list of floats, optional
-        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
+        Numbers are where a fit starts; None takes them from the data.
     ard : bool, default False
         Ask for one length-scale per column without giving values.
+    column_scales : "standard", list of floats or None, default None
+        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
+        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
+        with the scales of its columns here.
 
     Examples
     --------
@@ -302,11 +329,17 @@ class Matern12(Stationary):
     Parameters
     ----------
     variance : float, optional
-        Prior variance of the function; None takes it from the data.
+        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
+        the data.
     lengthscale : float or list of floats, optional
-        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
+        Numbers are where a fit starts; None takes them from the data.
     ard : bool, default False
         Ask for one length-scale per column without giving values.
+    column_scales : "standard", list of floats or None, default None
+        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
+        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
+        with the scales of its columns here.
 
     Examples
     --------
@@ -334,11 +367,17 @@ class Matern32(Stationary):
     Parameters
     ----------
     variance : float, optional
-        Prior variance of the function; None takes it from the data.
+        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
+        the data.
     lengthscale : float or list of floats, optional
-        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
+        Numbers are where a fit starts; None takes them from the data.
     ard : bool, default False
         Ask for one length-scale per column without giving values.
+    column_scales : "standard", list of floats or None, default None
+        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
+        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
+        with the scales of its columns here.
 
     Examples
     --------
@@ -365,11 +404,17 @@ class Matern52(Stationary):
     Parameters
     ----------
     variance : float, optional
-        Prior variance of the function; None takes it from the data.
+        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
+        the data.
     lengthscale : float or list of floats, optional
-        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
+        Numbers are where a fit starts; None takes them from the data.
     ard : bool, default False
         Ask for one length-scale per column without giving values.
+    column_scales : "standard", list of floats or None, default None
+        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
+        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
+        with the scales of its columns here.
 
     Examples
     --------
@@ -397,13 +442,20 @@ class RationalQuadratic(Stationary):
     Parameters
     ----------
     variance : float, optional
-        Prior variance of the function; None takes it from the data.
+        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
+        the data.
     lengthscale : float or list of floats, optional
-        A number is isotropic, a list has one length-scale per column (ARD); None takes it from the data.
+        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
+        Numbers are where a fit starts; None takes them from the data.
     shape : float, optional
-        The larger, the nearer to a squared exponential of one length-scale; None takes it from the data.
+        The larger, the nearer to a squared exponential of one length-scale. A number is where a fit starts; None takes
+        it from the data.
     ard : bool, default False
         Ask for one length-scale per column without giving values.
+    column_scales : "standard", list of floats or None, default None
+        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
+        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
+        with the scales of its columns here.
 
     Examples
     --------
@@ -420,9 +472,10 @@ class RationalQuadratic(Stationary):
         lengthscale: Lengthscale = None,
         shape: float | None = None,
         ard: bool = False,
+        column_scales: ColumnScales = None,
     ) -> None:
         self.shape = shape
-        super().__init__(variance, lengthscale, ard)
+        super().__init__(variance, lengthscale, ard, column_scales)
 
     def rho(self, r2):
         shape = self.value("shape")

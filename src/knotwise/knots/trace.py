@@ -43,7 +43,7 @@ class KnotStep:
     residual_information : float
         The same in nats per row; NaN where the step does not tell.
     theta : array [P] or None
-        Parameters after the step, in the engine's units.
+        Parameters after the step, with logarithms of positive ones; of a fitted `trace_` as `parameters_` has them.
     note : str
         The reason, in words.
     inference : str
@@ -174,8 +174,14 @@ class KnotTrace:
     def __getitem__(self, i: int) -> KnotStep:
         return self.steps[i]
 
-    def in_units(self, n_rows: int | float, shift: float, knots: Callable[[np.ndarray], np.ndarray]) -> KnotTrace:
-        """The same trace with log evidences and knots in other units; gains stay.
+    def in_units(
+        self,
+        n_rows: int | float,
+        shift: float,
+        knots: Callable[[np.ndarray], np.ndarray],
+        parameters: Callable[[np.ndarray], np.ndarray] = np.array,
+    ) -> KnotTrace:
+        """The same trace with log evidences, knots and parameters in other units; gains stay.
 
         Parameters
         ----------
@@ -185,6 +191,8 @@ class KnotTrace:
             By how much the log density of one row changes.
         knots : function
             From knots in these units to those in the others.
+        parameters : function, optional
+            From theta in these units to that in the others; by default it stays.
 
         Returns
         -------
@@ -199,6 +207,7 @@ class KnotTrace:
                 evidence=step.evidence_in_units(n_rows, shift),
                 chosen=None if step.chosen is None else knots(step.chosen),
                 tried=None if step.tried is None else knots(step.tried),
+                theta=None if step.theta is None else parameters(step.theta),
             )
             for step in self.steps
         ]

@@ -43,7 +43,8 @@ class Beta(Likelihood):
     Parameters
     ----------
     precision : float, optional
-        phi above: the larger, the less shares vary about their mean; None takes it from the data.
+        phi above: the larger, the less shares vary about their mean. A number is where a fit starts, and `fixed` holds
+        it; None takes it from the data.
 
     Examples
     --------

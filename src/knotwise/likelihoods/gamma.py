@@ -27,7 +27,8 @@ class Gamma(Multiplicative):
     Parameters
     ----------
     shape : float, optional
-        k above: the larger, the less y varies about its mean; None takes it from the data.
+        k above: the larger, the less y varies about its mean. A number is where a fit starts, and `fixed` holds it;
+        None takes it from the data.
 
     Examples
     --------

@@ -36,7 +36,8 @@ class Gaussian(Likelihood):
     Parameters
     ----------
     noise_variance : float, optional
-        Variance of the noise, in the units of y squared; None takes it from the data.
+        Variance of the noise, in the units of y squared. A number is where a fit starts, and `fixed` holds it; None
+        takes it from the data.
 
     Examples
     --------

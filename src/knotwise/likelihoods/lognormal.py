@@ -23,7 +23,8 @@ class LogNormal(Multiplicative):
     Parameters
     ----------
     variance : float, optional
-        Variance of the noise of log y; None takes it from the data.
+        Variance of the noise of log y. A number is where a fit starts, and `fixed` holds it; None takes it from the
+        data.
 
     Examples
     --------

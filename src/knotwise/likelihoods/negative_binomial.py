@@ -23,7 +23,8 @@ class NegativeBinomial(Counts):
     Parameters
     ----------
     dispersion : float, optional
-        How much more counts vary than Poisson counts, as above; None takes it from the data.
+        How much more counts vary than Poisson counts, as above. A number is where a fit starts, and `fixed` holds it;
+        None takes it from the data.
 
     Examples
     --------

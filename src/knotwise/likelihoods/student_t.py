@@ -32,9 +32,10 @@ class StudentT(Likelihood):
     Parameters
     ----------
     scale : float, optional
-        s above, in the units of y; None takes it from the data.
+        s above, in the units of y. A number is where a fit starts, and `fixed` holds it; None takes it from the data.
     df : float, optional
-        Degrees of freedom: the smaller, the more outliers; None takes it from the data.
+        Degrees of freedom: the smaller, the more outliers. A number is where a fit starts, and `fixed` holds it; None
+        takes it from the data.
 
     Examples
     --------

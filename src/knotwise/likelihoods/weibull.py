@@ -26,7 +26,7 @@ class Weibull(Multiplicative):
     Parameters
     ----------
     shape : float, optional
-        k above; None takes it from the data.
+        k above. A number is where a fit starts, and `fixed` holds it; None takes it from the data.
 
     Examples
     --------

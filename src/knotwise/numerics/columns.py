@@ -37,6 +37,7 @@ class InputColumn:
     "sphere" (one of the coordinates of a place at the distance `radius` from the origin: knots stay on the sphere).
     `scale` is what the engine divides by; None standardises. `units` are those of a length-scale, where the name of the
     column does not say them. `level` is the level of a category that the column stands for; None of other columns.
+    `origin` is what is 0 in the column, of dates in days since 1970.
     """
 
     name: str
@@ -47,6 +48,7 @@ class InputColumn:
     radius: float | None = None
     units: str = ""
     level: str | None = None
+    origin: float = 0.0
 
     @property
     def is_circle(self) -> bool:

@@ -40,12 +40,16 @@ class Estimate:
         Upper end of its interval.
     note : str
         Why there is no standard error, or "".
+    given : str, default ""
+        What became of a value that the user gave, on the scale of the estimate: "started at 2", "held at 365.25", or ""
+        where it was taken from the data.
 
     Examples
     --------
     >>> from knotwise.numerics.estimates import Estimate
-    >>> Estimate.read("noise_variance", "sd", "", "y^2", [4.0, 0.4, 3.3, 4.9], "").estimate
-    2.0
+    >>> estimate = Estimate.read("noise_variance", "sd", "", "y^2", [4.0, 0.4, 3.3, 4.9], "", start=9.0)
+    >>> estimate.estimate, estimate.given
+    (2.0, 'started at 3')
     """
 
     parameter: str
@@ -57,9 +61,27 @@ class Estimate:
     lower_95: float
     upper_95: float
     note: str
+    given: str = ""
+
+    @property
+    def remark(self) -> str:
+        """Why there is no standard error, and what became of a value that was given; "" where nothing is to be said."""
+        held = self.given.startswith("held")
+        without = "" if np.isfinite(self.standard_error) or held else self.note
+        return "; ".join(filter(None, [without, self.given]))
 
     @staticmethod
-    def read(parameter: str, reads_as: str, column: str, units: str, numbers: Sequence[float], note: str) -> Estimate:
+    def read(
+        parameter: str,
+        reads_as: str,
+        column: str,
+        units: str,
+        numbers: Sequence[float],
+        note: str,
+        *,
+        start: float | None = None,
+        held: bool = False,
+    ) -> Estimate:
         """Make an estimate of a value and its error on the natural scale  (F4).
 
         Parameters
@@ -76,6 +98,10 @@ class Estimate:
             The value, its standard error, and the ends of its interval.
         note : str
             Why there is no standard error, or "".
+        start : float, optional
+            The value that the user gave, on the natural scale; None or NaN for none.
+        held : bool, default False
+            Whether it was held there.
 
         Returns
         -------
@@ -83,11 +109,14 @@ class Estimate:
             With all numbers on the scale that is read.
         """
         value, error, low, high = numbers
+        start = np.nan if start is None else start
         if reads_as == "sd":
             root = np.sqrt(value)
             value, error, low, high = root, error / (2 * root) if root else np.nan, np.sqrt(low), np.sqrt(high)
-            units = units.replace("^2", "")
-        return Estimate(parameter, reads_as, column, units, float(value), float(error), float(low), float(high), note)
+            units, start = units.replace("^2", ""), np.sqrt(start)
+        given = f"{'held' if held else 'started'} at {start:.6g}" if np.isfinite(start) else ""
+        ends = float(low), float(high)
+        return Estimate(parameter, reads_as, column, units, float(value), float(error), *ends, note, given)
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,7 +165,7 @@ class Estimates:
         -------
         DataFrame
             One row per line of the table: `parameter`, `reads_as`, `column`, `units`, `estimate`, `standard_error`,
-            `lower_95`, `upper_95` and `note`.
+            `lower_95`, `upper_95`, `note` and `given`.
 
         Examples
         --------
@@ -164,8 +193,8 @@ class Estimates:
             numbers = f"  {line.estimate:10.4g}"
             if np.isfinite(line.standard_error):
                 numbers += "".join(f"  {v:10.4g}" for v in (line.standard_error, line.lower_95, line.upper_95))
-            elif line.note:
-                numbers += f"  {line.note}"
+            if line.remark:
+                numbers += f"  {line.remark}"
             rows.append((names, numbers))
         table = [
             "  ".join(f"{w:<{width}}" for w, width in zip(names, widths, strict=True) if width) + numbers
@@ -175,7 +204,7 @@ class Estimates:
 
     def _repr_html_(self) -> str:
         """The table of a notebook, with names in full and the remark below it."""
-        heads = ("parameter", "reads as", "column", "units", *NUMBERS, "")
+        heads = ("parameter", "reads as", "column", "units", *NUMBERS, "", "")
         return html_table(heads, (tuple(asdict(line).values()) for line in self.lines), remark=self.remark)
 
 

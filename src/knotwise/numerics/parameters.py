@@ -27,6 +27,7 @@ __all__ = [
     "ParameterTable",
     "Prior",
     "flat_names",
+    "same_scale",
     "unique_names",
 ]
 
@@ -60,21 +61,25 @@ class Parameter:
         What it does. Without its amplitude a kernel is 0; a length-scale says how far the function keeps its values.
     units : "none", "x", "1/x", "1/x^2", "y", "y^2", "y^2/x" or "y^2/x^2", default "none"
         What it is measured in: x is a column of the inputs, y the latent function, whose units are those of the
-        targets where the likelihood `scales_targets`. Users give length-scales and amplitudes for standardised columns,
-        everything else in the units of the column.
+        targets where the likelihood `scales_targets`. Users give and see every value in the units of their data.
     bounds : (float, float), optional
         Natural bounds; None where they come from the data.
     prior : Prior, optional
         What is known of it before the data; optimisers add its log density to the log evidence. One that a part
-        declares is for standardised columns and targets; the option `priors` of estimators speaks in the data's units.
+        declares is for the engine's columns and targets; the option `priors` of estimators speaks in the data's units.
     per_column : bool, default False
         Whether it may be a list with one entry per column.
     direction : 1 or -1, default 1
         For noise: -1 where more of it is less noise, as of a precision.
     range_factor : float, optional
         For a length-scale: how many of it are the range, at which hardly any correlation is left (H6).
+    held_if_given : bool, default False
+        Whether a value that a user gives is held, unless `bounds` or `priors` name the parameter; others are starts.
     columns : tuple of int, default ()
         The columns of the inputs that an entry of theta is about; filled in by `Part.flat_parameters`.
+    column_scales : tuple of float, default ()
+        What 1 is in each of these columns, for a value that counts in scales of its columns; () for one that is in the
+        units of the column.
 
     Examples
     --------
@@ -96,7 +101,9 @@ class Parameter:
     per_column: bool = False
     direction: int = 1
     range_factor: float | None = None
+    held_if_given: bool = False
     columns: tuple[int, ...] = ()
+    column_scales: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for what, options in (("transform", ("log", "identity")), ("role", ROLES), ("units", UNITS)):
@@ -126,11 +133,6 @@ class Parameter:
     def y_power(self) -> int:
         """Power of the units of the latent function in its units."""
         return UNITS[self.units][1]
-
-    @property
-    def in_own_units(self) -> bool:
-        """Whether users give it in the units of its column, as a period, not for standardised columns."""
-        return self.x_power != 0 and self.role not in ("lengthscale", "amplitude")
 
     def rescaled(self, factor: float) -> Parameter:
         """The same parameter in other units, in which values are times a factor; a prior without units stays.
@@ -169,7 +171,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns of the inputs, and what is 1 in a standardised column in the units of the user's.
+    """Names of the columns of the inputs, and what is 1 in the engine's column in the units of the user's.
 
     Columns without names are known by their numbers, and those without scales are as they are. Of encoded columns,
     `labels` say which of the user's columns each is, and `own_units` in what the length-scale of each is measured
@@ -183,8 +185,7 @@ class Columns:
 
     def common_scale(self, columns: Sequence[int]) -> float | None:
         """The scale that all of these columns have, or None if they differ by more than rounding."""
-        scales = [self.scales[column] for column in columns if self.scales] or [1.0]
-        return scales[0] if np.allclose(scales, scales[0], rtol=1e-9, atol=0.0) else None
+        return same_scale([self.scales[column] for column in columns if self.scales])
 
     def called(self, columns: Sequence[int]) -> str:
         """These columns in words."""
@@ -202,14 +203,18 @@ class Columns:
         return units.replace("x", self.called(columns)) if self.names and len(columns) == 1 else units
 
     def factors(self, parameter: Parameter) -> list[tuple[tuple[int, ...], float]]:
-        """From the value that users give to that in the units of the data, for each group of columns of one scale."""
-        common = self.common_scale(parameter.columns)
-        if common is None and self.labels:
-            groups = self._by_label(parameter.columns)
-            return [(group, self.scales[group[0]] ** parameter.x_power) for group in groups]
-        if common is None:
-            return [((c,), self.scales[c] ** parameter.x_power) for c in parameter.columns]
-        return [(parameter.columns, 1.0 if parameter.in_own_units else common**parameter.x_power)]
+        """From the value that users give to that in the units of the data, for each group of columns of one scale.
+
+        It is 1 unless the value counts in scales of its columns.
+        """
+        scales = dict(zip(parameter.columns, parameter.column_scales, strict=False))
+        if not scales:
+            return [(parameter.columns, 1.0)]
+        if same_scale(list(scales.values())) is not None:
+            groups = [parameter.columns]
+        else:
+            groups = self._by_label(parameter.columns) if self.labels else [(c,) for c in parameter.columns]
+        return [(group, scales[group[0]] ** parameter.x_power) for group in groups]
 
     def _by_label(self, columns: Sequence[int]) -> list[tuple[int, ...]]:
         groups: dict[str, tuple[int, ...]] = {}
@@ -226,6 +231,12 @@ class Columns:
             return f"{base}[{self.called(parameter.columns)}]" if numbered else name
 
         return [label(name, parameter) for name, parameter in zip(names, parameters, strict=True)]
+
+
+def same_scale(scales: Sequence[float]) -> float | None:
+    """The scale that all columns have, 1 without columns; None if they differ by more than rounding."""
+    first = scales[0] if len(scales) else 1.0
+    return first if np.allclose(scales, first, rtol=1e-9, atol=0.0) else None
 
 
 @dataclass(frozen=True)
@@ -305,6 +316,8 @@ class ParameterTable:
         Whose each entry is: the kernel's, the likelihood's, the nugget's or the mean's.
     columns : Columns
         Names and scales of the columns of the inputs; those of a fitted model are known.
+    given : array [P] or None
+        Values that the user gave, where a fit started or which it held; NaN for those that were taken from the data.
     errors : object or None
         Where standard errors come from; a fitted model has them.
 
@@ -339,6 +352,7 @@ class ParameterTable:
     fixed: np.ndarray
     parts: tuple[str, ...] = ()
     columns: Columns = Columns()
+    given: np.ndarray | None = field(default=None, compare=False)
     errors: ErrorSource | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -559,10 +573,14 @@ class ParameterTable:
             Printed, it is a table; `to_frame()` makes a data frame.
         """
         found = self.standard_errors(standard_errors)
+        given = np.full(len(self), np.nan) if self.given is None else self.given
+        held = self.fixed | np.isclose(self.values, given, rtol=1e-9, atol=0.0)  # which no optimiser has moved
         lines = []
         for line, numbers in zip(self.data_values(), self._numbers(found)[1], strict=True):
-            name, as_ = self.names[line.entry], self.parameters[line.entry].reads_as
-            lines.append(Estimate.read(name, as_, line.column, line.units, numbers, found.notes[line.entry]))
+            i = line.entry
+            words = self.names[i], self.parameters[i].reads_as, line.column, line.units
+            start = given[i] * line.value / self.values[i] if self.values[i] else given[i]
+            lines.append(Estimate.read(*words, numbers, found.notes[i], start=float(start), held=bool(held[i])))
         return Estimates(tuple(lines), found.remark)
 
     def variogram(self, standard_errors: bool | None = None) -> Any:
@@ -599,12 +617,12 @@ class ParameterTable:
         -------
         DataFrame
             One row per parameter, or one per column of the inputs where a parameter is about columns of different
-            scale: `parameter`, `role`, `value`, `lower`, `upper` and `fixed` are as in this table, in which
-            length-scales are for standardised columns. `data_value` is the value in the units of the data, `data_units`
-            these units ("y^2", or the name of a column), and `column` the column that it is about. `standard_error`,
-            `lower_95` and `upper_95` belong to `value`, the same with `data_` before them to `data_value`: NaN where
-            there is none, for which `note` has the reason. Intervals of positive parameters are those of their
-            logarithms. `estimates()` has standard deviations instead of variances.
+            scale: `parameter`, `role`, `value`, `lower`, `upper` and `fixed` are as in this table. `data_value` is the
+            value in the units of the data: the value itself, but for one that counts in `column_scales` of its kernel.
+            `data_units` are these units ("y^2", or the name of a column), and `column` the column that it is about.
+            `standard_error`, `lower_95` and `upper_95` belong to `value`, the same with `data_` before them to
+            `data_value`: NaN where there is none, for which `note` has the reason. Intervals of positive parameters are
+            those of their logarithms. `estimates()` has standard deviations instead of variances.
         """
         rows = [
             {

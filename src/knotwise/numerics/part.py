@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from math import exp
 from typing import Any, ClassVar, TypeVar
@@ -22,6 +23,8 @@ from knotwise.numerics.parameters import Parameter
 __all__ = ["Part", "short_repr"]
 
 P = TypeVar("P", bound="Part")
+
+LONGEST = 12  # numbers of a list that are shown
 
 
 def _constructor_names(cls: type) -> tuple[str, ...]:
@@ -265,6 +268,10 @@ class Part:
         self.validate()
         return self
 
+    def __sklearn_clone__(self: P) -> P:
+        """A copy with what the part carries from a fit, beside the arguments of its constructor."""
+        return deepcopy(self)
+
     def validate(self) -> None:
         """Check the values given: positive where the scale is logarithmic, finite everywhere."""
         for p in self.parameters:
@@ -306,5 +313,6 @@ def short_repr(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, np.ndarray):
-        return "[" + ", ".join(f"{v:.4g}" for v in value) + "]"
+        shown = [f"{v:.4g}" for v in value[: len(value) if len(value) <= LONGEST else 3]]
+        return "[" + ", ".join(shown) + (f", ... {len(value)} in all]" if len(value) > LONGEST else "]")
     return repr(value)

@@ -70,7 +70,7 @@ def load_boston(seed: int) -> Task:
     part = datasets.split(datasets.load_boston(), seed=seed)
     half = float(part.y_train.var()) / 2
     published = {
-        "kernel": SquaredExponential(variance=half, lengthscale=1.0),
+        "kernel": SquaredExponential(variance=half, lengthscale=1.0, column_scales="standard"),
         "likelihood": Gaussian(noise_variance=half),
         "mean": float(part.y_train.mean()),
     }

@@ -49,7 +49,7 @@ def score(gp: GPRegressor, task: Task, own: Prediction, exact: Prediction | None
     else:
         scores |= held_out(gp, task, own)
     if gp.n_knots_:
-        scores["near_knots"] = float(near_knots(gp, task))
+        scores["near_knots"] = float(near_knots(gp))
     return {name: float(value) for name, value in scores.items()}
 
 
@@ -78,12 +78,8 @@ def held_out(gp: GPRegressor, task: Task, own: Prediction) -> dict[str, float]:
     return scores
 
 
-def near_knots(gp: GPRegressor, task: Task) -> int:
+def near_knots(gp: GPRegressor) -> int:
     """How many knots lie within a tenth of a length-scale of one before them."""
-    if gp.standardize == "common":
-        scale = np.sqrt((task.X.std(0) ** 2).mean())
-    else:
-        scale = task.X.std(0) if gp.standardize == "columns" else 1.0
-    Z = gp.knots_ / scale / gp.parameters_["lengthscale"]
+    Z = gp.kernel_.coordinates(gp.knots_)
     distance = np.sqrt(((Z[:, None] - Z[None]) ** 2).sum(-1))
     return int((np.tril(distance < NEAR, -1)).any(1).sum())

@@ -39,8 +39,8 @@ from knotwise.persistence.container import (
 __all__ = ["FORMAT_VERSION", "MAX_MANIFEST", "Archive", "read_archive", "write_archive"]
 
 #: what is written; older versions are read. 2: `size_given`, whether a fit had an exposure or trials; the inference.
-#: 3: the encoding of the inputs
-FORMAT_VERSION = 3
+#: 3: the encoding of the inputs. 4: kernels that were given as settings are in the units of the data; values given
+FORMAT_VERSION = 4
 #: largest manifest, in bytes: JSON of this size takes up to 35 MB once it is read
 MAX_MANIFEST = 2**20
 #: of a zip file without 64-bit records: the exact GP of 10,000 rows takes a fifth of it

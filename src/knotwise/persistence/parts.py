@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.kernels.base import Kernel
-from knotwise.means import Constant, Linear
+from knotwise.means import Constant, Linear, Zero
 from knotwise.persistence.registry import FAMILIES, HOMES
 from knotwise.persistence.schema import (
     DTYPES,
@@ -40,6 +40,7 @@ LEARNED: dict[type, Any] = {
     ),
     # where it is integrated out, and left out elsewhere
     Constant: Fields(level=Number(squared=True), level_sd=Number(squared=True)),
+    Zero: Fields(offset=Number(squared=True)),  # left out in files before version 4
 }
 #: which columns share an entry of a kernel's lists, where columns are encoded
 GROUPS = Fields(groups=ListOf(Whole, tuple))
@@ -75,6 +76,7 @@ class Part:
     def write(self, value: Any, at: str, out: Writing) -> dict[str, Any]:
         family, name = HOMES.get(type(value), ("", ""))
         if family != self.family:
+            value = getattr(value, "prior", value)  # one of the user's own, in the engine's units
             raise InvalidInputError(
                 f"The {self.family} {value!r} is of the class {_full_name(value)}, which is not one of knotwise's own, "
                 "and a model file can name no other. Keep this model with pickle."
@@ -83,8 +85,8 @@ class Part:
         if type(value) is Linear:
             learned = value if "offset" in vars(value) else None  # a setting has learned nothing yet
             written["learned"] = LEARNED[Linear].write(learned, f"{at}.learned", out)
-        elif type(value) is Constant and "level" in vars(value):
-            written["learned"] = LEARNED[Constant].write(value, f"{at}.learned", out)
+        elif (type(value) is Constant and "level" in vars(value)) or (type(value) is Zero and "offset" in vars(value)):
+            written["learned"] = LEARNED[type(value)].write(value, f"{at}.learned", out)
         elif isinstance(value, Kernel) and value.groups is not None:
             written["learned"] = GROUPS.write(value, f"{at}.learned", out)
         return written
@@ -94,7 +96,7 @@ class Part:
         if not isinstance(name, str) or name not in FAMILIES[self.family]:
             raise refuse(at, f"a {self.family} that this knotwise knows")
         cls = FAMILIES[self.family][name]
-        learned = cls is Linear or (issubclass(cls, Constant | Kernel) and "learned" in data)
+        learned = cls is Linear or (issubclass(cls, Constant | Zero | Kernel) and "learned" in data)
         if list(data) != ["class", "arguments", *(["learned"] if learned else [])]:
             raise refuse(at, f"a description of {cls.__name__}")
         part = read_arguments(cls, data["arguments"], f"{at}.arguments", given)

@@ -113,6 +113,7 @@ FIELDS_OF_TABLE = Fields(
     lower=Array(("P",), finite=False),
     upper=Array(("P",), finite=False),
     fixed=Array(("P",), "bool"),
+    given=Since(4, Optional(Array(("P",), finite=False)), None),
 )
 
 
@@ -256,16 +257,20 @@ def check_model(
         n_basis = model.mean.basis(np.zeros((1, sizes["D"]))).shape[1]
         with np.errstate(all="ignore"):
             own = model.theta
+            model.kernel(np.zeros((1, sizes["D"])))  # which knows the scales of its columns
     except (KnotwiseError, ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
         raise refuse(at, f"a model of {sizes['D']} columns ({error})") from None
     known = table["names"] in (names, numbered) and table["transforms"] == tuple(p.transform for p in parameters)
     if not known or not np.allclose(own, theta, rtol=1e-6, atol=1e-6):
         raise refuse(at, "a model with the parameters in `table` and `theta`")
+    given = table["given"]
+    if given is not None and any(value <= 0 for value, p in zip(given, parameters, strict=True) if p.positive):
+        raise refuse(at, "a model of which positive values were given")
     priors = table.get("priors", (None,) * len(names))
     if n_basis != (sizes["basis"] if "basis" in sizes else sizes["M"] - sizes["K"]):
         raise refuse(at, "a model whose mean fits its factors")
     if min(sizes[name] for name in ("D", "K", "N", "points") if name in sizes) < 1:
         raise refuse(at, "a model with columns and knots")
     parameters = tuple(replace(p, prior=prior or p.prior) for p, prior in zip(parameters, priors, strict=True))
-    bounds = {name: table[name] for name in ("values", "lower", "upper", "fixed")}
+    bounds = {name: table[name] for name in ("values", "lower", "upper", "fixed", "given")}
     return ParameterTable(names, parameters, **bounds, parts=tuple(model.owners))

@@ -30,12 +30,11 @@ def parameter_table(gp: Any, label: Any, model: Any) -> Table:
     for line in estimates.lines:
         known = np.isfinite(line.standard_error)
         ends = [number(v) for v in (line.lower_95, line.upper_95, line.standard_error)] if known else ["", "", ""]
-        note = line.note if not known else ""
         parameter = line.parameter.removesuffix(f"[{line.column}]")  # which names its column again
         name = f"{parameter}, {short_name(line.column)}" if line.column else line.parameter
         name += ", as sd" if line.reads_as == "sd" else ""
         name += f" ({line.units})" if line.column and line.units not in ("", line.column) else ""
-        lines.append((name, number(line.estimate), *ends, note))
+        lines.append((name, number(line.estimate), *ends, line.remark))
     columns = ["parameter", "estimate", "lower 95 %", "upper 95 %", "std. error", "note"]
     kept = [i for i, name in enumerate(columns) if name != "note" or any(line[i] for line in lines)]
     return Table(

@@ -69,9 +69,14 @@ class Numbers:
         """What the engine's columns are."""
         label = f"{self.name} (missing)"
         flag = [InputColumn(label, label, self.sources, "level", 1.0, units=LEVEL_UNITS)] if self.indicator else []
-        return [InputColumn(self.name, self.name, self.sources, units=self._units), *flag, *self._circles()]
+        number = InputColumn(self.name, self.name, self.sources, units=self._units, origin=self._origin)
+        return [number, *flag, *self._circles()]
 
     _units = ""
+
+    @property
+    def _origin(self) -> float:
+        return 0.0
 
     def _circles(self) -> list[InputColumn]:
         found = []
@@ -126,6 +131,10 @@ class Dates(Numbers):
 
     reads_text = True
     _units = "days"
+
+    @property
+    def _origin(self):
+        return self.origin / MICROSECONDS_PER_DAY
 
     def day_of(self, days: float) -> str:
         """The date so many days after the first one, without the time where it is midnight."""
