@@ -197,7 +197,7 @@ MIXED = FRAME.assign(city=CITY)
 
 def fit_levels(frame=MIXED, prior_sd=2.0, columns=("dose", "city"), **options):
     """An exact GP about slopes and effects of levels, with every parameter given."""
-    kernel = SquaredExponential(VARIANCE, LENGTHSCALE).on(["age", "dose"])
+    kernel = SquaredExponential(VARIANCE, LENGTHSCALE, column_scales="standard").on(["age", "dose"])
     settings = {"optimizer": None, "approximation": "full", "mean": Linear(prior_sd, list(columns))} | options
     return GPRegressor(kernel, Gaussian(NOISE), **settings).fit(frame, Y)
 

@@ -310,6 +310,7 @@ def test_two_models_of_the_same_rows_have_the_same_folds(seed):
     assert results[0].n_blocks == 10
 
 
+@pytest.mark.failure(56)
 def test_blocks_are_the_same_whatever_the_kernel_the_units_and_the_seed():
     rows = np.column_stack([X, 100 * X[:, :1] ** 2])
     expected = blocks_of(rows)

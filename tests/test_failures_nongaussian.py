@@ -348,7 +348,7 @@ def test_fractional_counts_are_used_with_one_warning(X, counts, likelihood):
     ],
 )  # fmt: skip
 def test_options_that_do_not_go_together_are_errors_that_say_so(X, options, data, message):
-    y = np.tile([0.0, 1.0], 50) if not isinstance(options["likelihood"], Beta) else np.full(100, 0.5)
+    y = np.tile([0.0, 1.0], 50) if not isinstance(options["likelihood"], Beta) else np.tile([0.4, 0.6], 50)
     with pytest.raises(InvalidInputError, match=message):
         GPRegressor(knots=5, **options).fit(X, y, **data)
 

@@ -85,6 +85,7 @@ def test_predictions_are_those_of_a_dense_gp_with_the_fitted_kernel_on_the_colum
     assert_same(fitted, X, Y, fitted)
 
 
+@pytest.mark.failure(55)
 @pytest.mark.parametrize("standardize", ["columns", "common", False])
 def test_a_fitted_kernel_is_the_same_function_in_a_fit_to_other_rows(fitted, standardize):
     again = handed_over(fitted, standardize=standardize).fit(MORE, Y_MORE)
@@ -109,6 +110,7 @@ def test_a_fitted_mean_keeps_its_prior_in_another_fit(mean):
         assert_same(handed_over(gp, standardize=standardize).fit(MORE, Y_MORE), MORE, Y_MORE, gp)
 
 
+@pytest.mark.failure(55)
 def test_a_learned_kernel_keeps_its_lengthscale_when_rows_are_added():
     x = np.linspace(0, 1, 30)[:, None]
     far = np.linspace(5, 6, 10)[:, None]

@@ -168,6 +168,7 @@ def test_an_observation_has_the_variance_of_the_function_and_its_own_noise(kind)
     assert_allclose(density, norm(mean, std).logpdf([0.1, 0.2, 0.3]), rtol=1e-10)
 
 
+@pytest.mark.failure(54)
 @pytest.mark.parametrize("kind", ["exact", "knots", "neighbours"])
 def test_an_observation_without_noise_is_the_function(kind):
     gp = fitted(kind)
@@ -202,7 +203,8 @@ def test_a_map_of_observations_asks_for_one_noise():
     from knotwise.spatial import predict_grid
 
     places = np.random.default_rng(1).uniform(size=(30, 2))
-    gp = GPRegressor(SquaredExponential(1.0, 1.0), knots=places[::3], optimizer=None, n_jobs=1)
+    kernel = SquaredExponential(1.0, 1.0, column_scales="standard")
+    gp = GPRegressor(kernel, knots=places[::3], optimizer=None, n_jobs=1)
     gp.fit(places, np.sin(5 * places[:, 0]), noise_variance=np.linspace(0.01, 0.1, 30))
     options = {"spacing": 0.5, "region": (0, 0, 1, 1)}
     with pytest.raises(InvalidInputError, match=r"predict_grid\(gp, kind='observation', noise_variance=\.\.\.\)"):

@@ -286,7 +286,9 @@ def test_only_an_exact_gp_and_one_with_neighbours_have_training_rows_in_their_fi
     ],
 )
 def test_the_log_says_which_training_rows_a_file_holds(options, words, path, caplog):
-    gp = GPRegressor(kernels.SquaredExponential(1.0, 1.0), optimizer=None, random_state=0, **options).fit(X, Y)
+    gp = GPRegressor(
+        kernels.SquaredExponential(1.0, 1.0, column_scales="standard"), optimizer=None, random_state=0, **options
+    ).fit(X, Y)
     with caplog.at_level("INFO", logger="knotwise"):
         gp.save(path)
     (record,) = caplog.records
@@ -294,7 +296,9 @@ def test_the_log_says_which_training_rows_a_file_holds(options, words, path, cap
 
 
 def test_the_log_says_once_which_training_rows_the_models_of_classes_hold(path, caplog):
-    gp = GPClassifier(kernels.SquaredExponential(1.0, 1.0), approximation="full", optimizer=None).fit(X, LABELS)
+    gp = GPClassifier(
+        kernels.SquaredExponential(1.0, 1.0, column_scales="standard"), approximation="full", optimizer=None
+    ).fit(X, LABELS)
     with caplog.at_level("INFO", logger="knotwise"):
         gp.save(path)
     assert [record.getMessage() for record in caplog.records] == [

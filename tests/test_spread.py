@@ -134,7 +134,11 @@ def test_rows_that_count_differently_often_are_not_compared_with_each_other(kind
     """A fifth of the rows count nine times: the others are compared. Half of them do: none are."""
     X, f, rng = smooth(400)
     y = f + 0.3 * rng.normal(size=400)
-    held = {"kernel": SquaredExponential(1.0, 0.8), "likelihood": Gaussian(0.09), "optimizer": None}
+    held = {
+        "kernel": SquaredExponential(1.0, 0.8, column_scales="standard"),
+        "likelihood": Gaussian(0.09),
+        "optimizer": None,
+    }
     few, many = (np.where(X[:, 0] < share, 9.0, 1.0) for share in (0.18, 0.5))
     found = GPRegressor(random_state=0, **KINDS[kind], **held).fit(X, y, sample_weight=few).diagnose()
     assert found.spread.n_rows == (few == 1).sum() and found.finding("spread").level == "ok"

@@ -175,6 +175,7 @@ def test_numbers_and_booleans_are_no_categories():
 CODES = {"Oslo": "101", "Rome": "205", "Bonn": "1e3"}
 
 
+@pytest.mark.failure(53)
 @pytest.mark.parametrize(
     "as_type",
     [
@@ -547,6 +548,7 @@ def test_dates_are_days_since_the_first(as_type):
     assert f"days since {when.min()}" in str(gp.encoding_)
 
 
+@pytest.mark.failure(53)
 @pytest.mark.parametrize(
     "number",
     [5, 2023, 20230401, 5.0, True, 1680307200, 1680307200000000000, np.int64(20230401), Decimal(5), pd.Timedelta("1D")],

@@ -65,6 +65,7 @@ def assert_same_fit(one, other, X, rtol=0.0):
 # -- given weights are relative -------------------------------------------------------------------
 
 
+@pytest.mark.failure(52)
 @pytest.mark.parametrize("likelihood", DRAWN_FROM)
 def test_equal_weights_are_no_weights(likelihood):
     X, y = drawn(likelihood)
@@ -74,6 +75,7 @@ def test_equal_weights_are_no_weights(likelihood):
     assert_same_fit(fit(X, y, 7.3, likelihood=likelihood, knots=5), plain, X)
 
 
+@pytest.mark.failure(52)
 @pytest.mark.parametrize("likelihood", DRAWN_FROM)
 def test_only_ratios_of_weights_matter(likelihood):
     X, y = drawn(likelihood)

@@ -117,9 +117,9 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     block_size = None if options.block_size is None else check_count(options.block_size, "block_size", least=1)
     blocks = seen.blocks(model.mean, executor, block_size)
     low, high = seen.target_range
-    if low == high and not likelihood.discrete:
+    if low == high and not likelihood.discrete and options.optimizer is not None:
         told = "little"
-        if options.optimizer is not None and typical_noise is None:
+        if typical_noise is None:
             _warn_of_equal(scaling.y_centre + scaling.y_scale * low, blocks.summary.count, likelihood)
     n_neighbors = neighbors_from(options.n_neighbors, options, likelihood)
     run = Run(blocks)

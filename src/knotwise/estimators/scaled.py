@@ -106,7 +106,8 @@ class LinkScale:
     @staticmethod
     def of(likelihood: Likelihood, y: np.ndarray, size: np.ndarray | float, weights: np.ndarray | None) -> LinkScale:
         try:
-            f = np.broadcast_to(likelihood.latent_of_mean(y, size), np.shape(y))
+            with np.errstate(all="ignore"):  # of a 0, which may be an atom
+                f = np.broadcast_to(likelihood.latent_of_mean(y, size), np.shape(y))
         except NotImplementedError:  # one's own likelihood need not know it
             return LinkScale()
         known = np.isfinite(f)  # a count of 0 says nothing but "low"
