@@ -164,3 +164,13 @@ def test_a_summary_names_the_few_of_many_columns_that_are_seen(tmp_path):
     assert {0, 50, 99} <= set(columns) and said in str(gp.summary()) and f"{said}." in _kernel(gp)
     gp.save(tmp_path / "fit.knotwise")
     assert (knotwise.load(tmp_path / "fit.knotwise").predict(table) == gp.predict(table)).all()
+
+
+@pytest.mark.failure(51)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_knots_to_which_rounding_lets_none_be_added_are_no_end_far_below_the_exact_gp(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(150, 2))
+    y = np.sin(7 * X[:, 0]) * X[:, 1]
+    gp = GPRegressor(random_state=0, n_jobs=1).fit(X, y, noise_variance=1e-14)
+    assert gp.log_evidence_ > 1000 > no_inputs(y) + 500

@@ -46,6 +46,7 @@ AFFORDABLE = 1e9  # rows times squared knots that one look at the rows may cost,
 NO_SIGNAL_KNOTS = 5
 FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
 JUDGING_ROWS = 1000  # whose exact GP says which parameters are better, where values through knots do not compare
+FAR_FROM_EXACT = 10.0  # nats of evidence by which knots, to which rounding lets none be added, may fall short
 SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
 
 
@@ -137,7 +138,7 @@ class Auto(Selector):
         # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
         few, all_rows = (replace(p.anew(), model=p.model.with_power(0.0), n_restarts=0) for p in (small, problem))
         moved = place(few, pool, settled, rule, trace)
-        if moved.ended in ("limit", "rounds") and self._may_be_exact(problem):
+        if self._may_be_exact(problem) and self._are_too_few(problem, all_rows, theta, moved):
             return self._exact(problem, settled, trace)
         if is_subset:
             moved = place(all_rows, pool, replace(settled, Z=moved.Z), rule, trace, first=moved.Z, iterations=8)
@@ -223,6 +224,19 @@ class Auto(Selector):
             return False  # with fewer knots on rows next to nothing is left
         vfe = replace(problem.anew(), model=problem.model.with_power(0.0))
         return not are_needed_at_most(vfe, settled, rule, int(MANY_KNOTS * n_rows))
+
+    @staticmethod
+    def _are_too_few(problem: Problem, vfe: Problem, theta: np.ndarray, moved: Moved) -> bool:
+        """Whether moved knots are not enough. Where only rounding kept from adding some, the exact GP is asked."""
+        if moved.ended != "rounding":
+            return moved.ended in ("limit", "rounds")
+        exact = replace(problem.anew(), full=True)
+        none = np.empty((0, problem.summary.n_columns))
+        try:
+            value = exact.evaluate(exact.point(theta, none), gradient=False).value
+            return value > vfe.evaluate(vfe.point(theta, moved.Z), gradient=False).value + FAR_FROM_EXACT
+        except KnotwiseError:
+            return False
 
     def _exact(self, problem: Problem, settled: Settled, trace: KnotTrace) -> Selection:
         n_rows = problem.summary.n_rows
