@@ -209,6 +209,28 @@ def test_stored_fits_with_weights_copies_and_ties_keep_their_dispersion():
         assert all(claims.values()), (row, claims)
 
 
+def test_no_stored_fit_to_many_columns_is_within_chance_of_no_signal():
+    script, rows = bar("many_columns"), stored("many_columns", "kind", "columns", "rows", "seed")
+    claims = script.judge([rows[*case, seed] for case in script.SETS for seed in script.SEEDS])
+    assert all(claims.values()), claims
+
+
+def test_stored_splits_of_a_table_of_128_columns_are_predicted():
+    script, rows = bar("many_columns"), stored("many_columns_table", "table", "split")
+    for split in range(3):
+        claims = script.judge_split(rows["gas", split])
+        assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [("one", 300, 500), ("eight", 500, 500)])
+def test_a_fit_to_many_columns_is_as_stored(case):
+    expected = stored("many_columns", "kind", "columns", "rows", "seed")[*case, 0]
+    again = bar("many_columns").measure(*case, 0)
+    assert_allclose(again["error"], expected["error"], atol=0.05)
+    assert_allclose(again["log_bayes_factor"], expected["log_bayes_factor"], rtol=0.05)
+
+
 @pytest.mark.slow
 def test_fits_with_weights_are_as_stored():
     script, rows = bar("weights"), stored("weights", "case", "seed")

@@ -354,6 +354,7 @@ def assert_whole(seen, path, width):
     assert seen.complaints == [] and seen.requests == [path.resolve().as_uri()]
 
 
+@pytest.mark.filterwarnings("ignore:One row tells nothing of the noise")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, "file"])
 def test_every_kind_of_model_has_its_page(kind, tmp_path):

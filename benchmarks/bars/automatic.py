@@ -47,7 +47,7 @@ def fit(X: np.ndarray, y: np.ndarray, seed: int, *, classes: bool = False, **opt
 
 
 def facts(gp: Any, seconds: float) -> dict[str, Any]:
-    kernel = gp.kernel_
+    kernel = getattr(gp.kernel_, "kernel", gp.kernel_)  # of few of many columns
     return {
         "kernel": f"{type(kernel).__name__}{' per column' if np.ndim(kernel.lengthscale) else ''}",
         "n_knots": gp.n_knots_,

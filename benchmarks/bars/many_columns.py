@@ -4,7 +4,8 @@ Run `python benchmarks/bars/many_columns.py`. 100, 300 and 500 columns, 500 and 
 factor, or eight. The claims: no fit has a log Bayes factor against the model without inputs that chance could give, and
 none is called "no signal". With `--table TABLE.csv` (columns x..., y and test0, test1, ...) splits of a real table are
 measured instead: root mean square error and log density of the test rows in standard deviations of y, and processor
-seconds. Rows are appended to `benchmarks/results/many_columns.jsonl`, and a test checks what is stored.
+seconds. Rows are appended to `benchmarks/results/many_columns.jsonl` and `many_columns_table.jsonl`, and tests check
+what is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FOLDER = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(FOLDER / "bars"), str(FOLDER)]
 from storing import append_row, print_claims  # noqa: E402
 
-RESULTS = FOLDER / "results" / "many_columns.jsonl"
+RESULTS, TABLES = (FOLDER / "results" / f"many_columns{what}.jsonl" for what in ("", "_table"))
 SEEDS, N_NEW, NOISE = range(10), 500, 0.3
 SETS = [
     (kind, n_columns, n_rows) for n_rows in (500, 2000) for n_columns in (100, 300, 500) for kind in ("one", "eight")
@@ -112,14 +113,14 @@ def judge_split(row: dict[str, Any]) -> dict[str, bool]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--out", type=Path, default=RESULTS, help="file to which the rows are appended")
+    parser.add_argument("--out", type=Path, help="file to which the rows are appended")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS), help="simulations")
     parser.add_argument("--table", type=Path, help="a table with splits, instead of simulations")
     options = parser.parse_args()
     if options.table is not None:
         for split in range(3):
             row = measure_split(options.table, split)
-            append_row(options.out, row)
+            append_row(options.out or TABLES, row)
             print(row, flush=True)
             print_claims(judge_split(row))
         return
@@ -127,7 +128,7 @@ def main() -> None:
     for case in SETS:
         for seed in options.seeds:
             rows.append(measure(*case, seed))
-            append_row(options.out, rows[-1])
+            append_row(options.out or RESULTS, rows[-1])
             print(rows[-1], flush=True)
     print_claims(judge(rows))
 

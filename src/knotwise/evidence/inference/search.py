@@ -78,8 +78,8 @@ def search_sites(space: SiteSpace, tolerance: float, max_passes: int = MAX_PASSE
     while n_passes < max_passes and size > SHORTEST:
         with far_off():
             seen = space.look()
+            value = seen.value - space.charge
         n_passes, remark = n_passes + 1, _remark(seen)
-        value = seen.value - space.charge
         if n_lost or seen.n_lost:  # the posterior is not that of these sites
             best, smallest, shares = -np.inf, np.inf, np.zeros(HISTORY)
         elif _is_better(value, seen.distance, best, smallest, tolerance, is_bound=space.target.is_bound):
@@ -206,13 +206,14 @@ class SiteInference:
         for begin in begins:
             try:
                 space = begin()
-            except KnotwiseError as error:
+                if space is None:
+                    continue
+                found = space, search_sites(space, self.tolerance, self.max_passes)
+            except KnotwiseError as error:  # from sites that make no posterior, or lead to some
                 failure = error
                 continue
-            if space is not None:
-                found = space, search_sites(space, self.tolerance, self.max_passes)
-                if found[1].converged:
-                    break
+            if found[1].converged:
+                break
         if found is None:
             raise failure or KnotwiseError("The search for sites has no start.")
         return found
