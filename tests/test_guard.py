@@ -175,3 +175,11 @@ def test_knots_to_which_rounding_lets_none_be_added_are_no_end_far_below_the_exa
     y = np.sin(7 * X[:, 0]) * X[:, 1]
     gp = GPRegressor(random_state=0, n_jobs=1).fit(X, y, noise_variance=1e-14)
     assert gp.log_evidence_ > 1000 > no_inputs(y)
+
+
+@pytest.mark.parametrize("options", [{"fixed": ["variance"]}, {"bounds": {"variance": (0.1, 9.0)}}])
+def test_what_is_fixed_or_bounded_by_name_keeps_its_name_whatever_the_columns_say(options):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 25))
+    gp = fit(X, 2 * np.sin(1.5 * X[:, 4]) + X[:, 20] + 0.2 * rng.normal(size=200), **options)
+    assert gp.status_ == "converged" and "variance" in gp.parameters_.names

@@ -390,3 +390,17 @@ def test_the_summary_says_of_each_given_value_whether_it_is_a_start_or_held(tmp_
     assert again.given.to_dict() == expected
     kept = seasonal(kernel=Periodic(400.0, 1.0, 12.0), likelihood=Gaussian(36.0), optimizer=None).summary()
     assert set(kept.to_frame().given) == {"held at 20", "held at 1", "held at 12", "held at 6"}
+
+
+def test_a_free_parameter_that_ends_where_it_started_is_not_called_held():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 100, (80, 1))
+    y = np.sin(X[:, 0] / 15) + 0.2 * rng.normal(size=80)
+    options = {"approximation": "full", "n_jobs": 1}
+    gp = GPRegressor(SquaredExponential(), **options).fit(X, y, noise_variance=0.04)
+    for _ in range(2):
+        gp = GPRegressor(gp.kernel_, **options).fit(X, y, noise_variance=0.04)
+    said = str(gp.summary())
+    assert "started at" in said and "held at" not in said
+    kept = GPRegressor(gp.kernel_, optimizer=None, **options).fit(X, y, noise_variance=0.04)
+    assert "held at" in str(kept.summary())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knotwise.errors import KnotwiseError
+from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.compose import OnColumns
@@ -217,7 +217,10 @@ def _choose(make: Callable[[Kernel], Problem], plain: Problem, trial: Trial) -> 
     columns = screen_columns(trial.fitted.X, trial.fitted.y)
     if not columns or len(columns) == n_columns:
         return best
-    few = make(SquaredExponential(ard=True).on(columns))
+    try:
+        few = make(SquaredExponential(ard=True).on(columns))
+    except InvalidInputError:  # what a user has fixed or bounded is named as of a kernel of all columns
+        return best
     tried = trial.fit(few, [few.table.theta])
     if tried is None:
         return best

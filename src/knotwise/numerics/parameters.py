@@ -574,7 +574,9 @@ class ParameterTable:
         """
         found = self.standard_errors(standard_errors)
         given = np.full(len(self), np.nan) if self.given is None else self.given
-        held = self.fixed | np.isclose(self.values, given, rtol=1e-9, atol=0.0)  # which no optimiser has moved
+        # which no optimiser has moved; one that has an error was free, and ended where it started
+        unmoved = np.isclose(self.values, given, rtol=1e-9, atol=0.0)
+        held = self.fixed | (unmoved & np.isnan(np.diag(found.covariance)))
         lines = []
         for line, numbers in zip(self.data_values(), self._numbers(found)[1], strict=True):
             i = line.entry
