@@ -29,8 +29,8 @@ from knotwise.means import Zero
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.nearest import MISSING, coordinate_order, maxmin_order, nearest_earlier, random_order
 from knotwise.optimize import LBFGS
-from knotwise.posterior import FullPosterior
-from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
+from knotwise.posterior.base import FullPosterior
+from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
 
 RESULTS = Path(__file__).parent / "results" / "neighbours.jsonl"
 ORDERS = {"random": random_order, "maxmin": maxmin_order, "coordinate": coordinate_order}

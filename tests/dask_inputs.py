@@ -13,9 +13,9 @@ import re
 import numpy as np
 
 from knotwise import GPClassifier, GPRegressor
+from knotwise.data import partitions
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
-from knotwise.estimators import partitions
 
 #: tests by file
 CHOSEN = {

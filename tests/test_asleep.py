@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from knotwise import GPRegressor
+from knotwise.decisions import auto
 from knotwise.kernels import SquaredExponential
-from knotwise.knots.automatic import auto
 
 
 def noisy(seed, n_rows=1500, n_idle=0):
@@ -42,7 +42,7 @@ def test_columns_that_say_nothing_stay_asleep():
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_of_many_rows_the_exact_gp_asks_some_first(exact, monkeypatch):
-    monkeypatch.setattr("knotwise.knots.automatic.asleep.FIRST_EXACT_ROWS", 100)
+    monkeypatch.setattr("knotwise.decisions.inactive_inputs.FIRST_EXACT_ROWS", 100)
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(260, 3))
     f = np.sin(30 * X[:, 0]) * np.cos(20 * X[:, 1]) if exact else np.sin(6 * X[:, 0])

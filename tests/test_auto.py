@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPClassifier, GPRegressor, datasets, means, metrics
+from knotwise.decisions.pruning import prune
+from knotwise.decisions.rule import Rule
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import Linear, Matern32, Matern52, Periodic, SquaredExponential
 from knotwise.knots import Auto
-from knotwise.knots.automatic.prune import prune
-from knotwise.knots.automatic.rule import Rule
 from knotwise.likelihoods import Gaussian
 
 # -- the paper's data -----------------------------------------------------------------------------------
@@ -161,15 +161,15 @@ def test_very_many_rows_end_with_the_parameters_of_all_rows(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(2000, 1))
     y = np.sin(9 * X[:, 0]) + 0.2 * rng.normal(size=2000)
-    monkeypatch.setattr("knotwise.knots.automatic.auto.SELECTION_ROWS", 300)
+    monkeypatch.setattr("knotwise.decisions.auto.SELECTION_ROWS", 300)
 
     def fit():
         return GPRegressor(SquaredExponential(), approximation="vfe", random_state=0).fit(X, y)
 
     at_once = fit()
-    monkeypatch.setattr("knotwise.knots.automatic.settle.MANY_ROWS", 1000)
-    monkeypatch.setattr("knotwise.knots.automatic.place.MANY_ROWS", 1000)
-    monkeypatch.setattr("knotwise.knots.automatic.settle.SOME_ROWS", 600)
+    monkeypatch.setattr("knotwise.decisions.hyperparameters.MANY_ROWS", 1000)
+    monkeypatch.setattr("knotwise.decisions.placement.MANY_ROWS", 1000)
+    monkeypatch.setattr("knotwise.decisions.hyperparameters.SOME_ROWS", 600)
     in_steps = fit()
     (one,), (other,) = ([step for step in gp.trace_ if step.action == "refine"] for gp in (at_once, in_steps))
     assert_allclose(other.evidence, one.evidence, atol=0.1)  # nats

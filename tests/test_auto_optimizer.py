@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPRegressor
+from knotwise.decisions import auto
 from knotwise.errors import FitWarning, KnotwiseError
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
-from knotwise.knots.automatic import auto, settle
 from knotwise.likelihoods import Gaussian
 from knotwise.optimize import LBFGS, Adadelta
 
@@ -156,7 +156,7 @@ def test_a_fit_that_converged_says_how_its_optimiser_ended(waves):
 def test_what_a_round_leaves_unfinished_is_finished(waves, monkeypatch):
     kernel = SquaredExponential(ard=True)
     expected = GPRegressor(kernel, random_state=0).fit(*waves)
-    monkeypatch.setattr(settle, "ROUND", LBFGS(max_iterations=2))
+    monkeypatch.setattr(hyperparameters, "ROUND", LBFGS(max_iterations=2))
     gp = GPRegressor(kernel, random_state=0).fit(*waves)
     assert gp.converged_
     assert "more evaluations" in fits_of_parameters(gp)[-1].note

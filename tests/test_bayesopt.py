@@ -10,22 +10,22 @@ from scipy import integrate, optimize, stats
 from knotwise import GPRegressor
 from knotwise.errors import InvalidInputError, UnknownOptionError
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
-from knotwise.knots import bayesopt
-from knotwise.knots.bayesopt import (
+from knotwise.likelihoods import Gaussian
+from knotwise.selection import bayesopt
+from knotwise.selection.bayesopt import (
     BayesOpt,
     budgeted_improvement,
     expected_improvement,
     probability_of_improvement,
     upper_confidence_bound,
 )
-from knotwise.knots.proposals import (
+from knotwise.selection.proposals import (
     EvidenceGain,
     GrowthState,
     RandomSubset,
     ResidualVariance,
     distinct_row_numbers,
 )
-from knotwise.likelihoods import Gaussian
 from knotwise.testing import dense_sparse_evidence
 
 ALL = [BayesOpt(4, 9), RandomSubset(9), EvidenceGain(3), ResidualVariance(), ResidualVariance(weighted=True)]

@@ -20,7 +20,7 @@ from knotwise.evidence.inference import Laplace, Variational
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.means import Constant, Linear, Zero
 from knotwise.nugget import NoNugget, Nugget
-from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.posterior.base import FullPosterior, SparsePosterior
 from knotwise.testing import dense_full_evidence, dense_full_posterior
 
 BLOCK_SIZE = 13

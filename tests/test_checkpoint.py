@@ -25,8 +25,8 @@ from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.files import write_atomically
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, OneAtATime
-from knotwise.knots.problem import Problem
 from knotwise.optimize.lbfgs import LBFGS
+from knotwise.selection.problem import Problem
 
 ROOT = Path(__file__).parents[1]
 
@@ -498,7 +498,7 @@ CHILD = """
 import os, signal, sys, warnings
 import numpy as np
 import test_checkpoint as t
-from knotwise.knots.problem import Problem
+from knotwise.selection.problem import Problem
 
 warnings.simplefilter("ignore")
 made, evaluate = [0], Problem.evaluate

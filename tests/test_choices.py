@@ -6,12 +6,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
+from knotwise.decisions.lack_of_fit import SURPRISING, _most_surprising, look_again
+from knotwise.decisions.rule import Rule
 from knotwise.errors import FitWarning
 from knotwise.evidence import Rows
 from knotwise.kernels import Matern32, Matern52, SquaredExponential
 from knotwise.knots import Auto
-from knotwise.knots.automatic.rule import Rule
-from knotwise.knots.automatic.structure import SURPRISING, _most_surprising, look_again
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
 
@@ -67,7 +67,7 @@ def test_kernels_that_were_tried_are_in_the_trace_with_their_numbers(rng):
 
 def test_the_evidence_and_the_density_of_a_kernel_are_those_of_an_exact_gp(rng):
     """The numbers of the trace, again by the estimator on the same rows, at the parameters that it finds there."""
-    from knotwise.knots.kernel_choice import Trial
+    from knotwise.decisions.kernel import Trial
 
     X = rng.uniform(size=(200, 2))
     y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=200)

@@ -16,7 +16,7 @@ from knotwise import GPClassifier, GPRegressor
 from knotwise.datasets import load_banana
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import Matern32, SquaredExponential
-from knotwise.knots import initial
+from knotwise.selection import initial
 
 
 @pytest.fixture

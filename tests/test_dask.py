@@ -16,23 +16,23 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPClassifier, GPRegressor, load
+from knotwise.data import partitions
 from knotwise.distributed.blocks import DaskBlocks, LazyRows, RacePass
 from knotwise.distributed.collections import is_dask
 from knotwise.distributed.held import Held, Part
 from knotwise.distributed.places import Cluster, Here
 from knotwise.distributed.tree import TreeSum
 from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError, WorkersLostError
-from knotwise.estimators import partitions
 from knotwise.evidence import InMemory, Jitter, Model, Rows, sparse_evidence
 from knotwise.evidence.blocks import RowSummary
 from knotwise.evidence.inference import Laplace, PowerEP, Variational
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import OneAtATime
-from knotwise.knots.passes import NearnessPass
 from knotwise.likelihoods import Gaussian, Poisson
 from knotwise.means import Constant
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.weighted import Moments, mean_and_variance
+from knotwise.selection.passes import NearnessPass
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")

@@ -15,7 +15,7 @@ from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
 from knotwise.nugget import Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
-from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.posterior.base import FullPosterior, SparsePosterior
 from knotwise.testing import assert_adjoint, dense_full_evidence, dense_sparse_evidence
 
 POWERS = [1.0, 0.5, 0.1, 0.0]

@@ -181,7 +181,7 @@ def test_a_certificate_is_of_the_known_noise_as_it_was_given(kernel, tiny, apart
 
 def test_a_certificate_of_partitions_is_of_the_known_noise_as_it_was_given(monkeypatch):
     da = pytest.importorskip("dask.array")
-    from knotwise.estimators import partitions
+    from knotwise.data import partitions
 
     monkeypatch.setattr(partitions, "ROWS_AT_DRIVER", 10)
     X, y, noise = twins(1e-10)

@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose
 
 from knotwise import GPClassifier, GPRegressor
 from knotwise.datasets import load_hickory
+from knotwise.decisions import auto, signal
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError
 from knotwise.evidence.inference import laplace, newton
 from knotwise.kernels import Matern32, SquaredExponential
-from knotwise.knots.automatic import auto, signal
-from knotwise.knots.problem import Problem
 from knotwise.likelihoods import Beta, Binomial, NegativeBinomial, StudentT
 from knotwise.optimize import LBFGS
+from knotwise.selection.problem import Problem
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import pytest
 from knotwise import GPClassifier, GPRegressor
 from knotwise.errors import FitWarning
 from knotwise.kernels import SquaredExponential
-from knotwise.knots import Auto, Fixed, GreedyVariance, KMeans, Simultaneous, problem
-from knotwise.knots.problem import Problem
+from knotwise.knots import Auto, Fixed, GreedyVariance, KMeans, Simultaneous
+from knotwise.selection import problem
+from knotwise.selection.problem import Problem
 
 pytestmark = pytest.mark.failure(50)
 

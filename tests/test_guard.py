@@ -7,9 +7,9 @@ import pytest
 
 import knotwise
 from knotwise import GPRegressor
+from knotwise.decisions.screening import screen_columns
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Fixed
-from knotwise.knots.screening import screen_columns
 from knotwise.report.words import _kernel
 
 

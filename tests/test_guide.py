@@ -11,9 +11,9 @@ from knotwise import GPRegressor
 from knotwise.errors import FitWarning
 from knotwise.evidence.inference import Laplace, Variational
 from knotwise.kernels import SquaredExponential
-from knotwise.knots.optimizing import AGREEMENT, SMALL_RISE
 from knotwise.optimize import LBFGS
 from knotwise.optimize.base import OptimizeResult
+from knotwise.selection.optimizing import AGREEMENT, SMALL_RISE
 
 
 def problem_of(y, X, *, full=False, knots=15, **options):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from knotwise.decisions.held_out import held_out_density, missing_noise
 from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
 from knotwise.kernels import SquaredExponential
-from knotwise.knots.held_out import held_out_density, missing_noise
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Constant
-from knotwise.posterior import SparsePosterior
+from knotwise.posterior.base import SparsePosterior
 
 
 def fitted_with_noise(sd):

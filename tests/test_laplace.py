@@ -19,7 +19,7 @@ from knotwise.evidence.scores import row_scores
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
-from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.posterior.base import FullPosterior, SparsePosterior
 from knotwise.testing import assert_adjoint
 
 POWERS = [1.0, 0.5, 0.0]

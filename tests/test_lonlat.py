@@ -9,8 +9,8 @@ import knotwise
 from knotwise import GPRegressor
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import Matern52, SquaredExponential
-from knotwise.knots.optimizing import Objective
 from knotwise.likelihoods import Gaussian
+from knotwise.selection.optimizing import Objective
 from knotwise.testing import assert_adjoint
 
 N = 80

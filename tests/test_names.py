@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from knotwise import GPRegressor
 from knotwise import kernels as k
+from knotwise.data.observations import Observations
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.assemble import assemble
-from knotwise.estimators.observations import Observations
 from knotwise.likelihoods import LIKELIHOODS, Exponential
 from knotwise.means import Constant
 from knotwise.numerics.blocks import Serial

@@ -18,8 +18,8 @@ from knotwise.knots import Auto
 from knotwise.means import Constant, Zero
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
-from knotwise.posterior import FullPosterior
-from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
+from knotwise.posterior.base import FullPosterior
+from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
 
 SHARP = Variational(tolerance=1e-20)
 

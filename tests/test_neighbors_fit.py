@@ -138,7 +138,7 @@ def test_differences_of_near_rows_are_better_known_than_their_sums(twins):
 
 def test_samples_of_many_rows_are_right_at_each_row_and_say_what_they_leave_out(gp, monkeypatch):
     latent = gp.predict_latent(NEW)
-    monkeypatch.setattr("knotwise.posterior.MAX_JOINT_ROWS", 20)
+    monkeypatch.setattr("knotwise.posterior.base.MAX_JOINT_ROWS", 20)
     monkeypatch.setattr("knotwise.estimators.base.MAX_JOINT_ROWS", 20)
     with pytest.warns(FitWarning, match=r"which the neighbours leave open.*Ask for fewer rows at a time"):
         f = gp.sample_latent(NEW, 4000, random_state=0)
@@ -358,8 +358,8 @@ def test_an_approximation_and_neighbours_contradict_each_other(approximation):
 
 @pytest.mark.slow
 def test_where_neighbours_do_not_pay_the_trace_says_so(monkeypatch):
-    monkeypatch.setattr("knotwise.knots.automatic.auto.most_exact_rows", lambda problem: 100)
-    monkeypatch.setattr("knotwise.knots.automatic.nearby._near_rows_agree", lambda *asked: True)
+    monkeypatch.setattr("knotwise.decisions.auto.most_exact_rows", lambda problem: 100)
+    monkeypatch.setattr("knotwise.decisions.neighbours._near_rows_agree", lambda *asked: True)
     smooth = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(4).normal(size=N)
     gp = GPRegressor(SquaredExponential(), random_state=0).fit(X, smooth)
     notes = [step.note for step in gp.trace_ if step.action == "neighbors"]
@@ -378,10 +378,10 @@ def test_where_neighbours_gain_little_fitted_knots_are_asked_again(gains, n_aske
         asked.append(len(Z))
         return gains[len(asked) - 1], 0.001
 
-    monkeypatch.setattr("knotwise.knots.automatic.auto.most_exact_rows", lambda problem: 100)
-    monkeypatch.setattr("knotwise.knots.automatic.auto.Auto._may_be_exact", lambda self, problem: False)
-    monkeypatch.setattr("knotwise.knots.automatic.nearby._near_rows_agree", lambda *asked: True)
-    monkeypatch.setattr("knotwise.knots.automatic.nearby.Nearby._gain", gain)
+    monkeypatch.setattr("knotwise.decisions.auto.most_exact_rows", lambda problem: 100)
+    monkeypatch.setattr("knotwise.decisions.auto.Auto._may_be_exact", lambda self, problem: False)
+    monkeypatch.setattr("knotwise.decisions.neighbours._near_rows_agree", lambda *asked: True)
+    monkeypatch.setattr("knotwise.decisions.neighbours.Nearby._gain", gain)
     smooth = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(4).normal(size=N)
     gp = GPRegressor(SquaredExponential(), random_state=0).fit(X, smooth)
     assert (len(asked), gp.n_neighbors_) == (n_asked, n_neighbors)
@@ -391,12 +391,12 @@ def test_where_neighbours_gain_little_fitted_knots_are_asked_again(gains, n_aske
 
 
 def test_fitted_knots_that_are_too_few_must_be_clearly_better_to_stay_alone(monkeypatch):
-    monkeypatch.setattr("knotwise.knots.automatic.auto.most_exact_rows", lambda problem: 100)
-    monkeypatch.setattr("knotwise.knots.automatic.auto.Auto._may_be_exact", lambda self, problem: False)
-    monkeypatch.setattr("knotwise.knots.automatic.nearby.Nearby._gain", lambda *args, fitted: (-0.005, 0.01))
+    monkeypatch.setattr("knotwise.decisions.auto.most_exact_rows", lambda problem: 100)
+    monkeypatch.setattr("knotwise.decisions.auto.Auto._may_be_exact", lambda self, problem: False)
+    monkeypatch.setattr("knotwise.decisions.neighbours.Nearby._gain", lambda *args, fitted: (-0.005, 0.01))
     gp = GPRegressor(SquaredExponential(), random_state=0).fit(X, Y)  # for which 133 knots are too few
     assert gp.n_neighbors_ == 15 and "as well as through knots alone, which are too few" in gp.stop_reason_
-    monkeypatch.setattr("knotwise.knots.automatic.nearby.Nearby._gain", lambda *args, fitted: (-0.02, 0.01))
+    monkeypatch.setattr("knotwise.decisions.neighbours.Nearby._gain", lambda *args, fitted: (-0.02, 0.01))
     with pytest.warns(FitWarning, match="more are needed"):
         assert GPRegressor(SquaredExponential(), random_state=0).fit(X, Y).n_neighbors_ == 0
 

@@ -24,8 +24,8 @@ from knotwise.numerics.nearest import (
     random_order,
     spatial_sort,
 )
-from knotwise.posterior import FullPosterior, SparsePosterior
-from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
+from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
 from knotwise.testing import assert_adjoint
 
 SETTINGS = {
@@ -369,7 +369,7 @@ def test_predictions_do_not_depend_on_the_blocks_and_survive_pickling(monkeypatc
     found, *_ = posterior(model, rows, Z, jitter, 6)
     X = np.random.default_rng(2).normal(size=(50, 2))
     whole = found.latent(X)
-    monkeypatch.setattr("knotwise.posterior_neighbours.ROWS_TOGETHER", 7)
+    monkeypatch.setattr("knotwise.posterior.vecchia.ROWS_TOGETHER", 7)
     parts = pickle.loads(pickle.dumps(found)).latent(X)
     assert_allclose(parts.mean, whole.mean, rtol=1e-11)
     assert_allclose(parts.variance, whole.variance, rtol=1e-11)

@@ -10,11 +10,11 @@ from knotwise import GPRegressor
 from knotwise.evidence import Model
 from knotwise.evidence.inference import Laplace
 from knotwise.kernels import SquaredExponential
-from knotwise.knots.optimizing import Objective
 from knotwise.likelihoods import Poisson
 from knotwise.means import Constant
 from knotwise.nugget import Nugget
 from knotwise.optimize import LBFGS
+from knotwise.selection.optimizing import Objective
 from knotwise.testing import assert_adjoint
 
 

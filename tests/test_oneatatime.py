@@ -15,13 +15,13 @@ from knotwise.errors import FitWarning, InvalidInputError, UnknownOptionError
 from knotwise.evidence import Point
 from knotwise.kernels import Linear, Matern32, SquaredExponential
 from knotwise.knots import Fixed
-from knotwise.knots.bayesopt import BayesOpt
-from knotwise.knots.greedy import GreedyVariance, KMeans
-from knotwise.knots.oneatatime import OneAtATime
-from knotwise.knots.proposals import EvidenceGain, Proposed, RandomSubset, ResidualVariance
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Constant
 from knotwise.optimize import LBFGS, Adadelta
+from knotwise.selection.bayesopt import BayesOpt
+from knotwise.selection.greedy import GreedyVariance, KMeans
+from knotwise.selection.oneatatime import OneAtATime
+from knotwise.selection.proposals import EvidenceGain, Proposed, RandomSubset, ResidualVariance
 
 QUICK = RandomSubset(6)
 #: parameters that are released with half of the variance unexplained, and a search that ends by the gain alone
@@ -182,8 +182,8 @@ def test_the_first_parameters_are_those_of_fixed_knots(waves):
 
 @pytest.mark.parametrize(("hold_until", "restarts"), [(None, [2, 0, 0]), ("auto", [0, 0, 0, 2])])
 def test_restarts_apply_to_the_first_optimisation_of_the_parameters_only(hold_until, restarts, waves, monkeypatch):
-    from knotwise.knots.guard import SEARCH
-    from knotwise.knots.problem import Problem
+    from knotwise.decisions.guard import SEARCH
+    from knotwise.selection.problem import Problem
 
     X, y = waves
     seen, optimize = [], Problem.optimize

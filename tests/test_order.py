@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPClassifier, GPRegressor
+from knotwise.data.observations import sorted_order
 from knotwise.errors import FitWarning
-from knotwise.estimators.observations import sorted_order
 from knotwise.kernels import SquaredExponential
 from knotwise.likelihoods import LIKELIHOODS
 

@@ -10,7 +10,7 @@ from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidenc
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
-from knotwise.posterior import FullPosterior, SparsePosterior, sample_latent
+from knotwise.posterior.base import FullPosterior, SparsePosterior, sample_latent
 from knotwise.testing import dense_full_posterior, dense_sparse_posterior
 
 POWERS = [1.0, 0.5, 0.1, 0.0]

@@ -13,9 +13,9 @@ import knotwise
 from knotwise import GPClassifier, GPRegressor
 from knotwise import kernels as k
 from knotwise.checkpoint.digest import digest
+from knotwise.data.observations import Observations
 from knotwise.errors import InvalidInputError, ModelFileError, UnknownOptionError
 from knotwise.estimators.assemble import assemble
-from knotwise.estimators.observations import Observations
 from knotwise.knots import GreedyVariance, OneAtATime, RandomSubset
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Constant

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import knotwise
 from knotwise import GPRegressor
 from knotwise import likelihoods as lik
+from knotwise.decisions import auto
 from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, inference, sparse_evidence
 from knotwise.evidence.blocks import LAST, Block, Pass
@@ -23,13 +24,12 @@ from knotwise.evidence.residual import arrange
 from knotwise.evidence.scores import knot_scores, knot_sums, rank_one_gains, row_scores
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, EvidenceGain, Fixed, OneAtATime, RandomSubset, Simultaneous
-from knotwise.knots.automatic import auto
-from knotwise.knots.passes import NearnessPass, PlacesPass
-from knotwise.knots.problem import Run
 from knotwise.means import Constant, Linear
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
 from knotwise.optimize import LBFGS
+from knotwise.selection.passes import NearnessPass, PlacesPass
+from knotwise.selection.problem import Run
 from processes import Fails, Forgetful, InProcesses, Workers
 from toys import Chain, Variational
 

@@ -21,9 +21,9 @@ from knotwise import progress as progress_module
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, warn
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import GreedyVariance, OneAtATime
-from knotwise.knots.problem import Problem
 from knotwise.progress import DELAY, FitEvent, LiveLine, Progress
 from knotwise.screen import Log, Notebook, Terminal, screen_for
+from knotwise.selection.problem import Problem
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from knotwise import GPRegressor
+from knotwise.decisions import auto
+from knotwise.decisions.hyperparameters import Settled
+from knotwise.decisions.placement import Moved
+from knotwise.decisions.pruning import prune
+from knotwise.decisions.rule import Rule
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
-from knotwise.knots.automatic import auto
-from knotwise.knots.automatic.place import Moved
-from knotwise.knots.automatic.prune import prune
-from knotwise.knots.automatic.rule import Rule
-from knotwise.knots.automatic.settle import Settled
-from knotwise.knots.problem import Problem
-from knotwise.knots.selection import Stage
-from knotwise.knots.trace import KnotTrace
+from knotwise.selection.base import Stage
+from knotwise.selection.problem import Problem
+from knotwise.selection.trace import KnotTrace
 
 TOLERANCE = 0.01
 ANY = Rule.of("observation", 1.0, 300)  # forbids nothing

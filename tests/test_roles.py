@@ -6,19 +6,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPRegressor, likelihoods
 from knotwise import kernels as k
+from knotwise.data.observations import Observations
+from knotwise.decisions.signal import _shorter, _weaker
 from knotwise.diagnosis import findings
 from knotwise.errors import InvalidInputError, UnknownOptionError
 from knotwise.estimators.assemble import assemble
-from knotwise.estimators.observations import Observations
 from knotwise.evidence import Model
 from knotwise.kernels import Kernel, Parameter
-from knotwise.knots.automatic.signal import _shorter, _weaker, without_inputs
-from knotwise.knots.bayesopt import BayesOpt, fit_meta
-from knotwise.knots.oneatatime import OneAtATime
-from knotwise.knots.start import starting_theta
 from knotwise.means import Constant, Linear, Zero
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Serial
+from knotwise.selection.bayesopt import BayesOpt, fit_meta
+from knotwise.selection.oneatatime import OneAtATime
+from knotwise.selection.starts import starting_theta, without_inputs
 from knotwise.testing import check_kernel
 
 RNG = np.random.default_rng(5)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from knotwise.posterior import Latent
+from knotwise.posterior.base import Latent
 
 ROOT = Path(__file__).parents[1]
 

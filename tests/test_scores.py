@@ -11,12 +11,12 @@ from knotwise import GPRegressor, metrics
 from knotwise.evidence import InMemory, Jitter, Model, Rows, sparse_evidence
 from knotwise.evidence.scores import WIDE, knot_scores, knot_sums, largest_widening, rank_one_gains, row_scores
 from knotwise.kernels import Matern32, SquaredExponential
-from knotwise.knots.pivots import Pivots
 from knotwise.likelihoods import Gaussian, Poisson
 from knotwise.means import Constant, Zero
 from knotwise.nugget import Nugget
 from knotwise.numerics.blocks import executor_for
-from knotwise.posterior import SparsePosterior
+from knotwise.posterior.base import SparsePosterior
+from knotwise.selection.pivots import Pivots
 from knotwise.testing import dense_full_posterior, dense_sparse_evidence, dense_sparse_posterior
 
 

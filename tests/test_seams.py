@@ -17,10 +17,10 @@ from knotwise.evidence.scores import row_scores
 from knotwise.kernels import Linear as LinearKernel
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.knots import Fixed
-from knotwise.knots.problem import Run
 from knotwise.means import Constant, Linear, Zero
 from knotwise.nugget import Nugget
-from knotwise.posterior import SparsePosterior
+from knotwise.posterior.base import SparsePosterior
+from knotwise.selection.problem import Run
 from knotwise.testing import assert_adjoint, check_selector
 from toys import Chain, EveryFew, Variational
 

@@ -16,10 +16,10 @@ from knotwise.evidence.inference.sites import HISTORY, LookSums, RowSites
 from knotwise.evidence.inference.sites_sparse import SparseSites
 from knotwise.evidence.projection import Evaluation
 from knotwise.kernels import SquaredExponential
-from knotwise.knots.initial import initial_knots
 from knotwise.means import Constant
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
+from knotwise.selection.initial import initial_knots
 from site_oracles import with_inference
 from test_laplace import ALL, LIKELIHOODS, GaussianByNewton, assert_same_evidence, case
 from toys import Chain

@@ -15,11 +15,11 @@ from knotwise import GPClassifier, GPRegressor
 from knotwise.errors import FitWarning, KnotwiseError, ModelFileError
 from knotwise.estimators import standard_errors as budget
 from knotwise.kernels import Matern52, SquaredExponential
-from knotwise.knots import curvature
-from knotwise.knots.curvature import parameter_errors
-from knotwise.knots.problem import Problem
 from knotwise.means import Constant
 from knotwise.persistence import archive
+from knotwise.selection import curvature
+from knotwise.selection.curvature import parameter_errors
+from knotwise.selection.problem import Problem
 from knotwise.testing import dense_full_evidence, dense_sparse_evidence
 from test_objective import Near, problem_with_prior
 

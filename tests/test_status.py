@@ -10,8 +10,8 @@ from knotwise import GPClassifier, GPRegressor
 from knotwise.errors import FitWarning
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
-from knotwise.knots.status import Status
 from knotwise.optimize.lbfgs import LBFGS
+from knotwise.selection.status import Status
 
 
 @pytest.fixture

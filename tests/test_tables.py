@@ -761,7 +761,7 @@ def test_neighbours_are_near_in_categories_too():
 
 
 def test_the_gradient_of_the_objective_is_its_derivative_where_columns_are_encoded():
-    from knotwise.knots.optimizing import Objective
+    from knotwise.selection.optimizing import Objective
 
     frame, y = table()
     frame = frame.assign(when=days())

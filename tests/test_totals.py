@@ -14,10 +14,10 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from knotwise import GPClassifier, GPRegressor
+from knotwise.data.groups import GroupedRows, check_groups
 from knotwise.errors import FitWarning, InvalidInputError, TooLargeError, UnknownOptionError
 from knotwise.estimators import base as estimators_base
 from knotwise.estimators import total_spread
-from knotwise.estimators.groups import GroupedRows, check_groups
 from knotwise.estimators.total_samples import Response, sample_totals
 from knotwise.estimators.totals import Totals
 from knotwise.kernels import Matern32, SquaredExponential
@@ -233,9 +233,9 @@ def test_blocks_and_groups_of_any_size_add_up(monkeypatch):
     rows = np.random.default_rng(6).uniform(-2, 2, size=(150, 2))
     groups = np.sort(np.random.default_rng(8).integers(0, 40, 150))
     big = total(gp, rows, exposure=1.0, groups=groups, n_samples=8000)
-    monkeypatch.setattr("knotwise.estimators.groups.PLACES_PER_BLOCK", 7)
+    monkeypatch.setattr("knotwise.data.groups.PLACES_PER_BLOCK", 7)
     monkeypatch.setattr("knotwise.estimators.total_samples.PLACES_PER_BLOCK", 7)
-    monkeypatch.setattr("knotwise.estimators.groups.BLOCKS_AT_ONCE", 3)
+    monkeypatch.setattr("knotwise.data.groups.BLOCKS_AT_ONCE", 3)
     monkeypatch.setattr("knotwise.estimators.total_samples.SAMPLED_ENTRIES", 8000 * 2)
     small = total(gp, rows, exposure=1.0, groups=groups, n_samples=8000)
     assert_allclose(small.sd, big.sd, rtol=1e-2)  # other residuals, the same f at the knots
@@ -515,7 +515,7 @@ def test_a_classifier_counts_the_second_of_two_classes():
 @pytest.fixture
 def small_limit(monkeypatch):
     """Samples of more than 20 rows are those of many rows."""
-    monkeypatch.setattr("knotwise.posterior.MAX_JOINT_ROWS", 20)
+    monkeypatch.setattr("knotwise.posterior.base.MAX_JOINT_ROWS", 20)
     monkeypatch.setattr(estimators_base, "MAX_JOINT_ROWS", 20)
 
 

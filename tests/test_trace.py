@@ -15,9 +15,9 @@ from knotwise import GPRegressor
 from knotwise.errors import InvalidInputError, ModelFileError
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Action, Fixed, KnotTrace
-from knotwise.knots.actions import NEUTRAL
 from knotwise.persistence.records import TRACE
 from knotwise.persistence.schema import Reading, Writing
+from knotwise.selection.actions import NEUTRAL
 
 SOURCE = Path(knotwise.__file__).parent
 X = np.random.default_rng(1).normal(size=(50, 2))

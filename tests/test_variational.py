@@ -19,7 +19,7 @@ from knotwise.evidence.projection import Evaluation
 from knotwise.kernels import Matern32
 from knotwise.means import Constant
 from knotwise.nugget import NoNugget, Nugget
-from knotwise.posterior import SparsePosterior
+from knotwise.posterior.base import SparsePosterior
 from knotwise.testing import assert_adjoint
 from site_oracles import (
     Member,

@@ -19,7 +19,7 @@ from knotwise.kernels import Matern32
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
-from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.posterior.base import FullPosterior, SparsePosterior
 from knotwise.testing import assert_adjoint
 from knotwise.testing.dense import (
     dense_full_evidence,

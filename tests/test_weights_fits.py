@@ -16,9 +16,9 @@ from sklearn.model_selection import KFold, cross_validate
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
+from knotwise.data.observations import Observations
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.estimators.assemble import assemble
-from knotwise.estimators.observations import Observations
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import EvidenceGain, Fixed, GreedyVariance, OneAtATime, Simultaneous
 from knotwise.likelihoods import Gaussian, Poisson

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPRegressor, cross_validate
 from knotwise import likelihoods as lik
+from knotwise.data import partitions
+from knotwise.data.observations import Observations
 from knotwise.errors import FitWarning
-from knotwise.estimators import partitions
-from knotwise.estimators.observations import Observations
 from knotwise.evidence import Rows
 from knotwise.kernels import SquaredExponential
 from knotwise.testing.dense import dense_full_evidence, dense_full_posterior

@@ -51,8 +51,8 @@ def cases() -> dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]]:
 def measure(X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> dict[str, Any]:
     """Processor seconds of a fit and of its pruning, and the number of knots before and after."""
     from knotwise import GPRegressor
+    from knotwise.decisions import auto
     from knotwise.kernels import SquaredExponential
-    from knotwise.knots.automatic import auto
 
     real, seen = auto.prune, {}
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.knots.trace import KnotStep
 from knotwise.screen import Screen, screen_for
+from knotwise.selection.trace import KnotStep
 
 __all__ = ["FitEvent", "LiveLine", "Progress", "Watcher"]
 

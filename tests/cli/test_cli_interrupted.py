@@ -13,10 +13,10 @@ from cli_tables import QUICK
 
 import knotwise
 from knotwise.cli import reading
-from knotwise.knots.problem import Problem
 from knotwise.paper import workers
 from knotwise.paper.runs import Finished, versions
 from knotwise.paper.scores import Prediction
+from knotwise.selection.problem import Problem
 
 GOES_ON = "the same command goes on from there."
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.numbers import refuse_missing_labels
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.classifier import GPClassifier
-from knotwise.estimators.numbers import refuse_missing_labels
 from knotwise.estimators.regressor import GPRegressor
 
 __all__ = ["as_regressor"]

@@ -14,7 +14,7 @@ from knotwise.evidence.projection import Evaluation
 from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.blocks import Executor, rows_per_block
 from knotwise.numerics.linalg import cholesky, cholesky_of_identity_plus, invert_lower, solve_factored
-from knotwise.posterior import KnotView, Latent, SparsePosterior
+from knotwise.posterior.base import KnotView, Latent, SparsePosterior
 
 __all__ = ["exact_left_out", "sparse_left_out"]
 

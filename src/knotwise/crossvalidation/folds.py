@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from knotwise.crossvalidation.places import Places
+from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.validation import check_count
 
 __all__ = ["Fold", "Folds", "folds_from"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from knotwise.data.numbers import as_finite_numbers
+from knotwise.data.replicates import EqualRows
+from knotwise.data.validation import check_noise_variance, check_size, check_weights
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.numbers import as_finite_numbers
-from knotwise.estimators.replicates import EqualRows
-from knotwise.estimators.validation import check_noise_variance, check_size, check_weights
 from knotwise.likelihoods.base import Likelihood
 
 __all__ = ["Given"]

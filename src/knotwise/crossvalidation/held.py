@@ -13,17 +13,17 @@ import numpy as np
 from knotwise.crossvalidation.downdates import exact_left_out, sparse_left_out
 from knotwise.crossvalidation.folds import Fold
 from knotwise.crossvalidation.given import Given
+from knotwise.data.known_noise import KnownNoise
+from knotwise.data.observations import Observations
+from knotwise.data.replicates import dispersion_names
+from knotwise.data.validation import check_jobs, generator_from
 from knotwise.errors import KnotwiseError, warn
 from knotwise.estimators.fitted import Fit
-from knotwise.estimators.known_noise import KnownNoise
-from knotwise.estimators.observations import Observations
-from knotwise.estimators.replicates import dispersion_names
-from knotwise.estimators.validation import check_jobs, generator_from
 from knotwise.evidence import Rows, full_evidence, sparse_evidence
 from knotwise.evidence.residual import arrange
 from knotwise.numerics.blocks import Executor, executor_for
-from knotwise.posterior import FullPosterior, Latent, RowwisePosterior, SparsePosterior
-from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
+from knotwise.posterior.base import FullPosterior, Latent, RowwisePosterior, SparsePosterior
+from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
 
 __all__ = ["with_knots_anew", "with_knots_held"]
 

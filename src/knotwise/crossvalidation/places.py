@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.errors import InvalidInputError
-from knotwise.estimators.encoding.cells import (
+from knotwise.data.encoding.cells import (
     as_dates,
     as_floats,
     is_category,
@@ -20,8 +19,9 @@ from knotwise.estimators.encoding.cells import (
     raw_columns,
     some_rows,
 )
-from knotwise.estimators.encoding.kinds import LonLat, labels_in
-from knotwise.estimators.geometry import as_columns, geometry_of, has_geometry
+from knotwise.data.encoding.kinds import LonLat, labels_in
+from knotwise.data.geometry import as_columns, geometry_of, has_geometry
+from knotwise.errors import InvalidInputError
 from knotwise.numerics.columns import column_indices
 from knotwise.numerics.coordinates import are_degrees, named_pair
 

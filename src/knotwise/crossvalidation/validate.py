@@ -14,15 +14,15 @@ from knotwise.crossvalidation.given import Given
 from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
 from knotwise.crossvalidation.places import places_of
 from knotwise.crossvalidation.result import CrossValidation
+from knotwise.data.geometry import as_columns
+from knotwise.data.replicates import dispersion_names
+from knotwise.data.sizes import exposure_of, require
+from knotwise.data.validation import check_level, fit_inputs, generator_from
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
 from knotwise.estimators.classifier import GPClassifier
-from knotwise.estimators.geometry import as_columns
 from knotwise.estimators.options import likelihood_from, nugget_from
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.replicates import dispersion_names
-from knotwise.estimators.sizes import exposure_of, require
 from knotwise.estimators.transform import probability_transform
-from knotwise.estimators.validation import check_level, fit_inputs, generator_from
 
 __all__ = ["cross_validate"]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.decisions.lack_of_fit import PATCH_ROWS, SEARCH, SHORT, FewRows
 from knotwise.diagnosis.neighbours import Neighbours, neighbour_test
 from knotwise.diagnosis.residuals import Residuals, exact_residuals, residuals_through_knots
 from knotwise.errors import KnotwiseError
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
-from knotwise.knots.automatic.structure import PATCH_ROWS, SEARCH, SHORT, FewRows
 
 __all__ = ["ExactTrial", "try_exact"]
 

@@ -18,10 +18,10 @@ from knotwise.evidence.certificate import (
     variational_model,
 )
 from knotwise.evidence.inference import Conjugate, Variational, inference_of
-from knotwise.knots.pivots import Pivots
-from knotwise.knots.problem import Problem
 from knotwise.likelihoods.gaussian import NOISE_FLOOR
-from knotwise.posterior import FullPosterior, SparsePosterior
+from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.selection.pivots import Pivots
+from knotwise.selection.problem import Problem
 
 __all__ = ["Certificate", "certify"]
 

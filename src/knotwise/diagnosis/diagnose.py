@@ -19,8 +19,8 @@ from knotwise.likelihoods.bernoulli import Bernoulli
 from knotwise.numerics.blocks import Serial, single_threaded_blas
 from knotwise.numerics.tabular import html_table, make_frame
 from knotwise.numerics.weighted import counted
-from knotwise.posterior import SparsePosterior
-from knotwise.posterior_neighbours import NeighbourPosterior
+from knotwise.posterior.base import SparsePosterior
+from knotwise.posterior.vecchia import NeighbourPosterior
 
 __all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.decisions.auto import SELECTION_ROWS, Auto
 from knotwise.diagnosis.cause import ExactTrial
 from knotwise.diagnosis.left_out import LeftOut
 from knotwise.diagnosis.neighbours import NeighbourTest
 from knotwise.evidence import Evidence
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
-from knotwise.knots.automatic.auto import SELECTION_ROWS, Auto
-from knotwise.knots.status import Status
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult
-from knotwise.posterior import SparsePosterior
+from knotwise.posterior.base import SparsePosterior
+from knotwise.selection.status import Status
 
 __all__ = [
     "NO_DATA",

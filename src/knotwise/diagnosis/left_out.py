@@ -10,7 +10,7 @@ from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import block_slices
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import MISSING
-from knotwise.posterior_neighbours import ROWS_TOGETHER, NeighbourPosterior, NeighbourState
+from knotwise.posterior.vecchia import ROWS_TOGETHER, NeighbourPosterior, NeighbourState
 
 __all__ = ["NORMAL_95", "LeftOut", "predict_left_out", "residuals_in_order", "rows_of"]
 

@@ -11,8 +11,8 @@ from knotwise.diagnosis.left_out import residuals_in_order
 from knotwise.diagnosis.residuals import LowRankResiduals, Residuals, exact_residuals, residuals_through_knots
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
-from knotwise.posterior import FullPosterior, SparsePosterior
-from knotwise.posterior_neighbours import NeighbourPosterior
+from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.vecchia import NeighbourPosterior
 
 __all__ = ["NeighbourTest", "Neighbours", "neighbour_test", "residuals_of_neighbours"]
 

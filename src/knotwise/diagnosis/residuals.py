@@ -13,7 +13,7 @@ from knotwise.evidence.model import Rows
 from knotwise.evidence.residual.independent import damping
 from knotwise.evidence.scores import RowScores
 from knotwise.numerics.linalg import times_lower_transposed
-from knotwise.posterior import SparsePosterior
+from knotwise.posterior.base import SparsePosterior
 
 __all__ = ["Residuals", "exact_residuals", "residuals_through_knots"]
 

@@ -12,7 +12,7 @@ from knotwise.diagnosis.residuals import Residuals
 from knotwise.diagnosis.spread import LEAST_ROWS, Errors, SpreadTest, spread_test
 from knotwise.evidence.model import Rows
 from knotwise.likelihoods.gaussian import Gaussian
-from knotwise.posterior_neighbours import NeighbourPosterior
+from knotwise.posterior.vecchia import NeighbourPosterior
 
 __all__ = ["compare_sizes", "describe_spread"]
 

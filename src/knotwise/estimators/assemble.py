@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.kernel_units import refuse_mixed_scales
+from knotwise.data.known_noise import NoiseRemarks
+from knotwise.data.replicates import dispersion_names
+from knotwise.data.scaled import LinkScale, ScaledData, TrainingData
+from knotwise.data.scaling import Scaling
+from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError, warn
-from knotwise.estimators.kernel_units import refuse_mixed_scales
-from knotwise.estimators.known_noise import NoiseRemarks
 from knotwise.estimators.options import (
     inference_from,
     kernel_from,
@@ -21,20 +25,16 @@ from knotwise.estimators.options import (
     power_from,
 )
 from knotwise.estimators.prior_options import with_priors
-from knotwise.estimators.replicates import dispersion_names
-from knotwise.estimators.scaled import LinkScale, ScaledData, TrainingData
-from knotwise.estimators.scaling import Scaling
-from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
 from knotwise.kernels.base import DataScale, Kernel
 from knotwise.kernels.stationary import SquaredExponential
-from knotwise.knots.places import KnotPlaces
-from knotwise.knots.problem import Problem, Run
 from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Executor
 from knotwise.optimize.options import optimizer_from
+from knotwise.selection.places import KnotPlaces
+from knotwise.selection.problem import Problem, Run
 
 __all__ = ["Assembly", "assemble"]
 

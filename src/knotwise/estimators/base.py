@@ -14,34 +14,34 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.data.encoding.encoding import EncodingMixin
+from knotwise.data.scaled import TrainingData
+from knotwise.data.validation import check_count, check_inputs, check_jobs, generator_from
+from knotwise.decisions.guard import guard
+from knotwise.decisions.kernel import choose_kernel
+from knotwise.decisions.neighbours import add_neighbours
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.effects import EffectsMixin
-from knotwise.estimators.encoding.encoding import EncodingMixin
 from knotwise.estimators.fitted import Fit, posterior_of
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
 from knotwise.estimators.outcome import outcome_of
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.reporting import ReportMixin
-from knotwise.estimators.scaled import TrainingData
 from knotwise.estimators.standard_errors import FitErrors
 from knotwise.estimators.summary import Summary, summarize
-from knotwise.estimators.validation import check_count, check_inputs, check_jobs, generator_from
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
-from knotwise.knots.automatic.nearby import add_neighbours
-from knotwise.knots.fixed import select_exact, with_noise_as_given
-from knotwise.knots.guard import guard
-from knotwise.knots.kernel_choice import choose_kernel
-from knotwise.knots.problem import Problem
-from knotwise.knots.selection import Selection
-from knotwise.knots.status import Status
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
-from knotwise.posterior import MAX_JOINT_ROWS, Latent, SparsePosterior, sample_latent
-from knotwise.posterior_neighbours import NeighbourPosterior
+from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, SparsePosterior, sample_latent
+from knotwise.posterior.vecchia import NeighbourPosterior
+from knotwise.selection.base import Selection
+from knotwise.selection.fixed import select_exact, with_noise_as_given
+from knotwise.selection.problem import Problem
+from knotwise.selection.status import Status
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate

@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.likelihoods.base import Likelihood
 from knotwise.numerics.blocks import block_slices
-from knotwise.posterior import Latent
+from knotwise.posterior.base import Latent
 
 __all__ = ["exceedance_of_shares"]
 

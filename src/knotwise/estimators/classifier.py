@@ -12,34 +12,34 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y
 
+from knotwise.data.collections import read_collections
+from knotwise.data.encoding.encoding import EncodingMixin
+from knotwise.data.geometry import as_columns, crs_of
+from knotwise.data.numbers import refuse_masked_and_dates, refuse_missing_labels
+from knotwise.data.validation import check_count, check_inputs, check_weights, fit_inputs, generator_from
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.by_class import ByClass
 from knotwise.estimators.class_exceedance import exceedance_of_shares
 from knotwise.estimators.coefficients import Coefficients
-from knotwise.estimators.collections import read_collections
 from knotwise.estimators.effects import EffectsMixin
-from knotwise.estimators.encoding.encoding import EncodingMixin
-from knotwise.estimators.geometry import as_columns, crs_of
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
-from knotwise.estimators.numbers import refuse_masked_and_dates, refuse_missing_labels
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.reporting import ReportMixin
 from knotwise.estimators.summary import Summary, join_summaries
-from knotwise.estimators.validation import check_count, check_inputs, check_weights, fit_inputs, generator_from
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
-from knotwise.knots.selection import Selector
-from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Bernoulli
 from knotwise.means import Mean
 from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
-from knotwise.posterior import Latent
+from knotwise.posterior.base import Latent
 from knotwise.progress import FitEvent
+from knotwise.selection.base import Selector
+from knotwise.selection.simultaneous import Simultaneous
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate

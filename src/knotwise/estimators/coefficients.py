@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.encoding.cells import label_of
+from knotwise.data.scaling import Scaling
+from knotwise.data.validation import check_level
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.estimators.encoding.cells import label_of
-from knotwise.estimators.scaling import Scaling
-from knotwise.estimators.validation import check_level
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
 from knotwise.means import Term

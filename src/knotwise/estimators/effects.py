@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.data.encoding.kinds import OTHER_LEVEL
+from knotwise.data.validation import check_coded, check_level
 from knotwise.errors import FitWarning, InvalidInputError, unknown_option
-from knotwise.estimators.encoding.kinds import OTHER_LEVEL
-from knotwise.estimators.validation import check_coded, check_level
 from knotwise.numerics.columns import column_index, column_names
 from knotwise.numerics.tabular import html_table, make_frame
 

@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.scaling import Scaling
 from knotwise.errors import KnotwiseError, NoTrainingDataError
 from knotwise.estimators.options import approximation_word
-from knotwise.estimators.scaling import Scaling
 from knotwise.evidence import Evidence, Model
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.model import Rows
 from knotwise.evidence.residual import Neighbours
 from knotwise.evidence.sparse import SparseState
-from knotwise.knots.problem import Problem
-from knotwise.knots.selection import Selection
 from knotwise.numerics.blocks import single_threaded_blas
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
-from knotwise.posterior import FullPosterior, SparsePosterior
-from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState, Shares
+from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState, Shares
+from knotwise.selection.base import Selection
+from knotwise.selection.problem import Problem
 
 __all__ = ["Fit", "posterior_of"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.data.sizes import exposure_of, require
+from knotwise.data.validation import generator_from
 from knotwise.estimators.base import LatentGP
-from knotwise.estimators.sizes import exposure_of, require
-from knotwise.estimators.validation import generator_from
 from knotwise.likelihoods.base import Likelihood
 
 if TYPE_CHECKING:

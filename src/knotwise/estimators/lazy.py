@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.data.collections import check_columns
+from knotwise.data.numbers import as_finite_numbers
+from knotwise.data.reading import in_partition
+from knotwise.data.validation import check_row_weights
 from knotwise.distributed.collections import Partitions, has_origin_of, is_dask, is_frame, only_column
 from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.collections import check_columns
-from knotwise.estimators.numbers import as_finite_numbers
-from knotwise.estimators.reading import in_partition
-from knotwise.estimators.validation import check_row_weights
 from knotwise.evidence.blocks import Sums
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.weighted import Moments
-from knotwise.posterior import Latent
+from knotwise.posterior.base import Latent
 
 __all__ = ["lazy_accuracy", "lazy_latent", "lazy_r2", "predict_lazily"]
 

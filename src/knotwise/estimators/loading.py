@@ -17,7 +17,6 @@ from knotwise.evidence import Evidence, Point
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.sparse import SparseState
 from knotwise.kernels.base import Kernel
-from knotwise.knots.selection import Selection
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import read_archive
@@ -25,8 +24,9 @@ from knotwise.persistence.labels import Labels
 from knotwise.persistence.parts import read_arguments
 from knotwise.persistence.records import check_model
 from knotwise.persistence.schema import Reading, Text, Whole, refuse
-from knotwise.posterior import FullPosterior, SparsePosterior
-from knotwise.posterior_neighbours import NeighbourPosterior, NeighbourState
+from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
+from knotwise.selection.base import Selection
 
 __all__ = ["load"]
 

@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.encoding.encoding import Encoding
+from knotwise.data.kernel_units import what_to_write, without_common_scale
+from knotwise.data.numbers import refuse_masked_and_dates
+from knotwise.data.scaling import Scaling
+from knotwise.data.validation import check_count
+from knotwise.decisions.auto import Auto
 from knotwise.errors import InvalidInputError, unknown_option, warn
-from knotwise.estimators.encoding.encoding import Encoding
-from knotwise.estimators.kernel_units import what_to_write, without_common_scale
-from knotwise.estimators.numbers import refuse_masked_and_dates
-from knotwise.estimators.scaling import Scaling
-from knotwise.estimators.validation import check_count
 from knotwise.evidence import Model
 from knotwise.evidence.inference import NAMED, Inference, Variational, inference_of
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
-from knotwise.knots.automatic.auto import Auto
-from knotwise.knots.fixed import Fixed
-from knotwise.knots.initial import checked_knots
-from knotwise.knots.selection import Selector
-from knotwise.knots.simultaneous import Simultaneous
 from knotwise.likelihoods import Likelihood, likelihood_named
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
+from knotwise.selection.base import Selector
+from knotwise.selection.fixed import Fixed
+from knotwise.selection.initial import checked_knots
+from knotwise.selection.simultaneous import Simultaneous
 
 __all__ = [
     "approximation_word",

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from knotwise.estimators.fitted import Fit
-from knotwise.knots.optimizing import describe_other_inference
-from knotwise.knots.status import Status
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.options import advice_for_early_stop
+from knotwise.selection.optimizing import describe_other_inference
+from knotwise.selection.status import Status
 
 __all__ = ["Outcome", "outcome_of"]
 

@@ -13,8 +13,8 @@ import scipy
 from knotwise.checkpoint.digest import digest
 from knotwise.checkpoint.journal import Journal
 from knotwise.errors import InvalidInputError
-from knotwise.knots.problem import Problem
 from knotwise.progress import Progress, Watcher
+from knotwise.selection.problem import Problem
 from knotwise.version import __version__
 
 __all__ = ["Oversight"]

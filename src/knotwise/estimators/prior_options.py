@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.kernel_units import what_to_write, without_common_scale
+from knotwise.data.scaling import Scaling
 from knotwise.errors import InvalidInputError, UnknownOptionError, unknown_option
-from knotwise.estimators.kernel_units import what_to_write, without_common_scale
-from knotwise.estimators.scaling import Scaling
 from knotwise.numerics.parameters import ROLES, Parameter, ParameterTable, Prior
 from knotwise.priors import LogNormal, PCSd
 

@@ -11,18 +11,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from knotwise.distributed.collections import is_dask
-from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.estimators.base import unchanged_on_failure
-from knotwise.estimators.collections import read_collections
-from knotwise.estimators.geometry import crs_of
-from knotwise.estimators.joint import JointResponse
-from knotwise.estimators.lazy import lazy_r2, predict_lazily
-from knotwise.estimators.numbers import as_finite_numbers, refuse_masked_and_dates
-from knotwise.estimators.observations import Observations
-from knotwise.estimators.options import likelihood_from, lowest_target
-from knotwise.estimators.sizes import exposure_of, missing_name, refuse_rates_for_targets, require
-from knotwise.estimators.validation import (
+from knotwise.data.collections import read_collections
+from knotwise.data.geometry import crs_of
+from knotwise.data.numbers import as_finite_numbers, refuse_masked_and_dates
+from knotwise.data.observations import Observations
+from knotwise.data.sizes import exposure_of, missing_name, refuse_rates_for_targets, require
+from knotwise.data.validation import (
     check_data,
     check_jobs,
     check_known_noise,
@@ -30,9 +24,14 @@ from knotwise.estimators.validation import (
     check_size,
     check_weights,
 )
+from knotwise.distributed.collections import is_dask
+from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.joint import JointResponse
+from knotwise.estimators.lazy import lazy_r2, predict_lazily
+from knotwise.estimators.options import likelihood_from, lowest_target
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
-from knotwise.knots.selection import Selector
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.likelihoods.response import by_blocks
@@ -42,6 +41,7 @@ from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.progress import FitEvent
+from knotwise.selection.base import Selector
 
 __all__ = ["GPRegressor"]
 

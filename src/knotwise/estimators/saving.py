@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.data.encoding.record import EncodingRecord
+from knotwise.data.scaling import Scaling
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.encoding.record import EncodingRecord
 from knotwise.estimators.fitted import Fit
-from knotwise.estimators.scaling import Scaling
 from knotwise.evidence import Model
-from knotwise.knots.status import Status
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
@@ -38,8 +37,9 @@ from knotwise.persistence.schema import (
     Writing,
     refuse,
 )
-from knotwise.posterior import FullPosterior
-from knotwise.posterior_neighbours import NeighbourPosterior
+from knotwise.posterior.base import FullPosterior
+from knotwise.posterior.vecchia import NeighbourPosterior
+from knotwise.selection.status import Status
 from knotwise.version import __version__
 
 __all__ = ["FIT", "FIT_1", "FORMAT", "INPUTS", "LEFT_OUT", "noise_is_held", "save"]

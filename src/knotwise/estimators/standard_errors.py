@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from knotwise.data.validation import check_jobs
 from knotwise.estimators.fitted import Fit
-from knotwise.estimators.validation import check_jobs
 from knotwise.estimators.variogram import Variogram, variogram_of
-from knotwise.knots.curvature import n_products, parameter_errors
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
+from knotwise.selection.curvature import n_products, parameter_errors
 
 __all__ = ["FitErrors"]
 

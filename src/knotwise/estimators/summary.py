@@ -13,7 +13,7 @@ from knotwise.evidence.inference import inference_of
 from knotwise.kernels.compose import OnColumns
 from knotwise.numerics.estimates import Estimates
 from knotwise.numerics.tabular import html_lines, make_frame
-from knotwise.posterior_neighbours import Shares
+from knotwise.posterior.vecchia import Shares
 
 __all__ = ["Section", "Summary", "describe_choice", "join_summaries", "summarize"]
 

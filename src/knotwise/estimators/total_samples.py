@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from knotwise.data.groups import PLACES_PER_BLOCK, GroupedRows
+from knotwise.data.scaling import Scaling
 from knotwise.errors import TooLargeError
-from knotwise.estimators.groups import PLACES_PER_BLOCK, GroupedRows
-from knotwise.estimators.scaling import Scaling
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.counts import Counts
 from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.numerics.blocks import Executor, block_slices
-from knotwise.posterior import MAX_JOINT_ROWS, FullPosterior, SparsePosterior, covariance_root
-from knotwise.posterior_neighbours import NeighbourPosterior
+from knotwise.posterior.base import MAX_JOINT_ROWS, FullPosterior, SparsePosterior, covariance_root
+from knotwise.posterior.vecchia import NeighbourPosterior
 
 __all__ = [
     "MOST_PAIRED",

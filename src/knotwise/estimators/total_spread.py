@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.estimators.groups import GroupedRows
-from knotwise.estimators.scaling import Scaling
+from knotwise.data.groups import GroupedRows
+from knotwise.data.scaling import Scaling
 from knotwise.estimators.total_samples import (
     MOST_PAIRED,
     MOST_PAIRED_NEAR,
@@ -17,8 +17,8 @@ from knotwise.estimators.total_samples import (
     sample_totals,
 )
 from knotwise.numerics.blocks import Executor
-from knotwise.posterior import FullPosterior, Latent, SparsePosterior
-from knotwise.posterior_neighbours import NeighbourPosterior
+from knotwise.posterior.base import FullPosterior, Latent, SparsePosterior
+from knotwise.posterior.vecchia import NeighbourPosterior
 
 __all__ = ["Spread", "Summed"]
 

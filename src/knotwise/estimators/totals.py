@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.groups import GroupedRows, check_groups, check_total_weights
+from knotwise.data.sizes import require
+from knotwise.data.validation import check_count, check_jobs, check_level, generator_from
 from knotwise.errors import unknown_option, warn
-from knotwise.estimators.groups import GroupedRows, check_groups, check_total_weights
-from knotwise.estimators.sizes import require
 from knotwise.estimators.total_samples import Response
 from knotwise.estimators.total_spread import Summed
-from knotwise.estimators.validation import check_count, check_jobs, check_level, generator_from
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.tabular import make_frame
-from knotwise.posterior import Latent
+from knotwise.posterior.base import Latent
 
 __all__ = ["Totals", "predict_total"]
 

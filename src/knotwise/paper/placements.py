@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from knotwise.knots.initial import initial_knots
 from knotwise.paper.data import DOMAIN, Task
+from knotwise.selection.initial import initial_knots
 
 __all__ = ["PLACEMENTS", "place_knots"]
 

@@ -16,8 +16,6 @@ from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecisi
 from knotwise.evidence.inference import NAMED, Inference, Variational
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.sparse import SparseState
-from knotwise.knots.actions import Action, known_action
-from knotwise.knots.trace import KnotStep, KnotTrace
 from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.optimize.base import OptimizeResult
 from knotwise.persistence.parts import Part
@@ -39,7 +37,9 @@ from knotwise.persistence.schema import (
     Writing,
     refuse,
 )
-from knotwise.posterior_neighbours import NeighbourState
+from knotwise.posterior.vecchia import NeighbourState
+from knotwise.selection.actions import Action, known_action
+from knotwise.selection.trace import KnotStep, KnotTrace
 
 __all__ = ["RESULT", "STATE", "TABLE", "TRACE", "check_model"]
 

@@ -181,7 +181,7 @@ def plot_pit(
 
 
 def _transform(view: View, rows: np.ndarray, y: np.ndarray, random_state: Any, options: dict[str, Any]) -> np.ndarray:
-    from knotwise.estimators.validation import generator_from
+    from knotwise.data.validation import generator_from
 
     return probability_transform(view, rows, y, rng=generator_from(random_state), **options)
 

@@ -112,8 +112,8 @@ def plot_effects(
     >>> axes.effects.importance["column 2"] > 1
     True
     """
+    from knotwise.data.validation import check_count
     from knotwise.estimators.effects import chosen_columns
-    from knotwise.estimators.validation import check_count
 
     n_columns = check_count(n_columns, "n_columns", least=1)
     view = view_of(gp, X)

@@ -122,7 +122,7 @@ def plot_map(
     >>> ax.child_axes[0].get_ylabel()
     'sd of f'
     """
-    from knotwise.estimators.validation import check_count
+    from knotwise.data.validation import check_count
 
     view = view_of(gp, X, label=label)
     if view.n_classes > 2 and label is None:

@@ -14,7 +14,7 @@ from knotwise.plotting.view import view_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from knotwise.knots.trace import KnotStep
+    from knotwise.selection.trace import KnotStep
 
 __all__ = ["plot_trace"]
 

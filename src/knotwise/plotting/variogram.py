@@ -91,8 +91,8 @@ def plot_variogram(
     >>> plot_variogram(gp, X, y, n_simulations=19).get_ylabel()
     'semivariance of y'
     """
+    from knotwise.data.validation import check_count, check_noise_variance, generator_from
     from knotwise.diagnosis.semivariance import empirical_variogram
-    from knotwise.estimators.validation import check_count, check_noise_variance, generator_from
 
     view = view_of(gp, X)
     if not view.model.likelihood_.conjugate:

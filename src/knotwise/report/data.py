@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.sizes import require
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.sizes import require
 from knotwise.numerics.columns import series_name
 from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, size_of
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.sizes import exposure_of
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.sizes import exposure_of
 from knotwise.files import write_atomically
 from knotwise.plotting.columns import levels_of
 from knotwise.plotting.style import require_matplotlib

@@ -8,12 +8,12 @@ from typing import Any
 
 from knotwise.estimators.summary import describe_choice
 from knotwise.kernels.compose import OnColumns
-from knotwise.knots.status import Status
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
 from knotwise.report.models import models_of
 from knotwise.report.scores import Share
+from knotwise.selection.status import Status
 
 __all__ = [
     "describe_calibration",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.numbers import and_more, as_numbers
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.numbers import and_more, as_numbers
 
 __all__ = ["DIMENSIONS", "covariates_at", "gaps_in", "refuse_gaps"]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.encoding.kinds import LonLat
+from knotwise.data.geometry import refuse_other_crs
+from knotwise.data.sizes import exposure_of
+from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError, TooLargeError, unknown_option
-from knotwise.estimators.encoding.kinds import LonLat
-from knotwise.estimators.geometry import refuse_other_crs
-from knotwise.estimators.sizes import exposure_of
-from knotwise.estimators.validation import check_count
 from knotwise.spatial.covariates import covariates_at, gaps_in
 from knotwise.spatial.masks import inside, within
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of, training_places

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from knotwise.data.encoding.kinds import LonLat
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.encoding.kinds import LonLat
 from knotwise.spatial.windows import Window
 
 __all__ = ["inside", "within"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.data.encoding.kinds import LonLat
 from knotwise.errors import InvalidInputError, NoTrainingDataError, nearest
-from knotwise.estimators.encoding.kinds import LonLat
 from knotwise.spatial.covariates import DIMENSIONS
 
 __all__ = ["check_model", "inputs_at", "levels_of", "sphere_of", "training_places"]

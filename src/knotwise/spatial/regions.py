@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.data.sizes import is_missing
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.sizes import is_missing
 from knotwise.spatial.covariates import covariates_at, refuse_gaps
 from knotwise.spatial.cutting import cut
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of

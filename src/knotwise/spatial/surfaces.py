@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.sizes import require
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.sizes import require
 from knotwise.estimators.total_samples import Response
 from knotwise.likelihoods.counts import Counts
 from knotwise.likelihoods.multiplicative import Multiplicative

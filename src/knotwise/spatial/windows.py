@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.geometry import as_columns, geometry_of, has_geometry, refuse_other_crs
+from knotwise.data.numbers import as_finite_numbers
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.estimators.geometry import as_columns, geometry_of, has_geometry, refuse_other_crs
-from knotwise.estimators.numbers import as_finite_numbers
 from knotwise.spatial.covariates import DIMENSIONS
 
 __all__ = ["Window", "common_crs", "places_of", "refuse_degrees", "regions_of", "steps_of", "window_of"]

@@ -1,0 +1,1 @@
+"""From what users give to rows of the engine, and back to the users' units."""

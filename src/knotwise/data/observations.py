@@ -1,0 +1,171 @@
+"""The data of a fit and their sample weights: equal rows become one row with a weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from knotwise.data.known_noise import KnownNoise
+from knotwise.data.replicates import EqualRows
+from knotwise.data.scaled import ScaledArrays, without_outliers
+from knotwise.data.scaling import Scaling
+from knotwise.evidence.full import check_full_size
+from knotwise.likelihoods.base import Likelihood
+from knotwise.numerics.columns import InputColumns
+from knotwise.numerics.weighted import mean_and_variance
+
+__all__ = ["Observations", "sorted_order"]
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Checked data in the user's units, [N] each but X [N, D]; None where the data say nothing.
+
+    `weights` are the sample weights; `numbers` say which row of the user's data it is, or one of equal ones, and are
+    None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked, `columns`
+    say what encoded columns are, and `counts` of how many rows each was merged, None where of one.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    noise: np.ndarray | None = None
+    size: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    numbers: np.ndarray | None = None
+    remarks: tuple[str, ...] = ()
+    columns: InputColumns | None = None
+    counts: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def n_columns(self) -> int:
+        return self.X.shape[1]
+
+    def take(self, numbers: np.ndarray, weights: np.ndarray | None) -> Observations:
+        """Some of the rows, with other weights."""
+
+        def part(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[numbers]
+
+        old = numbers if self.numbers is None else self.numbers[numbers]
+        return replace(
+            self,
+            X=self.X[numbers],
+            y=self.y[numbers],
+            noise=part(self.noise),
+            size=part(self.size),
+            weights=weights,
+            numbers=old,
+        )
+
+    def scaled(
+        self, standardize: str | bool, likelihood: Likelihood, *, full: bool, dispersion: list[str]
+    ) -> ScaledArrays:
+        """The data in the engine's units, sorted and each row once (see `merged`), for a likelihood."""
+        data = self.checked_for(likelihood).merged()
+        data = data.weighted_in(data.unit(dispersion, tell=True))
+        if full:
+            check_full_size(len(data))
+        weights = data.weights
+        scaling = Scaling.of(
+            data.X,
+            data.y,
+            standardize,
+            targets=likelihood.scales_targets,
+            weights=weights,
+            columns=self.columns,
+            noise=None if data.noise is None else float(np.mean(data.noise)),
+        )
+        X, y = scaling.inputs(data.X), scaling.targets(data.y)
+        # a constant target has its mean square, or 1, for a variance
+        variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0
+        variance = without_outliers(variance, likelihood, y, weights)
+        noise = None if data.noise is None else KnownNoise.of(data.noise, data.numbers, scaling.y_scale, variance)
+        return ScaledArrays(scaling, X, y, variance, noise, data.size, weights, data.numbers)
+
+    def checked_for(self, likelihood: Likelihood) -> Observations:
+        """The same data, with targets that the likelihood can have; others are refused by row and value."""
+        return replace(self, y=likelihood.check_targets(self.y, 1.0 if self.size is None else self.size))
+
+    def merged(self) -> Observations:
+        """The same data sorted by value, with each row once: equal rows add their weights, rows of weight 0 are gone.
+
+        A fit sees nothing else. So the order of the rows never matters, and a row of weight 2 and the row twice are
+        the same fit to the bit, whatever is drawn at random. Costs O(N log N).
+        """
+        data = self._without_zeros()
+        keys = [*data.X.T, data.y, *(key for key in (data.noise, data.size) if key is not None)]
+        weights = np.ones(len(data)) if data.weights is None else data.weights
+        order = sorted_order([*keys, weights])
+        new = np.ones(len(order), bool)
+        new[1:] = ~_equal_to_the_next(keys, order)
+        weights = np.add.reduceat(weights[order], np.flatnonzero(new))
+        merged = data.take(order[new], weights if (weights != 1.0).any() else None)
+        counts = None if new.all() else np.diff(np.append(np.flatnonzero(new), len(order)))
+        return replace(merged, counts=counts)
+
+    def unit(self, dispersion: list[str], *, tell: bool = False) -> float:
+        """The weight of one observation in merged data; 1 where no dispersion of these names is learned.
+
+        A row of weight w says that w observations agree exactly. So m copies of n rows raise the log evidence by
+        n (m - 1) / 2 nats for each e-fold of less noise, whatever the inputs say; weights with a mean of 1 do not.
+        Known noise and likelihoods without a dispersion keep the weights as counts.
+        """
+        if not dispersion or self.noise is not None:
+            return 1.0
+        equal = self.equal_rows()
+        if tell:
+            equal.tell(dispersion)
+        return equal.unit
+
+    def weighted_in(self, unit: float) -> Observations:
+        """The same data with weights in other units; None where all are 1."""
+        if self.weights is None:
+            return self if unit == 1.0 else replace(self, weights=np.full(len(self), 1.0 / unit))
+        same = float(np.ptp(self.weights)) == 0.0 and abs(self.weights[0] - unit) <= 1e-12 * unit
+        return replace(self, weights=None if same else self.weights / unit)
+
+    def equal_rows(self) -> EqualRows:
+        """How rows of equal inputs agree, in merged data. Costs O(N log N) where some are equal."""
+        weight = float(len(self) if self.weights is None else self.weights.sum())
+        if self.counts is None:
+            return EqualRows.all_different(len(self), weight)
+        keys = [*self.X.T, *(key for key in (self.noise, self.size) if key is not None)]
+        order = sorted_order(keys)
+        place = np.empty(len(self), int)
+        place[order] = np.append(0, np.cumsum(~_equal_to_the_next(keys, order)))
+        return EqualRows.of(weight, self.counts, place, self.y)
+
+    def _without_zeros(self) -> Observations:
+        if self.weights is None or (self.weights == 1.0).all():
+            return replace(self, weights=None)
+        kept = np.flatnonzero(self.weights)
+        if len(kept) == len(self):
+            return self
+        return self.take(kept, self.weights[kept])._without_zeros()
+
+
+def sorted_order(keys: Sequence[np.ndarray]) -> np.ndarray:
+    """The order of rows by the first key [N], then the second and so on: that of `np.lexsort(keys[::-1])`.
+
+    Later keys are looked at only where the first ones tie: one sort of the rows in most data.
+    """
+    order = np.argsort(keys[0], kind="stable")
+    ties = _equal_to_the_next(keys[:1], order)
+    tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
+    if len(tied) and len(keys) > 1:
+        rows = order[tied]  # sorted by the first key, so each group of ties keeps its places
+        order[tied] = rows[np.lexsort([key[rows] for key in reversed(keys)])]
+    return order
+
+
+def _equal_to_the_next(keys: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
+    """Whether each row in order has the same keys as the one after it, [N - 1]."""
+    equal = np.ones(len(order) - 1, bool)
+    for key in keys:
+        equal &= key[order[1:]] == key[order[:-1]]
+    return equal

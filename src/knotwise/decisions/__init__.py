@@ -1,0 +1,1 @@
+"""What the program decides by itself, one decision a file."""

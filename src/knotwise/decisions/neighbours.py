@@ -1,0 +1,194 @@
+"""Knots and neighbours: where no number of knots is enough, what they leave is predicted from near rows.
+
+Parameters are learned on *whole neighbourhoods*: some random rows, each given the rows nearest to it among all others.
+A thin subset would see fewer neighbours than there will be, and take for smooth, or for noise, what near rows tell.
+Length-scales decide who is near, so that neighbours are chosen anew for new parameters; the evidence of two graphs
+cannot be compared, and rows that were held out say which parameters are the better ones, and whether neighbours pay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from knotwise.decisions.hyperparameters import for_stage
+from knotwise.decisions.near_starts import near_starts, starts_of_kernel
+from knotwise.decisions.near_trial import POOL_ROWS, ROUND, NearFit, NearTrial
+from knotwise.decisions.observed import with_neighbours
+from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
+from knotwise.evidence.residual.arrange import arrange
+from knotwise.numerics.blocks import Serial
+from knotwise.numerics.nearest import Nearest
+from knotwise.selection.base import FittedAt, Selection
+from knotwise.selection.pivots import Pivots
+from knotwise.selection.problem import Problem
+from knotwise.selection.status import Status
+from knotwise.selection.trace import KnotTrace
+
+__all__ = ["Nearby", "add_neighbours"]
+
+N_NEIGHBORS = 15
+N_SITE_NEIGHBORS = 20  # a site tells less than an observation, and far rows more beside it
+PAYS = 0.01  # nats per row held out that neighbours must bring
+CLEAR = 0.05  # that knots do not make up for, once they are moved and have parameters of their own
+MANY_KNOTS = 300  # on rows, against which neighbours are compared
+TESTED_ROWS = 10_000  # whose residuals are compared with those of their nearest rows
+SURPRISING, LARGE = 5.0, 0.05  # correlation of residuals, in standard errors and as it is, that asks for neighbours
+
+
+@dataclass
+class Nearby:
+    """Knots with neighbours for a problem: whether they are wanted, whether they pay, and the selection with them."""
+
+    problem: Problem
+    rng: np.random.Generator
+    trace: KnotTrace
+    tried: bool = False
+    close: tuple[NearTrial, NearFit] | None = None  # what was tried, where only knots that are fitted can tell
+    max_knots: int | None = None  # a user's limit
+
+    def select(self, theta: np.ndarray, Z: np.ndarray, *, too_few: bool, fitted: bool = False) -> Selection | None:
+        """The selection with neighbours, where knots alone are too few or leave something that near rows share.
+
+        None where neighbours are not wanted, or do not pay. What was tried is not tried again. Before the knots are
+        `fitted`, None also where neighbours gain so little that knots may make up for it, or that other knots seem as
+        good; then the fitted knots decide.
+        """
+        asked = self.problem.n_neighbors
+        if self.close is not None:
+            trial, fit = self.close
+        elif not asked and (self.tried or not (too_few or _near_rows_agree(self.problem, theta, Z, self.rng))):
+            return None
+        else:
+            self.tried = True
+            trial = NearTrial.draw(self.problem, theta, self.rng, self.trace, most_knots=self.max_knots)
+            usual = N_NEIGHBORS if self.problem.model.likelihood.conjugate else N_SITE_NEIGHBORS
+            learned = trial.learn(near_starts(self.problem, theta), asked or usual)
+            if learned is None:
+                return None
+            if asked:
+                return select_with_neighbours(trial.on_more_rows(learned), self.rng, self.trace, "as was asked for")
+            fit = trial.predicted_by_more(learned)
+        gain, error = self._gain(trial, fit, theta, Z, fitted=fitted)
+        said = f"with neighbours the log density of other rows is {gain:+.3f} +- {error:.3f}"
+        if not fitted and not gain > max(CLEAR, 2 * error):
+            self._note(fit, f"knots are fitted, too, before it is decided: {said}")
+            self.close = trial, fit
+            return None
+        # knots that are too few leave something open, unlike neighbours, and are taken where they predict better
+        if not gain > (-PAYS if fitted and too_few else max(PAYS, 2 * error)):
+            self._note(fit, f"knots alone are taken: {said}")
+            return None
+        fit = trial.predicted_by_more(trial.on_more_rows(fit))
+        why = f"rows held out have a log density that is {gain:.2f} higher than through knots alone"
+        if gain < PAYS:
+            why = "rows held out are predicted as well as through knots alone, which are too few"
+        return select_with_neighbours(fit, self.rng, self.trace, why)
+
+    def _note(self, fit: NearFit, words: str) -> None:
+        self.trace.add("neighbors", len(fit.stage.Z), fit.value, n_rows=fit.neighbourhoods.summary.count, note=words)
+
+    def _gain(
+        self, trial: NearTrial, fit: NearFit, theta: np.ndarray, Z: np.ndarray, *, fitted: bool
+    ) -> tuple[float, float]:
+        """Mean log density of rows held out over that through knots alone, and its standard error.
+
+        Knots alone are those that are given; before these are fitted, also many on rows with the parameters of the
+        neighbours, which say what knots may come to.
+        """
+        rivals = [(self.problem, theta, Z)]
+        if not fitted:
+            problem = fit.problem
+            pool = problem.take(problem.sample(POOL_ROWS, self.rng))
+            many = pool.X[Pivots(problem.model.with_theta(fit.theta).kernel, pool.X).extend(MANY_KNOTS)]
+            rivals.append((problem, fit.theta, many))
+        # fitted knots have seen all rows held out, so that none of these is left that only one of the two has seen
+        which = slice(None) if fitted else slice(1, None, 2)
+        gains = [
+            trial.gain(fit.density, alone, which)
+            for alone in (trial.alone(*rival) for rival in rivals)
+            if alone is not None
+        ]
+        return min(gains, default=(np.inf, 0.0))
+
+
+def add_neighbours(problem: Problem, selection: Selection, rng: np.random.Generator) -> Selection:
+    """Neighbours for knots that another selector has chosen: these stay, and the parameters are learned anew."""
+    assert problem.n_neighbors
+    trace, watched = selection.trace, problem.new_trace()
+    trace.listener, trace.inference = watched.listener, watched.inference  # some selectors leave a trace of no steps
+    trial = NearTrial.draw(problem, selection.theta, rng, trace, selection.Z)
+    fit = trial.learn([(problem, start) for start in starts_of_kernel(problem, selection.theta)], problem.n_neighbors)
+    if fit is None:
+        raise NotPositiveDefiniteError(
+            f"Nothing can be computed with these {len(selection.Z)} knots and {problem.n_neighbors} neighbours of each "
+            "row. Let `knots='auto'` choose the knots, or leave `n_neighbors` out."
+        )
+    near = select_with_neighbours(trial.on_more_rows(fit), rng, trace, "as was asked for")
+    return replace(near, knots_as_given=selection.knots_as_given)
+
+
+def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTrace, why: str) -> Selection:
+    """Knots and neighbours of all rows.
+
+    Parameters are those that neighbourhoods have found; the evidence of all rows goes on from there only where it was
+    seen to predict as well. In it, early rows of the order have far neighbours, and where a column is nearly a grid its
+    parameters predict worse.
+    """
+    problem, stage = fit.problem, fit.stage
+    kernel, around = problem.model.with_theta(fit.theta).kernel, fit.sites is not None
+    arrangement = arrange(kernel, problem.rows, fit.n_neighbors, rng, around=around)
+    residual = replace(arrangement.residual, n_predicting=fit.state.n_predicting)
+    near = with_neighbours(problem.on_rows(problem.take(arrangement.rows)), residual)
+    if problem.optimizer is None or (fit.whole and fit.sites is None):
+        stage = for_stage(near, ROUND).optimize(fit.theta, stage.Z, rng)
+    point = near.point(stage.theta, stage.Z)
+    evidence = near.evaluate(point, gradient=False)
+    result = replace(stage.result, value=evidence.value)
+    if problem.optimizer is not None:
+        result = replace(result, converged=True, reason="rows held out said when the parameters were settled")
+    n_neighbors = arrangement.residual.n_neighbors  # fewer than were asked for where rows are few
+    reason = f"{len(stage.Z)} knots and {n_neighbors} neighbours of each row, {why}"
+    status, advice = None, ""
+    if fit.moving:
+        reason += "; parameters still moved with every choice of neighbours"
+        status, advice = Status.NOT_SETTLED, "Give a start in the kernel."
+    trace.stop_reason = reason
+    trace.add("final", len(point.Z), evidence.value, theta=point.theta, note="all rows")
+    fitted = (
+        None
+        if fit.whole or fit.sites is not None
+        else FittedAt(stage.point, 1.0, problem=fit.neighbourhoods.computed_by(Serial()))
+    )
+    return Selection(
+        point,
+        evidence,
+        result,
+        reason,
+        stage.failed_restarts,
+        trace,
+        status=status,
+        advice=advice,
+        fitted=fitted,
+        problem=near,
+        order=arrangement.rows,
+    )
+
+
+def _near_rows_agree(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> bool:
+    """Whether residuals of rows and of the rows nearest to them agree: near rows know more than the knots say."""
+    rows = problem.rows
+    points = problem.model.with_theta(theta).kernel.coordinates(rows.X)
+    chosen = problem.sample(TESTED_ROWS, rng)
+    near = Nearest(points)(points[chosen], 2)
+    nearest = np.where(near[:, 0] == chosen, near[:, 1], near[:, 0])
+    fic = replace(problem.anew(), model=problem.model.with_power(1.0))
+    try:
+        point = fic.point(theta, Z)
+        both = fic.row_scores(point, rows[np.concatenate([chosen, nearest])]).standardized
+    except KnotwiseError:
+        return False
+    one, other = both[: len(chosen)], both[len(chosen) :]
+    correlation = float(np.mean(one * other) / np.sqrt(np.mean(one**2) * np.mean(other**2)))
+    return correlation > max(LARGE, SURPRISING / np.sqrt(len(chosen)))

@@ -1,0 +1,117 @@
+"""What near rows are predicted from: the data where they are Gaussian, else the sites that stand for them (N6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from knotwise.errors import KnotwiseError
+from knotwise.evidence import Point, Rows
+from knotwise.evidence.inference import HeldSites, Variational
+from knotwise.evidence.inference.base import PseudoData
+from knotwise.evidence.residual import Neighbours, arrange
+from knotwise.evidence.sparse import PseudoState
+from knotwise.optimize.lbfgs import LBFGS
+from knotwise.posterior.vecchia import NeighbourState
+from knotwise.selection.problem import Problem
+
+__all__ = ["Observed", "as_observations", "hold", "learn_likelihood", "observe", "with_neighbours"]
+
+#: squared residual of all sites at which they are good enough to find parameters with
+FOUND = 1e-5
+#: for one or two parameters at held marginals, which the next turn moves
+LIKELIHOOD_STEPS = LBFGS(max_iterations=20, value_tolerance=1e-8, gradient_tolerance=1e-3)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Rows with observations of the function: y, and its noise. Of Gaussian data they are the rows as they came.
+
+    Of other data they are sites at some parameters, which `state` holds together with the posterior of all rows, and
+    `value` is the log evidence.
+    """
+
+    rows: Rows
+    state: NeighbourState | None = None
+    sites: PseudoData | None = None
+    value: float = np.nan
+
+
+def with_neighbours(problem: Problem, residual: Neighbours) -> Problem:
+    """The problem where near rows predict what the knots leave, by the inference of which all values are."""
+    inference = problem.model.inference
+    if isinstance(inference, Variational):
+        inference = replace(inference, near=True)
+    model = replace(problem.model, power=1.0, residual=residual, inference=inference)
+    return replace(problem, model=model, n_restarts=0, guide=None)
+
+
+def observe(
+    problem: Problem,
+    rows: Rows,
+    point: Point,
+    n_neighbors: int,
+    rng: np.random.Generator,
+    start: PseudoData | None = None,
+) -> Observed:
+    """The observations of rows: the data, or their sites at a point; those of another point may be the start.
+
+    Raises a `KnotwiseError` where the sites are not found.
+    """
+    if problem.model.likelihood.conjugate:
+        return Observed(rows)
+    model = problem.model.with_theta(point.theta)
+    arrangement = arrange(model.kernel, rows, n_neighbors, rng, around=True)
+    order = arrangement.rows
+    near = with_neighbours(problem.on_rows(rows[order]), arrangement.residual)
+    if isinstance(near.model.inference, Variational):
+        inference = replace(near.model.inference, tolerance=max(FOUND, near.model.inference.tolerance))
+        near = replace(near, model=replace(near.model, inference=inference))
+    if start is not None:
+        near.run.blocks.restore(np.column_stack([np.zeros(len(rows)), start.W, start.b])[order])
+    evidence = near.evaluate(point, gradient=False)
+    if not evidence.converged:
+        raise KnotwiseError(f"No sites here: {evidence.why}.")
+    assert isinstance(evidence.state, PseudoState)
+    found, back = evidence.state.pseudo, np.argsort(order)
+    sites = PseudoData(*(each[back] for each in vars(found).values()))
+    state = NeighbourState.of(evidence.state, rows[order])
+    return Observed(as_observations(problem, rows, point.theta, sites), state, sites, evidence.value)
+
+
+def as_observations(problem: Problem, rows: Rows, theta: np.ndarray, sites: PseudoData) -> Rows:
+    """Rows whose targets and noise are those of their sites."""
+    offset = problem.model.with_theta(theta).mean.offset
+    return replace(rows, y=offset + sites.r, noise_variance=1.0 / sites.W, size=None)
+
+
+def hold(problem: Problem) -> Problem:
+    """The problem of rows with observations: for data that are not Gaussian, with sites that stay."""
+    if problem.model.likelihood.conjugate:
+        return problem
+    return replace(problem, model=replace(problem.model, inference=HeldSites()))
+
+
+def learn_likelihood(problem: Problem, rows: Rows, sites: PseudoData, theta: np.ndarray) -> np.ndarray:
+    """theta with those parameters of the likelihood that make the rows likeliest under held marginals (N6)."""
+    table = problem.table
+    free = table.of_part("likelihood") & problem.free
+    if not free.any():
+        return theta
+    own = free[table.of_part("likelihood")]
+
+    def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
+        at = theta.copy()
+        at[free] = vector
+        likelihood = problem.model.with_theta(at).likelihood
+        given = rows.y, sites.mean, sites.variance, rows.sizes
+        value = rows.total(likelihood.expectations(*given).log_density)
+        bars = np.array([rows.total(bar) for bar in likelihood.expected_parameter_derivatives(*given)])
+        prior, prior_bar = table.log_prior(at)
+        return value + prior, bars[own] + prior_bar[free]
+
+    best = LIKELIHOOD_STEPS.maximize(objective, theta[free], table.theta_bounds[free])
+    moved = theta.copy()
+    moved[free] = best.parameters
+    return moved

@@ -1,5 +1,0 @@
-"""Tables as people have them: categories, dates, missing values and places on the globe, as columns of numbers."""
-
-from knotwise.estimators.encoding.encoding import CodedRows, EncodedRows, Encoding, EncodingMixin
-
-__all__ = ["CodedRows", "EncodedRows", "Encoding", "EncodingMixin"]

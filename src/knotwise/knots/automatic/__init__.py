@@ -1,1 +1,0 @@
-"""Knots that choose themselves: how many, where, and the parameters with them."""

@@ -1,0 +1,1 @@
+"""Posterior of the latent function: through knots, exact, or with Vecchia neighbours."""

@@ -1,0 +1,1 @@
+"""Selection of knots: the problem, the selectors, and the trace they leave."""

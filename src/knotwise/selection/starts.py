@@ -1,0 +1,108 @@
+"""Where parameters start: an exact GP on a few random rows finds the region, cheaply.
+
+With few knots the evidence has a degenerate optimum (everything is noise), so the start decides. An exact GP
+on a subset has no such trap, and two starts of its own tell short from long length-scales. Rows of the subset are
+drawn by weight and then count once each, where weights above 1 would tell it that there is little noise; counts and
+labels without a dispersion keep them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from knotwise.errors import KnotwiseError
+from knotwise.evidence import Rows
+from knotwise.optimize.lbfgs import LBFGS
+from knotwise.selection.base import Stage
+from knotwise.selection.problem import Problem
+
+__all__ = [
+    "SUBSET_ROWS",
+    "log_spread",
+    "spread_out",
+    "starting_theta",
+    "subset_rows",
+    "with_its_nugget",
+    "without_inputs",
+]
+
+SUBSET_ROWS = 150
+MIN_ROWS = 10
+LENGTHSCALE_FACTORS = (1.0, 0.25)
+LARGE_ON_LINK = 10.0  # variance of a start on the scale of a link above which that of 1 is tried, too
+
+
+def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUBSET_ROWS) -> np.ndarray:
+    """Starting values for the parameters, from `n_rows` rows; those that the user gave or holds stay as they are."""
+    if problem.found is not None and n_rows <= SUBSET_ROWS:
+        return problem.found.theta
+    start = problem.table.theta
+    open_ = ~problem.given & problem.free
+    if problem.optimizer is None or not open_.any() or problem.summary.n_rows < MIN_ROWS:
+        return start
+    chosen = problem.sample(n_rows, rng, by_weight=True)
+    subset = replace(
+        problem.on_rows(subset_rows(problem, chosen)),
+        optimizer=LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2),
+        full=True,
+        n_restarts=0,
+    )
+    lengthscales = problem.table.with_role("lengthscale")
+    best, best_value = start, -np.inf
+    starts = [start + np.log(factor) * (open_ & lengthscales) for factor in LENGTHSCALE_FACTORS]
+    narrow = open_ & problem.table.with_role("amplitude") & (start > np.log(LARGE_ON_LINK))
+    if narrow.any() and not problem.model.likelihood.scales_targets:  # what looks wide may be a noise of heavy tails
+        starts += [np.where(narrow, 0.0, theta) for theta in starts]
+    for theta in starts if problem.found is None else [problem.found.theta]:
+        try:
+            stage = subset.optimize(theta, np.empty((0, 1)), rng)
+        except KnotwiseError:
+            continue
+        if stage.value > best_value:
+            best, best_value = stage.theta, stage.value
+    return np.where(open_, best, start)
+
+
+def with_its_nugget(problem: Problem, stage: Stage, rng: np.random.Generator) -> Stage:
+    """The better of two fits where a nugget has vanished, which on the log scale cannot come back by itself."""
+    nugget = problem.table.of_part("nugget") & problem.free
+    if not nugget.any() or (stage.theta[nugget] > problem.table.theta[nugget] - np.log(10)).all():
+        return stage
+    other = problem.optimize(np.where(nugget, problem.table.theta, stage.theta), stage.Z, rng)
+    return other if other.value > stage.value else stage
+
+
+def without_inputs(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> Stage:
+    """Fit what is left of a model whose function is flat: its mean and its noise."""
+    table, p = problem.table, problem.model.sizes[0]
+    flat = np.where(table.with_role("amplitude"), table.theta_bounds[:, 0], theta)
+    kernel_held = table.fixed.copy()
+    kernel_held[:p] = True
+    null = replace(problem.anew(), table=replace(table.with_theta(flat), fixed=kernel_held))
+    return null.optimize(flat, Z, rng)
+
+
+def subset_rows(problem: Problem, chosen: np.ndarray) -> Rows:
+    """Some rows, as an exact GP on them should see them."""
+    rows, model = problem.take(chosen), problem.model
+    has_dispersion = model.noise_directions.any() or model.nugget.size > 0
+    return rows if model.likelihood.discrete and not has_dispersion else rows.once
+
+
+def log_spread(problem: Problem) -> float:
+    """Logarithm of the spread of the columns that vary, to which length-scales are compared."""
+    variances = problem.varying_variances
+    return 0.5 * float(np.log(variances.mean() if len(variances) else 1.0))
+
+
+def spread_out(theta: np.ndarray, plain: Problem, wide: Problem) -> np.ndarray:
+    """Parameters of one kernel as those of another, where it has a length-scale for each column."""
+    p, q = plain.model.sizes[0], wide.model.sizes[0]
+    start = wide.table.theta.copy()
+    start[q:] = theta[p:]
+    for role in ("amplitude", "lengthscale"):
+        start[:q][wide.table.with_role(role)[:q]] = theta[:p][plain.table.with_role(role)[:p]]
+    low, high = wide.table.theta_bounds.T
+    return np.clip(start, low, high)
