@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPRegressor
-from knotwise.decisions import auto
+from knotwise.decisions import auto, hyperparameters
 from knotwise.errors import FitWarning, KnotwiseError
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto

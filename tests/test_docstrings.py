@@ -66,7 +66,7 @@ RETURNED = {
     "knotwise.numerics.estimates": ["Estimate", "Estimates"],
     "knotwise.numerics.parameters": ["DataValue", "ParameterTable"],
     "knotwise.numerics.standard_errors": ["ParameterErrors"],
-    "knotwise.posterior": ["Latent"],
+    "knotwise.posterior.base": ["Latent"],
     "knotwise.progress": ["FitEvent"],
     "knotwise.spatial.settling": ["Step"],
 }
