@@ -24,9 +24,9 @@ help: ## show this list
 	@echo "knotwise: make targets"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
-setup: $(STAMP) ## create .venv and install knotwise with its developer tools (PYTHON=... chooses the interpreter)
+setup: $(STAMP) ## create .venv and install knotwise, its reproduction of the paper and its developer tools (PYTHON=... chooses the interpreter)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml reproduction/pyproject.toml
 	@if [ ! -x $(BIN)/python ]; then \
 	    for candidate in $(PYTHON) python3.11 python3 python3.12 python3.13 python3.14; do \
 	        if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
@@ -42,7 +42,7 @@ $(STAMP): pyproject.toml
 	    exit 1; \
 	fi
 	@echo "setup: installing knotwise and its developer tools into $(VENV)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]' -e ./reproduction
 	@touch $@
 
 test: setup ## run the tests, without the slow ones
@@ -55,7 +55,7 @@ test-slow: setup ## run the slow tests
 
 doctest: setup ## run the examples in the docstrings
 	@echo "doctest"
-	@$(BIN)/python -m pytest -q --doctest-modules src $(OR_NONE)
+	@$(BIN)/python -m pytest -q --doctest-modules src reproduction/src $(OR_NONE)
 
 lint: setup ## ruff, mypy and the layers
 	@echo "lint: ruff check"
@@ -88,5 +88,5 @@ format: setup ## format the code and fix what ruff can fix
 
 clean: ## remove caches and build products (keeps .venv)
 	@echo "clean"
-	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
-	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info reproduction/dist
+	@find src reproduction tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

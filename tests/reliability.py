@@ -6,8 +6,9 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "reliability.md"
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("tests", "reproduction/tests")
+PAGE = ROOT / "docs" / "reliability.md"
 START, END = "<!-- reliability:start -->", "<!-- reliability:end -->"
 
 #: number -> what goes wrong elsewhere, and what happens here instead
@@ -87,7 +88,7 @@ CITED = re.compile(r"mark\.failure\((\d+)\)")
 def citations() -> frozenset[tuple[int, str, str]]:
     """Which tests cite which cases, from the source: (case, file, name of the test)."""
     found = set()
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for_all = " ".join(
             ast.unparse(node)
@@ -101,6 +102,11 @@ def citations() -> frozenset[tuple[int, str, str]]:
     return frozenset(found)
 
 
+def folder_of(file: str) -> str:
+    """Where a test file is."""
+    return next((folder for folder in FOLDERS if (ROOT / folder / file).exists()), FOLDERS[0])
+
+
 def table(outcomes: dict[tuple[int, str, str], Counter]) -> str:
     """The table of the page, from the outcomes of the tests of each case."""
     lines = ["| # | case | what happens here | tests | result |", "|---|---|---|---|---|"]
@@ -108,7 +114,7 @@ def table(outcomes: dict[tuple[int, str, str], Counter]) -> str:
         tests = sorted(key for key in outcomes if key[0] == case)
         total = sum((outcomes[key] for key in tests), Counter())
         links = "; ".join(
-            f"[{name.removeprefix('test_').replace('_', ' ')}](../tests/{file})" for _, file, name in tests
+            f"[{name.removeprefix('test_').replace('_', ' ')}](../{folder_of(file)}/{file})" for _, file, name in tests
         )
         result = ", ".join(f"{count} {outcome}" for outcome, count in sorted(total.items()))
         lines.append(f"| {case} | {wrong} | {here} | {links} | {result} |")
@@ -131,6 +137,6 @@ def listed() -> dict[int, tuple[set[tuple[int, str, str]], str]]:
     rows = {}
     for line in PAGE.read_text(encoding="utf-8").split(START)[1].split(END)[0].strip().splitlines()[2:]:
         case, _, _, tests, result = (cell.strip() for cell in line.strip("|").split("|"))
-        names = re.findall(r"\[([^]]+)\]\(\.\./tests/([^)]+)\)", tests)
+        names = re.findall(r"\[([^]]+)\]\(\.\./(?:reproduction/)?tests/([^)]+)\)", tests)
         rows[int(case)] = {(int(case), file, "test_" + name.replace(" ", "_")) for name, file in names}, result
     return rows

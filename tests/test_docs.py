@@ -16,7 +16,12 @@ PAGES = [
         for name in ("files", "kriging", "likelihoods", "neighbours", "priors", "report", "scale", "spatial", "tables")
     ),
 ]
-LINKED = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
+LINKED = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "reproduction/README.md",
+    *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md")),
+]
 SHELL_PAGES = [page for page in LINKED if "<!-- run -->" in (ROOT / page).read_text(encoding="utf-8")]
 RUN = re.compile(r"<!-- run -->\s*\n```sh\n(?P<code>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```[ ]*$", re.MULTILINE | re.DOTALL)

@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
 
 import knotwise
 
@@ -59,8 +60,9 @@ def test_an_import_of_the_package_reads_no_metadata():
 
 def imports():
     """What each module imports at any time, also inside functions and by name, but for type checkers alone."""
-    graph = grimp.build_graph("knotwise", exclude_type_checking_imports=True, cache_dir=None)
+    graph = grimp.build_graph("knotwise", "knotwise_reproduction", exclude_type_checking_imports=True, cache_dir=None)
     found = {module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
+    found["knotwise.cli.main"].add("knotwise_reproduction.commands")
     found["knotwise"] |= {*knotwise._HOME.values(), *(f"knotwise.{name}" for name in knotwise.__all__)} & set(found)
     return found
 
@@ -69,7 +71,33 @@ def test_no_module_imports_itself_through_others():
     TopologicalSorter(imports()).prepare()  # raises CycleError, which names the circle
 
 
+def files_with(pattern):
+    found = [path for path in PACKAGE.rglob("*.py") if re.search(pattern, path.read_text(encoding="utf-8"))]
+    return [path.relative_to(PACKAGE).as_posix() for path in found]
+
+
 def test_only_the_package_itself_imports_by_name():
-    own = re.compile(r"import_module\((?!\"scipy)")
-    found = [path.name for path in PACKAGE.rglob("*.py") if own.search(path.read_text(encoding="utf-8"))]
-    assert found == ["__init__.py"]
+    assert files_with(r"import_module\((?!\"scipy|\"knotwise_reproduction)") == ["__init__.py"]
+
+
+def test_only_the_command_line_knows_of_the_reproduction():
+    assert files_with("knotwise_reproduction") == ["cli/main.py"]
+
+
+@pytest.mark.parametrize("words", [["reproduce", "boston", "--quick"], ["list"], ["demo", "--help"]], ids=" ".join)
+def test_without_the_reproduction_its_commands_say_how_to_get_it(words):
+    program = f"import sys; from knotwise.cli.main import main; sys.exit(main({words!r}))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],  # no installed package is found
+        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and not done.stdout and done.stderr.count("\n") == 1
+    assert done.stderr.endswith("from a checkout of knotwise: pip install ./reproduction\n")
+
+
+def test_the_reproduction_is_not_in_the_wheel():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/knotwise"]

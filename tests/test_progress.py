@@ -278,7 +278,7 @@ def test_the_library_writes_nothing_by_itself():
 
 
 def test_only_the_command_line_prints():
-    """`screen` draws the line that one can turn off, and `paper` is the work of two commands."""
+    """`screen` draws the line that one can turn off."""
     source = ROOT / "src" / "knotwise"
     printing = re.compile(r"(?<![\w.])print\(|sys\.std(out|err)\.write")
     found = []
@@ -286,7 +286,7 @@ def test_only_the_command_line_prints():
         code = "\n".join(
             line for line in path.read_text("utf-8").splitlines() if not re.match(r"\s*(>>>|\.\.\.) ", line)
         )
-        if printing.search(code) and path.relative_to(source).parts[0] not in ("cli", "paper"):
+        if printing.search(code) and path.relative_to(source).parts[0] != "cli":
             found.append(path.name)
     assert found == []
 

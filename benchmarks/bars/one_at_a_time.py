@@ -38,8 +38,8 @@ def measure(case: str, seed: int, **options: Any) -> dict[str, Any]:
     from knotwise.kernels import SquaredExponential
     from knotwise.knots import OneAtATime
     from knotwise.optimize import LBFGS
-    from knotwise.paper.data import KNOTWISE, load_banana, load_boston, load_hickory
-    from knotwise.paper.runs import Counted
+    from knotwise_reproduction.data import KNOTWISE, load_banana, load_boston, load_hickory
+    from knotwise_reproduction.runs import Counted
 
     fic = case.endswith("FIC")
     load = {"boston": load_boston, "hickory": load_hickory}.get(case, load_banana)

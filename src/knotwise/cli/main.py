@@ -7,11 +7,12 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import NoReturn
 
 from knotwise.cli.command import Command, UsageError, in_options
 from knotwise.cli.models import COMMANDS as MODEL_COMMANDS
-from knotwise.cli.paper import COMMANDS as PAPER_COMMANDS
 from knotwise.errors import KnotwiseError, UnknownOptionError, unknown_option
 from knotwise.version import __version__
 
@@ -25,8 +26,15 @@ EXAMPLES = """`knotwise COMMAND --help` shows every option of a command, with ex
 USER_ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 
 
+def _reproduction_commands() -> dict[str, Command]:
+    """The commands of `knotwise_reproduction`, the second package of the repository, if it is installed."""
+    if find_spec("knotwise_reproduction") is None:
+        return {}
+    return import_module("knotwise_reproduction.commands").COMMANDS
+
+
 #: by their words; a new group of commands is a module with its own COMMANDS, and an entry here
-COMMANDS: dict[str, Command] = {**MODEL_COMMANDS, **PAPER_COMMANDS}
+COMMANDS: dict[str, Command] = {**MODEL_COMMANDS, **_reproduction_commands()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,6 +97,11 @@ def _parse(words: list[str]) -> Namespace | None:
         command.add_arguments(child)
         options[name] = [text for action in child._actions for text in action.option_strings if text.startswith("--")]
 
+    if words and words[0] in ("reproduce", "list", "demo") and words[0] not in COMMANDS:
+        raise KnotwiseError(
+            f"`knotwise {words[0]}` is about the paper's experiments, which are a second package that is not installed "
+            "here. To have it, from a checkout of knotwise: pip install ./reproduction"
+        )
     # argparse would refuse the word too, but list every command instead of the nearest
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         raise unknown_option("The command", words[0], COMMANDS)
