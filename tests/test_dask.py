@@ -32,7 +32,7 @@ from knotwise.likelihoods import Gaussian, Poisson
 from knotwise.means import Constant
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.weighted import Moments, mean_and_variance
-from knotwise.selection.passes import NearnessPass
+from knotwise.selection.places import NearnessPass
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")

@@ -61,7 +61,7 @@ RETURNED = {
     "knotwise.evidence": ["Evidence"],
     "knotwise.evidence.model": ["Point"],
     "knotwise.evidence.scores": ["KnotScores", "RowScores"],
-    "knotwise.selection.status": ["Status"],
+    "knotwise.selection.trace": ["Status"],
     "knotwise.means": ["Term"],
     "knotwise.numerics.estimates": ["Estimate", "Estimates"],
     "knotwise.numerics.parameters": ["DataValue", "ParameterTable"],

@@ -28,7 +28,7 @@ from knotwise.means import Constant, Linear
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
 from knotwise.optimize import LBFGS
-from knotwise.selection.passes import NearnessPass, PlacesPass
+from knotwise.selection.places import NearnessPass, PlacesPass
 from knotwise.selection.problem import Run
 from processes import Fails, Forgetful, InProcesses, Workers
 from toys import Chain, Variational

@@ -11,7 +11,7 @@ from knotwise.errors import FitWarning
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.selection.status import Status
+from knotwise.selection.trace import Status
 
 
 @pytest.fixture

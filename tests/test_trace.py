@@ -17,7 +17,7 @@ from knotwise.kernels import SquaredExponential
 from knotwise.knots import Action, Fixed, KnotTrace
 from knotwise.persistence.records import TRACE
 from knotwise.persistence.schema import Reading, Writing
-from knotwise.selection.actions import NEUTRAL
+from knotwise.selection.trace import NEUTRAL
 
 SOURCE = Path(knotwise.__file__).parent
 X = np.random.default_rng(1).normal(size=(50, 2))
@@ -61,7 +61,8 @@ def test_only_a_comparison_keeps_its_value_in_other_units():
 def test_every_word_of_a_shipped_selector_is_an_action():
     words = {
         node.args[0].value
-        for path in (SOURCE / "knots").rglob("*.py")
+        for room in ("selection", "decisions")
+        for path in (SOURCE / room).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("trace.add")
         if isinstance(node.args[0], ast.Constant)

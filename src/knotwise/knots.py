@@ -1,17 +1,15 @@
 """Knot selection: how many knots, and where."""
 
 from knotwise.decisions.auto import Auto
-from knotwise.selection.actions import Action
 from knotwise.selection.base import FittedAt, Selection, Selector, Stage
 from knotwise.selection.bayesopt import BayesOpt
-from knotwise.selection.fixed import Fixed
+from knotwise.selection.fixed import Fixed, Simultaneous
 from knotwise.selection.greedy import GreedyVariance, KMeans
 from knotwise.selection.initial import initial_knots
 from knotwise.selection.oneatatime import OneAtATime
 from knotwise.selection.problem import Problem
 from knotwise.selection.proposals import EvidenceGain, GrowthState, Proposal, Proposed, RandomSubset, ResidualVariance
-from knotwise.selection.simultaneous import Simultaneous
-from knotwise.selection.trace import KnotStep, KnotTrace
+from knotwise.selection.trace import Action, KnotStep, KnotTrace
 
 __all__ = [
     "Action",

@@ -36,8 +36,7 @@ from knotwise.selection.base import FittedAt, Selection, Selector, Stage
 from knotwise.selection.problem import Problem
 from knotwise.selection.proposals import check_at_least
 from knotwise.selection.starts import starting_theta, without_inputs
-from knotwise.selection.status import Status
-from knotwise.selection.trace import KnotTrace
+from knotwise.selection.trace import KnotTrace, Status
 
 __all__ = ["Auto"]
 

@@ -18,7 +18,7 @@ from knotwise.optimize.lbfgs import LBFGS
 from knotwise.selection.base import Selection
 from knotwise.selection.problem import Found, Problem, Run
 from knotwise.selection.starts import starting_theta, without_inputs
-from knotwise.selection.status import Status
+from knotwise.selection.trace import Status
 
 __all__ = ["guard"]
 

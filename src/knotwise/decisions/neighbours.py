@@ -23,8 +23,7 @@ from knotwise.numerics.nearest import Nearest
 from knotwise.selection.base import FittedAt, Selection
 from knotwise.selection.pivots import Pivots
 from knotwise.selection.problem import Problem
-from knotwise.selection.status import Status
-from knotwise.selection.trace import KnotTrace
+from knotwise.selection.trace import KnotTrace, Status
 
 __all__ = ["Nearby", "add_neighbours"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.errors import KnotwiseError
 from knotwise.kernels.stationary import Stationary
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.selection.passes import NearnessPass
+from knotwise.selection.places import NearnessPass
 from knotwise.selection.problem import Problem
 from knotwise.selection.starts import starting_theta, subset_rows, without_inputs
 from knotwise.selection.trace import KnotTrace

@@ -18,7 +18,7 @@ from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult
 from knotwise.posterior.base import SparsePosterior
-from knotwise.selection.status import Status
+from knotwise.selection.trace import Status
 
 __all__ = [
     "NO_DATA",

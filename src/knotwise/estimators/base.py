@@ -41,7 +41,7 @@ from knotwise.posterior.vecchia import NeighbourPosterior
 from knotwise.selection.base import Selection
 from knotwise.selection.fixed import select_exact, with_noise_as_given
 from knotwise.selection.problem import Problem
-from knotwise.selection.status import Status
+from knotwise.selection.trace import Status
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate

@@ -39,7 +39,7 @@ from knotwise.optimize.base import Optimizer
 from knotwise.posterior.base import Latent
 from knotwise.progress import FitEvent
 from knotwise.selection.base import Selector
-from knotwise.selection.simultaneous import Simultaneous
+from knotwise.selection.fixed import Simultaneous
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate

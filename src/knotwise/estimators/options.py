@@ -23,9 +23,8 @@ from knotwise.likelihoods import Likelihood, likelihood_named
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.selection.base import Selector
-from knotwise.selection.fixed import Fixed
+from knotwise.selection.fixed import Fixed, Simultaneous
 from knotwise.selection.initial import checked_knots
-from knotwise.selection.simultaneous import Simultaneous
 
 __all__ = [
     "approximation_word",

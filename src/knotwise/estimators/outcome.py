@@ -9,7 +9,7 @@ from knotwise.estimators.fitted import Fit
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.options import advice_for_early_stop
 from knotwise.selection.optimizing import describe_other_inference
-from knotwise.selection.status import Status
+from knotwise.selection.trace import Status
 
 __all__ = ["Outcome", "outcome_of"]
 

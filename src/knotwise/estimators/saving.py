@@ -39,7 +39,7 @@ from knotwise.persistence.schema import (
 )
 from knotwise.posterior.base import FullPosterior
 from knotwise.posterior.vecchia import NeighbourPosterior
-from knotwise.selection.status import Status
+from knotwise.selection.trace import Status
 from knotwise.version import __version__
 
 __all__ = ["FIT", "FIT_1", "FORMAT", "INPUTS", "LEFT_OUT", "noise_is_held", "save"]

@@ -38,8 +38,7 @@ from knotwise.persistence.schema import (
     refuse,
 )
 from knotwise.posterior.vecchia import NeighbourState
-from knotwise.selection.actions import Action, known_action
-from knotwise.selection.trace import KnotStep, KnotTrace
+from knotwise.selection.trace import Action, KnotStep, KnotTrace, known_action
 
 __all__ = ["RESULT", "STATE", "TABLE", "TRACE", "check_model"]
 

@@ -13,7 +13,7 @@ from knotwise.plotting.view import View
 from knotwise.report.data import Data
 from knotwise.report.models import models_of
 from knotwise.report.scores import Share
-from knotwise.selection.status import Status
+from knotwise.selection.trace import Status
 
 __all__ = [
     "describe_calibration",

@@ -9,8 +9,7 @@ import numpy as np
 
 from knotwise.evidence import Evidence, Jitter, Point
 from knotwise.optimize.base import OptimizeResult
-from knotwise.selection.status import Status
-from knotwise.selection.trace import KnotStep, KnotTrace
+from knotwise.selection.trace import KnotStep, KnotTrace, Status
 
 if TYPE_CHECKING:
     from knotwise.selection.problem import Problem

@@ -13,7 +13,6 @@ from knotwise.evidence import Jitter
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.optimize.adadelta import Adadelta
 from knotwise.optimize.base import Optimizer, OptimizeResult
-from knotwise.selection.actions import Action
 from knotwise.selection.base import Selection, Selector, Stage
 from knotwise.selection.bayesopt import BayesOpt
 from knotwise.selection.initial import Initial
@@ -28,7 +27,7 @@ from knotwise.selection.proposals import (
     distinct_row_numbers,
 )
 from knotwise.selection.starts import SUBSET_ROWS, starting_theta, without_inputs
-from knotwise.selection.status import Status
+from knotwise.selection.trace import Action, Status
 
 __all__ = ["OneAtATime"]
 

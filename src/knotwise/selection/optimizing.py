@@ -17,7 +17,7 @@ from knotwise.selection.base import Stage
 if TYPE_CHECKING:
     from knotwise.selection.problem import Problem
 
-__all__ = ["Objective", "describe_other_inference", "optimize"]
+__all__ = ["Objective", "best_of_starts", "describe_other_inference", "through_surrogate"]
 
 AGREEMENT = 0.5  # nats between two inferences up to which they tell the same of parameters
 SMALL_RISE = 0.1  # nats that the better of them may promise beyond the end of the other
@@ -92,20 +92,19 @@ class Objective:
         return self.problem.evaluate(point, gradient=False).value + self.problem.table.log_prior(point.theta)[0]
 
 
-def optimize(
+def through_surrogate(
     problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, move: np.ndarray | None
 ) -> Stage:
-    """The best of the problem's starts, by the problem's inference.
+    """The best of the starts where a surrogate objective, by a quicker inference, looks first.
 
-    Where there is a guide, a quicker inference, it looks first. Its end is kept where only knots move, where the two
-    inferences agree on the evidence, or where the gradient of the problem's own promises next to nothing; elsewhere the
-    problem's own inference goes on, from the better of that point and the start.
+    Its end is kept where only knots move, where the two inferences agree on the evidence, or where the gradient of the
+    problem's own promises next to nothing; elsewhere the problem's own inference goes on, from the better of that point
+    and the start.
     """
-    if problem.guide is None or problem.optimizer is None:
-        return _best_of_starts(problem, theta, Z, rng, move)
+    assert problem.guide is not None
     guided = None
     try:
-        guided = _best_of_starts(problem.guided, theta, Z, rng, move)
+        guided = best_of_starts(problem.guided, theta, Z, rng, move)
         objective = Objective(problem, guided.point, np.zeros(len(Z), bool) if move is None or problem.full else move)
         value, gradient = objective(objective.vector)
     except KnotwiseError:
@@ -120,7 +119,7 @@ def optimize(
         note = f"parameters by the {guide}, {apart:.2f} nats from the {own}" if problem.free.any() else ""
         return replace(guided, result=replace(guided.result, value=value), note=note)
     start, Z_start = (guided.theta, guided.Z) if value > _value_or_none(problem, theta, Z) else (theta, Z)
-    stage = _best_of_starts(replace(problem, n_restarts=0), start, Z_start, rng, move)
+    stage = best_of_starts(replace(problem, n_restarts=0), start, Z_start, rng, move)
     note = f"parameters by the {own}, from which the {guide} is {apart:.1f} nats apart"
     return replace(stage, failed_restarts=guided.failed_restarts, note=note)
 
@@ -135,7 +134,7 @@ def _by_itself(
 ) -> Stage:
     """The best of the starts without the guide, or where none has a value, the end of the guide."""
     try:
-        return _best_of_starts(problem, theta, Z, rng, move)
+        return best_of_starts(problem, theta, Z, rng, move)
     except KnotwiseError as error:
         if guided is None or problem.guide is None:
             raise
@@ -152,18 +151,19 @@ def _value_or_none(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> float:
         return -np.inf
 
 
-def _best_of_starts(
+def best_of_starts(
     problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, move: np.ndarray | None
 ) -> Stage:
     """The best of the problem's starts; one whose evidence cannot be computed is skipped and counted."""
     if problem.optimizer is None:
-        return _optimize_once(problem, theta, Z, move)
+        return _climb(problem, theta, Z, move)
+    climb = _climb if problem.run.journal is None else _climb_or_recall
     bounds, errors, best = problem.table.theta_bounds, [], None
     for restart in range(1 + problem.n_restarts):
         shift = RESTART_SPREAD * rng.standard_normal(len(theta)) if restart else 0.0
         start = np.where(problem.free, np.clip(theta + shift, bounds[:, 0], bounds[:, 1]), theta)
         try:
-            stage = _optimize_from(problem, start, Z, move)
+            stage = climb(problem, start, Z, move)
         except KnotwiseError as error:
             errors.append(error)
             continue
@@ -208,13 +208,30 @@ def _unless_flat(problem: Problem, theta: np.ndarray, stage: Stage, Z: np.ndarra
     if not amplitudes.any() or not fell[amplitudes].all() or np.array_equal(again, theta):
         return stage
     try:
-        other = _optimize_from(problem, again, Z, move)
+        climb = _climb if problem.run.journal is None else _climb_or_recall
+        other = climb(problem, again, Z, move)
     except KnotwiseError:
         return stage
     return other if other.value > stage.value else stage
 
 
-def _optimize_from(problem: Problem, start: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+def _climb(problem: Problem, theta: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+    """Optimise from one start; without an optimiser, evaluate there."""
+    if problem.optimizer is not None:
+        theta = _with_enough_noise(problem, theta, Z)
+    start = problem.point(theta.copy(), Z.copy())
+    objective = Objective(problem, start, np.zeros(len(Z), bool) if move is None or problem.full else move)
+    if problem.optimizer is None:
+        value = objective.value(start)
+        kept = OptimizeResult(value, objective.vector, 1, np.nan, True, "parameters kept as given", np.array([value]))
+        return Stage(start, kept)
+    result = problem.optimizer.maximize(objective, objective.vector, objective.bounds)
+    return Stage(objective.point(result.parameters), result)
+
+
+def _climb_or_recall(problem: Problem, start: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+    """The same, or what a checkpoint has kept of it."""
+
     def fits(stage: Stage) -> bool:
         return (
             are_alike(stage.theta, start)
@@ -225,21 +242,10 @@ def _optimize_from(problem: Problem, start: np.ndarray, Z: np.ndarray, move: np.
 
     return problem.recall(
         ("stage", start, Z, move),
-        lambda: _optimize_once(problem, _with_enough_noise(problem, start, Z), Z, move),
+        lambda: _climb(problem, start, Z, move),
         (Stage, Point, Jitter, OptimizeResult),
         fits=fits,
     )
-
-
-def _optimize_once(problem: Problem, theta: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
-    start = problem.point(theta.copy(), Z.copy())
-    objective = Objective(problem, start, np.zeros(len(Z), bool) if move is None or problem.full else move)
-    if problem.optimizer is None:
-        value = objective.value(start)
-        kept = OptimizeResult(value, objective.vector, 1, np.nan, True, "parameters kept as given", np.array([value]))
-        return Stage(start, kept)
-    result = problem.optimizer.maximize(objective, objective.vector, objective.bounds)
-    return Stage(objective.point(result.parameters), result)
 
 
 def _with_enough_noise(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:

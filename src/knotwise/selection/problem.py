@@ -29,9 +29,8 @@ from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import Optimizer
 from knotwise.selection.base import Selection, Stage, Watch
 from knotwise.selection.initial import MAX_CLUSTER_ROWS, Initial, checked_knots, initial_knots
-from knotwise.selection.optimizing import optimize
-from knotwise.selection.passes import distinct_places
-from knotwise.selection.places import KnotPlaces
+from knotwise.selection.optimizing import best_of_starts, through_surrogate
+from knotwise.selection.places import KnotPlaces, distinct_places
 from knotwise.selection.trace import KnotStep, KnotTrace
 
 __all__ = ["Found", "Problem", "Run"]
@@ -435,7 +434,8 @@ class Problem:
         Stage
             Where it ended, and how.
         """
-        return optimize(self, theta, Z, rng, move)
+        search = best_of_starts if self.guide is None or self.optimizer is None else through_surrogate
+        return search(self, theta, Z, rng, move)
 
     def log_evidence(self, stage: Stage) -> float:
         """Log evidence at the end of a stage, whose value has the log prior of the parameters in it.
