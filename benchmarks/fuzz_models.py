@@ -32,6 +32,7 @@ import numpy as np
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor, kernels
+from knotwise.data.sizes import per_unit
 from knotwise.errors import KnotwiseError, ModelFileError
 from knotwise.persistence.archive import FORMAT_VERSION
 from knotwise.persistence.container import MANIFEST, SEAL, directory, local_header, place
@@ -285,7 +286,8 @@ def predictions(model: Any, new: np.ndarray) -> list[np.ndarray]:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # scikit-learn's, of columns that have been forged a name
         try:
-            return [model.predict(new), *[f.mean for f in np.atleast_1d(model.predict_latent(new))]]
+            size = per_unit(model) if hasattr(model, "likelihood_") else {}
+            return [model.predict(new, **size), *[f.mean for f in np.atleast_1d(model.predict_latent(new))]]
         except KnotwiseError:
             return []
 

@@ -63,7 +63,7 @@ CASES = {
         "an error with the row and the value; one warning for fractional counts",
     ),
     35: ("misspelt option", "an error that names the nearest valid one"),
-    44: ("exposure forgotten", "score, density, plots, cross-validation: refused in words"),
+    44: ("exposure forgotten", "predictions, score, density, plots, cross-validation: refused in words"),
     45: ("a refused refit", "the old model is untouched"),
     46: ("fits and predictions in threads", "the same bits, and BLAS as it was afterwards"),
     47: ("response intervals of many rows", "blocks of rows, and some dozen microseconds for each"),

@@ -73,12 +73,12 @@ def regressor(likelihood="gaussian", **options):
     return GPRegressor(likelihood=likelihood, random_state=0, n_jobs=1, **options)
 
 
-def assert_same_fit(one, other, X, tolerance=1e-8):
+def assert_same_fit(one, other, X, tolerance=1e-8, **size):
     assert one.n_knots_ == other.n_knots_
     assert_allclose(one.log_evidence_, other.log_evidence_, rtol=tolerance)
     assert_allclose(one.parameters_.values, other.parameters_.values, rtol=tolerance)
-    expected = one.predict(X)
-    assert_allclose(other.predict(X), expected, atol=tolerance * np.abs(expected).max())
+    expected = one.predict(X, **size)
+    assert_allclose(other.predict(X, **size), expected, atol=tolerance * np.abs(expected).max())
 
 
 def assert_on_dask(gp):
@@ -190,14 +190,17 @@ def test_exposure_and_trials_and_known_noise(data, rng):
     options = {"knots": X[::60], "kernel": KERNEL, "optimizer": None}
     here = regressor("poisson", **options).fit(X, counts, exposure=exposure)
     there = regressor("poisson", **options).fit(lazy(X), lazy(counts), exposure=lazy(exposure))
-    assert_same_fit(here, there, X[:20])
+    assert_same_fit(here, there, X[:20], exposure=1)
     with pytest.raises(InvalidInputError, match="fitted with `exposure`"):
         there.score(lazy(X), lazy(counts))
+    with pytest.raises(InvalidInputError, match="fitted with `exposure`"):
+        there.predict(lazy(X))
+    assert_allclose(there.predict(lazy(X), exposure=1).compute(), here.predict(X, exposure=1), rtol=1e-7)
     trials = rng.integers(1, 9, N).astype(float)
     successes = rng.binomial(trials.astype(int), 0.4).astype(float)
     here = regressor("binomial", **options).fit(X, successes, trials=trials)
     there = regressor("binomial", **options).fit(lazy(X), lazy(successes), trials=trials)  # in memory, it is cut
-    assert_same_fit(here, there, X[:20])
+    assert_same_fit(here, there, X[:20], trials=1)
     noise = rng.uniform(0.01, 0.1, N)
     here = regressor(**options).fit(X, data["gaussian"], noise_variance=noise)
     there = regressor(**options).fit(lazy(X), lazy(data["gaussian"]), noise_variance=lazy(noise))

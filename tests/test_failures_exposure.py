@@ -101,6 +101,8 @@ def rows_of_report(gp, y, **size):
 
 #: calls about observations: what they are, given further arguments
 NEEDS_SIZE = {
+    "predict": lambda gp, y, **size: gp.predict(X, **size),
+    "predict of a pipeline": lambda gp, y, **size: make_pipeline(StandardScaler().fit(X), gp).predict(X, **size),
     "score": lambda gp, y, **size: gp.score(X, y, **size),
     "log_predictive_density": lambda gp, y, **size: gp.log_predictive_density(X, y, **size),
     "predict_interval": lambda gp, y, **size: gp.predict_interval(X, **size),
@@ -119,7 +121,6 @@ NEEDS_SIZE = {
 }
 #: calls about rates, probabilities and the latent function
 NEEDS_NONE = {
-    "predict": lambda gp, y: gp.predict(X),
     "predict_median": lambda gp, y: gp.predict_median(X),
     "predict_interval of the mean": lambda gp, y: gp.predict_interval(X, kind="mean"),
     "predict_interval of f": lambda gp, y: gp.predict_interval(X, kind="latent"),
@@ -134,8 +135,6 @@ NEEDS_NONE = {
     "plot_effects": lambda gp, y: plotting.plot_effects(gp, X, features=[0]),
     "summary": lambda gp, y: gp.summary(),
     "diagnose": lambda gp, y: gp.diagnose(),
-    "partial dependence": lambda gp, y: partial_dependence(gp, X, [0], method="brute"),
-    "pipeline": lambda gp, y: make_pipeline(StandardScaler().fit(X), gp).predict(X),
 }
 
 
@@ -177,15 +176,25 @@ def test_a_call_that_needs_no_size_answers(likelihood, call):
     assert NEEDS_NONE[call](fitted(likelihood), KINDS[likelihood][2]) is not None
 
 
-@pytest.mark.parametrize("call", [*NEEDS_SIZE, "predict"])
+@pytest.mark.parametrize("call", NEEDS_SIZE)
 @pytest.mark.parametrize("likelihood", KINDS)
 def test_a_model_without_sizes_is_asked_as_before(likelihood, call):
     name, _, y = KINDS[likelihood]
     y = one_unit(y)
     gp = fitted(likelihood, with_size=False)
-    answer = NEEDS_SIZE.get(call, NEEDS_NONE.get(call))(gp, y)
-    if call in NEEDS_SIZE and not call.startswith("plot"):  # a size of 1 is what it always was
+    answer = NEEDS_SIZE[call](gp, y)
+    if not call.startswith("plot"):  # a size of 1 is what it always was
         assert_array_equal(answer, NEEDS_SIZE[call](gp, y, **{name: 1}))
+
+
+@pytest.mark.parametrize("likelihood", KINDS)
+def test_a_size_of_one_gives_rates_and_probabilities(likelihood):
+    name, size, _ = KINDS[likelihood]
+    gp = fitted(likelihood)
+    rate = gp.predict(X, **{name: 1})
+    assert_allclose(rate, gp.predict(X, **{name: size}) / size, rtol=1e-12)
+    if name == "exposure":
+        assert_array_equal(rate, gp.predict(X, offset=0))
 
 
 def test_every_public_call_that_takes_an_exposure_is_tried():
@@ -209,9 +218,10 @@ def test_the_other_size_is_refused_as_such():
 GP, EXPOSED = fitted("poisson"), {"exposure": EXPOSURE}
 Y = KINDS["poisson"][2]
 DEVIANCE = "neg_mean_poisson_deviance"
-#: what compares predictions of a fitted model with targets, without its exposure
+#: code of scikit-learn that predicts or scores without the exposure of the fit
 COMPARISONS = {
     "scorer": lambda gp: get_scorer(DEVIANCE)(gp, X, Y),
+    "partial dependence": lambda gp: partial_dependence(gp, X, [0], method="brute"),
     "made scorer": lambda gp: make_scorer(r2_score)(gp, X, Y),
     "scorer of a pipeline": lambda gp: get_scorer(DEVIANCE)(make_pipeline(StandardScaler().fit(X), gp), X, Y),
     "score of a pipeline": lambda gp: make_pipeline(StandardScaler().fit(X), gp).score(X, Y),
@@ -253,7 +263,7 @@ DEVIANCES = folds_by_hand(
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS)
-def test_scikit_learn_does_not_compare_rates_with_counts(comparison, routing):
+def test_scikit_learn_does_not_take_rates_for_counts(comparison, routing):
     with pytest.raises(InvalidInputError, match="fitted with `exposure`"):
         COMPARISONS[comparison](requesting().fit(X, Y, exposure=EXPOSURE))
 
@@ -299,7 +309,9 @@ def test_searches_and_several_scores_route_the_exposure_to_our_scorer():
         search.fit(X, Y, exposure=EXPOSURE)
         assert_allclose(search.best_score_, np.mean(DEVIANCES), rtol=1e-9)
         assert search.best_params_ == {"knots": 9}
-        assert_allclose(search.predict(X), GP.predict(X))  # the user's own call is the rate
+        assert_allclose(search.best_estimator_.predict(X, exposure=1), GP.predict(X, exposure=1))
+        with pytest.raises(InvalidInputError, match="fitted with `exposure`"):
+            search.predict(X)  # a search hands nothing on; the model that it found takes an exposure
         scoring = {"deviance": ours, "r2": response_scorer(r2_score, greater_is_better=True)}
         both = cross_validate(requesting(), X, Y, params=EXPOSED, scoring=scoring, cv=KFold(3), error_score="raise")
         assert_allclose(both["test_deviance"], DEVIANCES, rtol=1e-9)
@@ -309,8 +321,9 @@ def test_searches_and_several_scores_route_the_exposure_to_our_scorer():
 def test_what_scikit_learn_compares_inside_of_other_estimators_is_refused():
     with sklearn.config_context(enable_metadata_routing=True):
         bag = BaggingRegressor(requesting(), n_estimators=8, random_state=0)
-        assert bag.fit(X, Y, exposure=EXPOSURE).predict(X).shape == (N,)
+        bag.fit(X, Y, exposure=EXPOSURE)
         for call in (
+            lambda: bag.predict(X),
             lambda: bag.score(X, Y),
             lambda: clone(bag).set_params(oob_score=True).fit(X, Y, exposure=EXPOSURE),
             lambda: RANSACRegressor(requesting(), min_samples=20).fit(X, Y, exposure=EXPOSURE),
@@ -348,10 +361,8 @@ def test_our_scorer_is_an_ordinary_one_for_a_model_without_exposure():
 
 
 def test_a_scorer_of_the_user_may_ask_for_rates():
-    """One who writes `predict(X)` in a scorer of his own means the rate, as at the prompt."""
-
     def correlation(gp, X, y):
-        return np.corrcoef(gp.predict(X), y)[0, 1]
+        return np.corrcoef(gp.predict(X, exposure=1), y)[0, 1]
 
     found = cross_val_score(unfitted(), X, Y, scoring=correlation, params=EXPOSED, error_score="raise")
     assert np.isfinite(found).all()

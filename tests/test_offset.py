@@ -64,7 +64,7 @@ def fitted():
 def test_a_fit_with_the_offset_is_the_fit_with_the_exposure_to_the_bit(fitted):
     gp = model().fit(X, Y, offset=OFFSET)
     assert gp.log_evidence_ == fitted.log_evidence_
-    assert_array_equal(gp.predict(X), fitted.predict(X))
+    assert_array_equal(gp.predict(X, offset=0), fitted.predict(X, exposure=1))
     with pytest.raises(InvalidInputError, match="This model was fitted with `exposure`"):
         gp.predict(X, return_std=True)
 
@@ -115,8 +115,8 @@ def test_labels_have_neither_exposure_nor_offset():
 
 
 def test_one_number_is_the_offset_of_all_rows(fitted):
-    assert_array_equal(fitted.predict(X, offset=0.0), fitted.predict(X))
-    assert_allclose(fitted.predict(X, offset=np.log(7)), 7 * fitted.predict(X), rtol=1e-14)
+    assert_array_equal(fitted.predict(X, offset=0.0), fitted.predict(X, exposure=1))
+    assert_allclose(fitted.predict(X, offset=np.log(7)), 7 * fitted.predict(X, exposure=1), rtol=1e-14)
 
 
 def test_a_dask_offset_is_the_exposure_of_its_partitions(fitted):

@@ -321,11 +321,11 @@ def test_the_nugget_widens_observations_and_nothing_else():
     assert (std > std_without).all()
 
 
-def test_counts_are_per_unit_of_exposure_unless_it_is_given():
+def test_counts_of_one_unit_of_exposure_are_a_rate():
     rng = np.random.default_rng(0)
     exposure = rng.uniform(0.5, 20, 60)
     gp, X_new = fitted(lik.Poisson(), 0.1, exposure=exposure)
-    rate = gp.predict(X_new)
+    rate = gp.predict(X_new, exposure=1)
     assert_allclose(gp.predict(X_new, exposure=7.0), 7 * rate, rtol=1e-12)
     assert_allclose(gp.predict(X_new, exposure=np.full(13, 7.0)), 7 * rate, rtol=1e-12)
     latent = gp.predict_latent(X_new)
@@ -340,10 +340,10 @@ def test_counts_are_per_unit_of_exposure_unless_it_is_given():
     assert ((low <= 7 * rate) & (7 * rate <= high)).all()
 
 
-def test_successes_are_per_trial_unless_trials_are_given():
+def test_successes_of_one_trial_are_a_probability():
     trials = np.random.default_rng(0).integers(1, 30, 60).astype(float)
     gp, X_new = fitted(lik.Binomial(), trials=trials)
-    share = gp.predict(X_new)
+    share = gp.predict(X_new, trials=1)
     assert ((share > 0) & (share < 1)).all()
     assert_allclose(gp.predict(X_new, trials=25), 25 * share, rtol=1e-12)
     interval = gp.predict_interval(X_new, trials=25)

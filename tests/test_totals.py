@@ -303,7 +303,7 @@ def test_averages_divide_by_the_weights():
         assert_allclose(getattr(means, name) * divisor, getattr(sums, name), rtol=1e-12)
     assert_array_equal(means.left_out, sums.left_out)
     rate = total(gp, statistic="mean", weights=WEIGHTS)  # per unit of area, of a region of these areas
-    assert_allclose(rate.estimate, np.average(gp.predict(NEW), weights=WEIGHTS), rtol=1e-12)
+    assert_allclose(rate.estimate, np.average(gp.predict(NEW, exposure=1), weights=WEIGHTS), rtol=1e-12)
     # a rate is its count per area
     assert_allclose(rate.lower * WEIGHTS.sum(), total(gp, exposure=WEIGHTS).lower, rtol=0.02)
 

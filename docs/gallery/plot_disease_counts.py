@@ -20,7 +20,7 @@ gp = GPRegressor(likelihood="poisson", nugget="fit", coords="lonlat", random_sta
 gp.fit(places, counties.deaths, offset=np.log(expected))
 print(gp.parameters_.estimates())  # the length-scale in km
 
-counties["risk"] = gp.predict(places)
+counties["risk"] = gp.predict(places, offset=0)
 counties["above"] = gp.predict_exceedance(places, threshold=1.0)
 figure, axes = plt.subplots(2, 1, figsize=(8, 6.2), layout="constrained")
 for ax, column, label in zip(axes, ("risk", "above"), ("relative risk", "P(relative risk > 1)"), strict=True):

@@ -106,7 +106,7 @@ def test_a_column_of_few_values_has_a_mark_and_a_bar_for_each(named):
 
 def test_counts_are_rates_and_classes_are_probabilities(counts, classifier, three_classes):
     (effect,) = counts.effects(X1, [0], level=0.95)
-    np.testing.assert_allclose(effect.mean[3], counts.predict([[effect.values[3]]])[0], rtol=1e-9)
+    np.testing.assert_allclose(effect.mean[3], counts.predict([[effect.values[3]]], exposure=1)[0], rtol=1e-9)
     assert (effect.lower > 0).all()
     (ax,) = plotting.plot_effects(counts, X1)
     assert ax.get_ylabel() == "y per unit of\nexposure"  # on two lines, where one would be cut

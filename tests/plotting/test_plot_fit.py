@@ -102,7 +102,7 @@ def test_counts_are_per_unit_of_exposure_and_new_ones_at_the_median_exposure(cou
     ax = plotting.plot_fit(counts, X1, COUNTS, exposure=EXPOSURE)
     x, mean = curve(ax)
     median = np.median(EXPOSURE)
-    np.testing.assert_allclose(mean, counts.predict(x[:, None]), rtol=1e-12)
+    np.testing.assert_allclose(mean, counts.predict(x[:, None], exposure=1), rtol=1e-12)
     np.testing.assert_allclose(band(ax) * median, counts.predict_interval(x[:, None], exposure=np.full(240, median)))
     np.testing.assert_allclose(dots(ax, "observed")[:, 1], COUNTS / EXPOSURE)
     assert ax.get_ylabel() == "y per unit of exposure"

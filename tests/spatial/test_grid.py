@@ -68,7 +68,7 @@ def test_a_grid_is_what_the_model_predicts_at_its_centres(heights):
 def test_an_intensity_is_that_of_the_model_with_its_covariate(trees):
     grid = predict_grid(trees, spacing=0.1, region=(0, 0, 1, 1), covariates={"slope": slope})
     rows = rows_of(grid, slope=slope)
-    assert_array_equal(flat(grid, "mean"), trees.predict(rows))
+    assert_array_equal(flat(grid, "mean"), trees.predict(rows, exposure=1))
     f = trees.sample_latent(rows, 4000, random_state=0)
     sampled = np.exp(f + trees.nugget_ / 2)  # of the mean response, averaged over the nugget
     assert_allclose(flat(grid, "mean"), sampled.mean(0), rtol=0.05)
@@ -138,7 +138,7 @@ def test_the_total_of_an_island_with_a_lake_and_a_sliver_is_the_integral_of_the_
     total = predict_total(trees, region, cell=0.02, covariates={"slope": slope}, random_state=0)
     x, y = np.random.default_rng(0).uniform(size=(2, 20_000))
     rows = pd.DataFrame({"x": x, "y": y, "slope": slope(x, y)})
-    thrown = trees.predict(rows) * shapely.contains_xy(region, x, y)
+    thrown = trees.predict(rows, exposure=1) * shapely.contains_xy(region, x, y)
     assert abs(total.estimate[0] - thrown.mean()) < 4 * thrown.std() / len(x) ** 0.5
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -12,23 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.data.numbers import and_more, as_finite_numbers
 from knotwise.distributed.collections import is_dask
-from knotwise.errors import PASSED_THROUGH, InvalidInputError, warn
+from knotwise.errors import InvalidInputError, warn
 
-__all__ = ["assume_nothing_known", "exposure_of", "is_missing", "missing_name", "refuse_rates_for_targets", "require"]
+__all__ = ["assume_nothing_known", "exposure_of", "is_missing", "missing_name", "per_unit", "require"]
 
-#: code that compares `predict(X)` with targets, or hands it on for that: module and function, None for all of a module
-COMPARING_CODE = {
-    ("sklearn.metrics._scorer", None),
-    ("sklearn.metrics._plot.regression", None),
-    ("sklearn.model_selection._validation", None),
-    ("sklearn.base", "score"),  # of estimators around ours, such as TransformedTargetRegressor
-    ("sklearn.ensemble._bagging", "_set_oob_score"),
-    ("sklearn.ensemble._gb", "fit"),
-    ("sklearn.ensemble._stacking", "fit"),
-    ("sklearn.ensemble._weight_boosting", "fit"),
-    ("sklearn.linear_model._ransac", "fit"),
-    ("knotwise.estimators.scoring", None),
-}
 #: an offset beyond which its exponential overflows, or is 0
 LARGEST_OFFSET = 700.0
 #: by its name, what an observation is without it, what to give, and what can be had without it
@@ -41,6 +26,13 @@ WORDS = {
         " The function alone needs none: `gp.predict_latent(X)`, or `kind='mean'` where there is a `kind`.",
     ),
 }
+
+#: what to do where scikit-learn calls `predict(X)` and has no place for more
+BY_SCIKIT_LEARN = (
+    " scikit-learn's scorers and `cross_val_predict` hand nothing to `predict`. For a score write "
+    "`gp.set_score_request({name}=True)` with the default `scoring`, or `scoring=knotwise.response_scorer(metric)`; "
+    "for predictions write the loop over folds. docs/likelihoods.md has examples."
+)
 
 
 def exposure_of(exposure: Any, offset: Any) -> Any:
@@ -96,6 +88,8 @@ def require(model: Any, call: str, **given: Any) -> dict[str, Any]:
         return given
     name = str(missing_name(model))
     why, what, instead = WORDS[name]
+    if call == "gp.predict(X":  # the one that scikit-learn makes by itself
+        instead = BY_SCIKIT_LEARN.format(name=name)
     if missing:
         raise InvalidInputError(
             f"This model was fitted with `{name}`: {why}. Write `{call}, {name}=...)` with {what}.{instead}",
@@ -111,45 +105,12 @@ def require(model: Any, call: str, **given: Any) -> dict[str, Any]:
     return given | {name: value}
 
 
+def per_unit(model: Any, **given: Any) -> dict[str, Any]:
+    """What is given for a call about rates: 1 where the fit had an exposure or trials and the call has none."""
+    sizes = {name: given.get(name) for name in ("exposure", "trials")}
+    return given if is_missing(model, **sizes) is False else given | {str(missing_name(model)): 1.0}
+
+
 def assume_nothing_known(model: Any) -> None:
     """Take it from now on that the fit had no exposure, trials or known noise, where a file does not tell."""
     model._fit = replace(model._fit, size_given=bool(model._fit.size_given), noise_given=bool(model._fit.noise_given))
-
-
-def refuse_rates_for_targets(model: Any, exposure: Any, trials: Any) -> None:
-    """Refuse `predict(X)` to code that would compare the rates with counts; one's own calls get the rates."""
-    missing = is_missing(model, exposure=exposure, trials=trials)
-    if missing is False or not is_compared_with_targets():
-        return
-    name = model.likelihood_.size_name
-    if missing:
-        raise InvalidInputError(
-            f"This model was fitted with `{name}`, but `predict(X)` was asked for without it, to compare rates with "
-            f"observations. For a score, route it: `gp.set_score_request({name}=True)` with the default `scoring`, or "
-            f"`scoring=knotwise.response_scorer(metric)`. `cross_val_predict` hands nothing to `predict`: write the "
-            f"loop over folds, with `gp.predict(X, {name}=...)`. docs/likelihoods.md has examples.",
-            missing=name,
-        )
-    warn(
-        f"This model comes from a file of an older format, which does not tell whether the fit had `{name}`. "
-        "scikit-learn compares its predictions with observations as if it had not."
-    )
-
-
-def is_compared_with_targets() -> bool:
-    """Whether scikit-learn's scoring or cross-validation, or our own scorer, has asked for this prediction.
-
-    Looks at the callers, from the nearest up to the first that is not of scikit-learn, joblib or knotwise: a pipeline
-    in a scorer is found, and the user's own `gp.predict(X)` or `pipeline.predict(X)` is not, wherever it stands.
-    Partial dependence and the like ask for predictions, not for a comparison. What another process or thread predicts
-    for a caller here cannot be seen; scikit-learn's cross-validation scores where it predicts.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__"))
-        if module.partition(".")[0] not in PASSED_THROUGH:
-            return False
-        if {(module, None), (module, frame.f_code.co_name)} & COMPARING_CODE:
-            return True
-        frame = frame.f_back
-    return False

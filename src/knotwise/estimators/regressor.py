@@ -15,7 +15,7 @@ from knotwise.data.collections import read_collections
 from knotwise.data.geometry import crs_of
 from knotwise.data.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.data.observations import Observations
-from knotwise.data.sizes import exposure_of, missing_name, refuse_rates_for_targets, require
+from knotwise.data.sizes import exposure_of, missing_name, require
 from knotwise.data.validation import (
     check_data,
     check_jobs,
@@ -407,9 +407,8 @@ class GPRegressor(RegressorMixin, JointResponse):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean of new observations and, if asked, their standard deviation or covariance.
 
-        Counts are per unit of exposure, and binomial ones per trial, unless `exposure` (or `offset`, its logarithm) or
-        `trials` are given. If a fit had them, `return_std` needs them, since it is of a count; and scikit-learn's
-        scorers, which would compare rates with counts, are refused (see `knotwise.response_scorer`). If a fit had
+        If the fit had an exposure or trials, so must this call, also where scikit-learn makes it (for its scorers see
+        `knotwise.response_scorer`): `exposure=1` (or `offset=0`) gives rates, `trials=1` probabilities. If the fit had
         known noise, `return_std` and `return_cov` need `noise_variance`; the mean needs nothing, and `predict_latent`
         has the standard deviation of the function itself.
 
@@ -422,9 +421,9 @@ class GPRegressor(RegressorMixin, JointResponse):
         return_cov : bool, default False
             Also return the covariance of new observations, [n, n]; for Gaussian data.
         exposure : float or array [n], optional
-            What each new count is out of (area, time, population); without it the mean is that of one unit.
+            What each new count is out of (area, time, population); 1 for the rate. Needed if the fit had it.
         trials : int or array [n], optional
-            Number of trials of each new binomial row; without it the mean is that of one trial, a probability.
+            Number of trials of each new binomial row; 1 for the probability. Needed if the fit had it.
         noise_variance : float or array [n], optional
             Known noise variance of each new row of Gaussian data; a number is for all rows, and 0 is an observation
             without noise. Needed with `return_std` and `return_cov` if the fit had it; else the fitted noise is taken.
@@ -456,8 +455,8 @@ class GPRegressor(RegressorMixin, JointResponse):
         known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
         if return_std or (return_cov and missing_name(self) == "noise_variance"):
             known = require(self, f"gp.predict(X, return_{'std' if return_std else 'cov'}=True", **known)
-        else:
-            refuse_rates_for_targets(self, exposure, trials)
+        elif not return_cov:
+            known |= require(self, "gp.predict(X", exposure=exposure, trials=trials)
         if is_dask(X):
             if return_cov:
                 raise InvalidInputError(

@@ -127,8 +127,8 @@ class ResponseScorer:
 def response_scorer(metric: Callable[..., float], *, greater_is_better: bool = False, **options: Any) -> ResponseScorer:
     """Make a scorer of a metric for counts with `exposure` or successes out of `trials`.
 
-    scikit-learn's own scorers call `predict(X)`, which is a rate, and have no way to hand the exposure on; a model that
-    was fitted with one refuses that. This scorer takes `exposure` or `offset`, and `trials`, and hands them to
+    scikit-learn's own scorers call `predict(X)`, with no way to hand the exposure on; a model that was fitted with one
+    refuses that. This scorer takes `exposure` or `offset`, and `trials`, and hands them to
     `predict`.
 
     Parameters

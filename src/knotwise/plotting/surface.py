@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.sizes import per_unit
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.plotting.style import MAP_OF_SPREAD, MAP_OF_VALUES
 from knotwise.plotting.view import View
@@ -67,7 +68,7 @@ def surface_of(
         return Surface(what, values, f"P({response} > {threshold:g})", limits=(0.0, 1.0))
     positive = not probabilities and view.model.likelihood_.support()[0] >= 0
     if what == "mean":
-        values = _probability(view, points) if view.of_labels else view.ask("predict", points)
+        values = _probability(view, points) if view.of_labels else view.ask("predict", points, **per_unit(view.model))
         return Surface(what, values, response, positive=positive)
     low, high = view.ask("predict_interval", points, level, "mean").T
     values, label = low if what == "lower" else high, f"{response}, {what} end of {100 * level:g} %"
@@ -92,7 +93,7 @@ def _intensity(view: View, what: str, points: np.ndarray) -> Surface:
 def _probability(view: View, points: np.ndarray) -> np.ndarray:
     """Of the class that is looked at; those of several classes sum to one."""
     if view.classes is None:
-        return view.ask("predict", points)
+        return view.ask("predict", points, **per_unit(view.model))
     return view.quietly(view.gp.predict_proba, view.rows(points))[:, view.classes.index(view.label)]
 
 

@@ -39,7 +39,7 @@ def _calls(view: View) -> list[str]:
     if size:
         unit = "per unit of exposure" if size == "exposure" else "per trial"
         return [
-            f"rate = gp.predict(new)  # {unit}",
+            f"rate = gp.predict(new, {size}=1)  # {unit}",
             f"low, high = gp.predict_interval(new, 0.95, {size}={size}).T  # of new counts",
         ]
     return ["mean, sd = gp.predict(new, return_std=True)", "low, high = gp.predict_interval(new, 0.95).T"]

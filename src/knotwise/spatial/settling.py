@@ -229,7 +229,7 @@ def _finest(cells: Cells, gp: Any) -> Step:
 def _step(frame: Window, coarse: tuple[Cells, Any], fine: tuple[Cells, Any]) -> Step:
     """What changes from one fit to the next, at the cells of the finer one."""
     cells, area = fine[0], fine[0].area
-    before, after = coarse[1].predict(cells.X), fine[1].predict(cells.X)
+    before, after = coarse[1].predict(cells.X, exposure=1), fine[1].predict(cells.X, exposure=1)
     total = float(after @ area)
     west, south, east, north = frame.bounds
     quarter = 2 * (cells.X["x"] > (west + east) / 2).to_numpy() + (cells.X["y"] > (south + north) / 2).to_numpy()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.sizes import require
+from knotwise.data.sizes import per_unit, require
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.total_samples import Response
 from knotwise.likelihoods.counts import Counts
@@ -64,7 +64,7 @@ class Surface:
         if self.kind == "observation":
             mean, sd = model.predict(X, return_std=True, **known)
         else:
-            mean, sd = model.predict(X, **known), spread_of_mean(model, X, **sizes)
+            mean, sd = model.predict(X, **per_unit(model, **known)), spread_of_mean(model, X, **sizes)
         lower, upper = model.predict_interval(X, self.level, self.kind, **known).T
         found = {"mean": mean, "sd": sd, "lower": lower, "upper": upper}
         if self.threshold is not None:
