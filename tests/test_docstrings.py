@@ -64,6 +64,7 @@ RETURNED = {
     "knotwise.selection.trace": ["Status"],
     "knotwise.means": ["Term"],
     "knotwise.numerics.estimates": ["Estimate", "Estimates"],
+    "knotwise.noise": ["Noise"],
     "knotwise.numerics.parameters": ["DataValue", "ParameterTable"],
     "knotwise.numerics.standard_errors": ["ParameterErrors"],
     "knotwise.posterior.base": ["Latent"],

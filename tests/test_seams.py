@@ -1,4 +1,4 @@
-"""The seams of the engine: an inference, a residual and a selector that it does not know, each by its definition."""
+"""The seams of the engine: parts that it does not know (inference, residual, selector, noise), by their definitions."""
 
 from dataclasses import replace
 
@@ -13,16 +13,26 @@ from knotwise import likelihoods as lik
 from knotwise.errors import InvalidInputError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.inference import Conjugate, Laplace, inference_of
+from knotwise.evidence.residual.arrange import arrange
 from knotwise.evidence.scores import row_scores
 from knotwise.kernels import Linear as LinearKernel
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.knots import Fixed
 from knotwise.means import Constant, Linear, Zero
+from knotwise.noise import Inputs
 from knotwise.nugget import Nugget
-from knotwise.posterior.base import SparsePosterior
+from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
 from knotwise.selection.problem import Run
-from knotwise.testing import assert_adjoint, check_selector
-from toys import Chain, EveryFew, Variational
+from knotwise.testing import (
+    assert_adjoint,
+    check_selector,
+    dense_full_evidence,
+    dense_full_posterior,
+    dense_sparse_evidence,
+    dense_sparse_posterior,
+)
+from toys import Chain, EveryFew, LogLinearNoise, Variational
 
 
 def data(likelihood, *, n=40, n_knots=5, mean=None, weighted=False, known_noise=False, kernel=None, **options):
@@ -251,3 +261,110 @@ def test_a_selector_of_ones_own_is_an_option_of_an_estimator(rng):
     assert "10 knots on every 10th row" in gp.stop_reason_
     again = EveryFew(10).select(replace(gp._fit.problem, run=Run(InMemory(gp._fit.problem.rows))), rng)
     assert_array_equal(again.Z, X[::10])
+
+
+# -- a noise --------------------------------------------------------------------------------------------------
+
+
+def noisy(**options):
+    """A model whose noise grows with the first input; and the same rows with that noise as known, for the twins."""
+    model, rows, Z, jitter = data(lik.Gaussian(0.2), **options)
+    grows = replace(model, likelihood=lik.Gaussian(LogLinearNoise(0.2, 0.7)))
+    known = replace(rows, noise_variance=0.2 * np.exp(0.7 * rows.X[:, 0]))
+    return grows, model, rows, known, Z, jitter
+
+
+powers = pytest.mark.parametrize("power", [1.0, 0.5, 0.0], ids=["fic", "between", "vfe"])
+
+
+@powers
+@pytest.mark.parametrize("block_size", [None, 13])
+def test_evidence_with_a_noise_function_is_the_dense_formula(power, block_size, rng):
+    grows, model, rows, known, Z, jitter = noisy(power=power, mean=Linear(1.0))
+    found = sparse_evidence(grows, rows, Z, jitter=jitter, block_size=block_size)
+    assert_allclose(found.value, dense_sparse_evidence(model, known, Z, jitter), rtol=1e-11)
+    assert_gradient_is_the_derivative(grows, rows, Z, jitter, rng, block_size=block_size)
+
+
+@powers
+def test_a_noise_function_goes_with_sample_weights(power, rng):
+    grows, _, rows, _, Z, jitter = noisy(power=power, weighted=True)
+    repeated = replace(rows[np.repeat(np.arange(len(rows)), rows.weights.astype(int))], weights=None)
+    value = sparse_evidence(grows, rows, Z, jitter=jitter).value
+    assert_allclose(value, sparse_evidence(grows, repeated, Z, jitter=jitter).value, rtol=1e-11)
+    assert_gradient_is_the_derivative(grows, rows, Z, jitter, rng)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_exact_gp_has_a_noise_function(weighted, rng):
+    grows, model, rows, known, _, _ = noisy(weighted=weighted)
+    found = full_evidence(grows, rows)
+    assert_allclose(found.value, full_evidence(model, known, gradient=False).value, rtol=1e-12)
+    if not weighted:
+        assert_allclose(found.value, dense_full_evidence(model, known), rtol=1e-11)
+
+    def value_and_gradient(theta):
+        at = full_evidence(grows.with_theta(theta), rows)
+        return at.value, at.gradient
+
+    assert_adjoint(value_and_gradient, grows.theta, rng, 1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"mean": Linear(1.0)}], ids=["plain", "weights", "trend"])
+@pytest.mark.parametrize("block_size", [None, 13])
+def test_vecchia_neighbours_have_a_noise_function(options, block_size, rng):
+    grows, model, rows, known, Z, jitter = noisy(**options)
+    found = arrange(model.kernel, rows, 5, np.random.default_rng(5))
+    near, arranged = replace(grows, residual=found.residual), rows[found.rows]
+    twin = sparse_evidence(replace(model, residual=found.residual), known[found.rows], Z, jitter=jitter)
+    here = sparse_evidence(near, arranged, Z, jitter=jitter, block_size=block_size)
+    assert_allclose(here.value, twin.value, rtol=1e-11)
+    assert_gradient_is_the_derivative(near, arranged, Z, jitter, rng, block_size=block_size)
+    posteriors = [
+        NeighbourPosterior(NeighbourState.of(state, some))
+        for state, some in ((here.state, arranged), (twin.state, known[found.rows]))
+    ]
+    new = rng.normal(size=(9, 2))
+    latents = [posterior.latent(new) for posterior in posteriors]
+    assert_allclose(latents[0].mean, latents[1].mean, rtol=1e-9)
+    assert_allclose(latents[0].variance, latents[1].variance, rtol=1e-9)
+
+
+@powers
+def test_posteriors_and_predictions_use_a_noise_function(power, rng):
+    grows, model, rows, known, Z, jitter = noisy(power=power)
+    new = rng.normal(size=(9, 2))
+    for posterior, (mean, covariance) in (
+        (
+            SparsePosterior(sparse_evidence(grows, rows, Z, jitter=jitter).state),
+            dense_sparse_posterior(model, known, Z, jitter, new),
+        ),
+        (FullPosterior(full_evidence(grows, rows).state), dense_full_posterior(model, known, new)),
+    ):
+        latent = posterior.latent(new)
+        assert_allclose(latent.mean, mean, rtol=1e-8)
+        assert_allclose(latent.variance, covariance.diagonal(), rtol=1e-8)
+        _, variance = grows.likelihood_of(Inputs(new)).response_moments(latent.mean, latent.variance)
+        assert_allclose(variance, latent.variance + 0.2 * np.exp(0.7 * new[:, 0]), rtol=1e-12)
+
+
+def test_a_noise_function_is_learned_by_an_estimator(rng):
+    X = rng.uniform(-1, 1, size=(300, 1))
+    y = np.sin(3 * X[:, 0]) + np.exp(-1.5 + 1.0 * X[:, 0]) * rng.normal(size=300)
+    options = {"knots": X[::20], "standardize": False, "random_state": 0}
+    gp = GPRegressor(SquaredExponential(), lik.Gaussian(LogLinearNoise()), **options).fit(X, y)
+    constant = GPRegressor(SquaredExponential(), **options).fit(X, y)
+    assert list(gp.parameters_)[-2:] == ["noise_variance__variance_at_zero", "noise_variance__slope"]
+    assert gp.log_evidence_ > constant.log_evidence_ + 20
+    assert abs(gp.parameters_["noise_variance__slope"] - 2.0) < 0.3  # of the variance: twice that of the sd
+    ends = np.array([[-1.0], [1.0]])
+    _, sd = gp.predict(ends, return_std=True)
+    noise = gp.likelihood_.noise.variance(Inputs(ends))
+    assert_allclose(sd**2, gp.predict_latent(ends).variance + noise, rtol=1e-10)
+    assert gp.log_predictive_density(X, y).mean() > constant.log_predictive_density(X, y).mean() + 0.05
+
+
+def test_a_noise_function_is_refused_in_words_where_one_number_is_needed():
+    grows, _, rows, _, Z, jitter = noisy()
+    with pytest.raises(InvalidInputError, match=r"not one number but LogLinearNoise.*likelihood\.at\(rows\)"):
+        sparse_evidence(replace(grows, inference=Laplace()), rows, Z, jitter=jitter)

@@ -1,4 +1,4 @@
-"""Toys of thirty lines each, which the engine does not know: an inference, a residual, a selector.
+"""Toys of thirty lines each, which the engine does not know: an inference, a residual, a selector, a noise.
 
 They prove that the protocols carry what they promise, and they show how one of each is written.
 """
@@ -15,7 +15,9 @@ from knotwise.evidence.inference import SiteFit
 from knotwise.evidence.model import Model
 from knotwise.evidence.projection import ProjectedPass
 from knotwise.evidence.residual import Pulled, Sites, Summed, residual_of
+from knotwise.noise import Noise
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, times_lower_transposed, weighted_gram
+from knotwise.numerics.parameters import Parameter
 
 # -- an inference: the best Gaussian posterior under VFE ------------------------------------------------------
 
@@ -205,3 +207,33 @@ class EveryFew:
         rows = problem.take(problem.sample(self.n_rows, rng)[:: self.step])
         stage = problem.optimize(problem.table.theta, np.unique(rows.X, axis=0), rng)
         return problem.selection(stage, f"{len(stage.Z)} knots on every {self.step}th row; {stage.result.reason}")
+
+
+# -- a noise: its logarithm is linear in the first input ------------------------------------------------------
+
+
+class LogLinearNoise(Noise):
+    """A noise variance of e^(slope x_1) times that where the first input is 0."""
+
+    parameters = (
+        Parameter("variance_at_zero", role="noise", units="y^2"),
+        Parameter("slope", role="other", transform="identity", bounds=(-5.0, 5.0)),
+    )
+
+    def __init__(self, variance_at_zero=None, slope=None):
+        self.variance_at_zero, self.slope = variance_at_zero, slope
+        self.validate()
+
+    def variance(self, rows):
+        return self.value("variance_at_zero") * np.exp(self.value("slope") * rows.X[:, 0])
+
+    def pullback(self, rows, variance_bar):
+        each = variance_bar * self.variance(rows)  # the adjoint of the logarithms
+        return np.array([each.sum(), each @ rows.X[:, 0]])
+
+    def start(self, variance):
+        given = self.variance_at_zero, self.slope
+        return LogLinearNoise(variance / 10 if given[0] is None else given[0], given[1] or 0.0)
+
+    def bounds(self, variance):
+        return np.array([[1e-8 * variance, 10.0 * variance], [-5.0, 5.0]])

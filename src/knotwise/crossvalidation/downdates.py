@@ -133,5 +133,5 @@ def _totals(state: SparseState, rows: Rows, executor: Executor) -> KnotTotals:
 
 def _noise(model: Model, rows: Rows) -> np.ndarray:
     """Noise variance of each row, of one that counts more than once that of the mean of its copies, [N]."""
-    noise = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
+    noise = model.noise_of(rows).variance(rows)
     return np.asarray(rows.per_copy(np.broadcast_to(noise, len(rows))))

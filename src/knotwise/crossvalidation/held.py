@@ -13,7 +13,7 @@ import numpy as np
 from knotwise.crossvalidation.downdates import exact_left_out, sparse_left_out
 from knotwise.crossvalidation.folds import Fold
 from knotwise.crossvalidation.given import Given
-from knotwise.data.known_noise import KnownNoise
+from knotwise.data.known_noise import UsableNoise
 from knotwise.data.observations import Observations
 from knotwise.data.replicates import dispersion_names
 from knotwise.data.validation import check_jobs, generator_from
@@ -108,7 +108,7 @@ def engine_rows(gp: Any, given: Given) -> Rows:
     rows = Rows(X, y, None, model.mean.basis(X), given.size, data.weighted_in(unit).weights)
     if data.noise is None:
         return rows
-    noise = KnownNoise.of(data.noise, None, scaling.y_scale, float(y.var()) or 1.0)
+    noise = UsableNoise.of(data.noise, None, scaling.y_scale, float(y.var()) or 1.0)
     rows = replace(rows, noise_variance=noise.raised, given_noise=noise.given)
     remark = noise.remarks.through_knots
     if remark and isinstance(gp._fit.posterior, FullPosterior):

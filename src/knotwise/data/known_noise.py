@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.evidence.full import MAX_FULL_ROWS
-from knotwise.likelihoods.gaussian import NO_NOISE, NOISE_FLOOR
+from knotwise.noise import NO_NOISE, NOISE_FLOOR
 
-__all__ = ["KnownNoise", "NoiseRemarks", "remarks_of", "usable_noise"]
+__all__ = ["NoiseRemarks", "UsableNoise", "remarks_of", "usable_noise"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class NoiseRemarks:
 
 
 @dataclass(frozen=True)
-class KnownNoise:
+class UsableNoise:
     """Known noise variances in the engine's units, [N].
 
     `raised` is not below the floor of a learned noise, for fits through knots; `given` is the noise as it was given,
@@ -38,7 +38,7 @@ class KnownNoise:
     remarks: NoiseRemarks
 
     @staticmethod
-    def of(noise: np.ndarray, numbers: np.ndarray | None, y_scale: float, variance: float) -> KnownNoise:
+    def of(noise: np.ndarray, numbers: np.ndarray | None, y_scale: float, variance: float) -> UsableNoise:
         """Noise in the user's units, [N], of the user's rows with these numbers (None: all, in their order).
 
         `variance` is that of the targets in the engine's units.
@@ -47,7 +47,7 @@ class KnownNoise:
         raised, given = usable_noise(noise / y_scale**2, variance)
         too_small, none = (_rows_below(noise, numbers, share * natural) for share in (NOISE_FLOOR, NO_NOISE))
         remarks = remarks_of(too_small, none, natural, len(noise))
-        return KnownNoise(raised, None if (given == raised).all() else given, remarks)
+        return UsableNoise(raised, None if (given == raised).all() else given, remarks)
 
 
 def usable_noise(noise: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knotwise.data.known_noise import KnownNoise
+from knotwise.data.known_noise import UsableNoise
 from knotwise.data.replicates import EqualRows
 from knotwise.data.scaled import ScaledArrays, without_outliers
 from knotwise.data.scaling import Scaling
@@ -84,7 +84,7 @@ class Observations:
         # a constant target has its mean square, or 1, for a variance
         variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0
         variance = without_outliers(variance, likelihood, y, weights)
-        noise = None if data.noise is None else KnownNoise.of(data.noise, data.numbers, scaling.y_scale, variance)
+        noise = None if data.noise is None else UsableNoise.of(data.noise, data.numbers, scaling.y_scale, variance)
         return ScaledArrays(scaling, X, y, variance, noise, data.size, weights, data.numbers)
 
     def checked_for(self, likelihood: Likelihood) -> Observations:

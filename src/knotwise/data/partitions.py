@@ -26,8 +26,8 @@ from knotwise.evidence import Rows
 from knotwise.evidence.blocks import RowSummary
 from knotwise.evidence.full import check_full_size
 from knotwise.likelihoods.base import Likelihood
-from knotwise.likelihoods.gaussian import NO_NOISE, NOISE_FLOOR
 from knotwise.means import Mean
+from knotwise.noise import NO_NOISE, NOISE_FLOOR
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.weighted import Moments, counted, weighted_quantile
 

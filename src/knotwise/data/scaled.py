@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from knotwise.data.known_noise import KnownNoise, NoiseRemarks
+from knotwise.data.known_noise import NoiseRemarks, UsableNoise
 from knotwise.data.scaling import Scaling
 from knotwise.evidence import Blocks, InMemory, Rows
 from knotwise.likelihoods.base import Likelihood
@@ -127,7 +127,7 @@ class ScaledArrays:
     X: np.ndarray
     y: np.ndarray
     variance: float
-    noise: KnownNoise | None
+    noise: UsableNoise | None
     size: np.ndarray | None
     weights: np.ndarray | None
     numbers: np.ndarray | None

@@ -17,13 +17,14 @@ def held_out_density(posterior: FullPosterior | SparsePosterior, rows: Rows) -> 
     if not len(rows):
         return np.empty(0)
     mean, variance = _latent(posterior, rows)
-    return posterior.state.model.likelihood.log_predictive_density(rows.y, mean, variance, rows.sizes)
+    likelihood = posterior.state.model.likelihood_of(rows)
+    return likelihood.log_predictive_density(rows.y, mean, variance, rows.sizes)
 
 
 def predicted_mean(posterior: FullPosterior | SparsePosterior, rows: Rows) -> np.ndarray:
     """Predictive mean of the observations of rows that were not fitted, [n]."""
     mean, variance = _latent(posterior, rows)
-    return posterior.state.model.likelihood.response_moments(mean, variance, rows.sizes)[0]
+    return posterior.state.model.likelihood_of(rows).response_moments(mean, variance, rows.sizes)[0]
 
 
 def missing_noise(posterior: FullPosterior | SparsePosterior, rows: Rows) -> float:
@@ -32,7 +33,7 @@ def missing_noise(posterior: FullPosterior | SparsePosterior, rows: Rows) -> flo
     A few rows with large errors that a small noise cannot explain ask for it.
     """
     mean, variance = _latent(posterior, rows)
-    variance = variance + posterior.state.model.likelihood.value("noise_variance")
+    variance = variance + posterior.state.model.noise_of(rows).variance(rows)
     squares = (rows.y - mean) ** 2
     candidates = np.append(0.0, np.geomspace(1e-6, 1.0, N_CANDIDATES) * squares.max())
     total = variance[:, None] + candidates  # [n, candidates]
@@ -40,12 +41,9 @@ def missing_noise(posterior: FullPosterior | SparsePosterior, rows: Rows) -> flo
 
 
 def _latent(posterior: FullPosterior | SparsePosterior, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of what is observed with the noise of the likelihood, [n]."""
-    model, latent = posterior.state.model, posterior.latent(rows.X)
-    variance = latent.variance + model.nugget.variance
-    if rows.noise_variance is not None:
-        variance = variance + rows.noise_variance - model.likelihood.value("noise_variance")
-    return latent.mean, variance
+    """Mean and variance of what is observed with the noise of the rows, [n]."""
+    latent = posterior.latent(rows.X)
+    return latent.mean, latent.variance + posterior.state.model.nugget.variance
 
 
 def mean_gain(one: np.ndarray, other: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:

@@ -280,7 +280,5 @@ def grow(
 def first_precisions(problem: Problem, theta: np.ndarray, rows: Rows) -> np.ndarray:
     """Site precisions of some rows before any posterior is known: those at the prior mean."""
     model = problem.model.with_theta(theta)
-    if rows.noise_variance is not None:
-        return 1.0 / rows.noise_variance
     f = np.full(len(rows), model.mean.offset)
-    return np.maximum(model.likelihood.fisher(rows.y, f, rows.sizes), 1e-12)
+    return np.maximum(model.likelihood_of(rows).fisher(rows.y, f, rows.sizes), 1e-12)

@@ -18,7 +18,7 @@ from knotwise.evidence.certificate import (
     variational_model,
 )
 from knotwise.evidence.inference import Conjugate, Variational, inference_of
-from knotwise.likelihoods.gaussian import NOISE_FLOOR
+from knotwise.noise import NOISE_FLOOR
 from knotwise.posterior.base import FullPosterior, SparsePosterior
 from knotwise.selection.pivots import Pivots
 from knotwise.selection.problem import Problem

@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist
 from knotwise.errors import InvalidInputError
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.ranges import columns_seen, has_sill, name_of, reach_along, summands
-from knotwise.likelihoods.gaussian import NOISE_FLOOR
+from knotwise.noise import NOISE_FLOOR
 from knotwise.numerics.linalg import cholesky
 
 __all__ = ["EmpiricalVariogram", "Separation", "empirical_variogram", "fitted_semivariance"]

@@ -52,7 +52,7 @@ def compare_sizes(
     coarse = _why_coarse(some.y, errors, likelihood)
     if coarse:
         return None, coarse
-    noise = some.noise_variance if some.noise_variance is not None else _noise(likelihood)
+    noise = fit.model.noise_of(some).variance(some) if likelihood.conjugate else _noise(likelihood)
     names = [str(name) for name in estimator._column_names] or [f"column {i}" for i in range(some.X.shape[1])]
     test = spread_test(errors, some.X, fit.posterior.latent(some.X).mean, noise, names)
     return test, "" if test is not None else "inputs or errors do not vary"

@@ -36,6 +36,7 @@ from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.likelihoods.response import by_blocks
 from knotwise.means import Mean
+from knotwise.noise import Inputs
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
@@ -750,8 +751,10 @@ class GPRegressor(RegressorMixin, JointResponse):
         latent = self.predict_latent(X)
         likelihood = self.likelihood_
         noise = check_known_noise(likelihood, noise_variance, len(latent.mean))
+        if noise is None and likelihood.uses_inputs:
+            rows = Inputs(self._engine_inputs(X))
+            noise = np.asarray(self._fit.model.noise_of(rows).variance(rows)) * self._fit.scaling.y_scale**2
         if noise is not None:
-            likelihood = Gaussian()
-            likelihood.noise_variance = noise  # type: ignore[assignment]  # one per row, and checked
+            likelihood = Gaussian.of_rows(noise)
         size = check_size(likelihood, len(latent.mean), exposure=exposure, trials=trials)
         return likelihood, latent.mean, latent.variance, 1.0 if size is None else size

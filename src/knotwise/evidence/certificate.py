@@ -18,7 +18,6 @@ from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.products import ROUNDING, galerkin_quadratic, kernel_product, quadratic_form
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection
 from knotwise.evidence.sparse import SparseState
-from knotwise.likelihoods.gaussian import normal_expectations
 from knotwise.likelihoods.values import Expectations
 from knotwise.numerics.linalg import cholesky_of_identity_plus, log_det, times_lower_transposed, weighted_gram
 
@@ -229,7 +228,5 @@ def _explained_variance(V: np.ndarray, T: np.ndarray) -> np.ndarray:
 
 
 def _expectations(model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> Expectations:
-    """E log p and its derivatives, with the known noise of each row where there is one."""
-    if rows.noise_variance is not None:
-        return normal_expectations(rows.y - mean, rows.noise_variance, variance)
-    return model.likelihood.expectations(rows.y, mean, variance, rows.sizes)
+    """E log p and its derivatives, with the noise of each row."""
+    return model.likelihood_of(rows).expectations(rows.y, mean, variance, rows.sizes)

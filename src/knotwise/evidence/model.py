@@ -10,7 +10,9 @@ import numpy as np
 
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
+from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.means import Mean
+from knotwise.noise import KnownNoise, Noise, NoisyRows
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.linalg import smallest_jitter
 from knotwise.numerics.parameters import Parameter, unique_names
@@ -24,6 +26,7 @@ __all__ = ["Evidence", "Jitter", "Model", "Point", "Rows"]
 
 #: what the parts of a model are called, in the order of theta
 PARTS = ("kernel", "likelihood", "nugget", "mean")
+KNOWN_NOISE = KnownNoise()
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,20 @@ class Model:
         """Gradients of the parts in the order of theta; that of the nugget's variance goes to the log scale."""
         nugget = [nugget_bar * self.nugget.variance] * self.nugget.size
         return np.concatenate([kernel_bar, likelihood_bar, nugget, [mean_bar] * self.mean.size])
+
+    def noise_of(self, rows: NoisyRows) -> Noise:
+        """The noise of Gaussian rows: known of each of them, or the likelihood's. Decided only here."""
+        return KNOWN_NOISE if rows.noise_variance is not None else self.likelihood.noise
+
+    def noise_bar(self, rows: NoisyRows, variance_bar: np.ndarray) -> np.ndarray:
+        """Gradient in the likelihood's theta, given the adjoint of the noise variance of each row, [n]."""
+        if rows.noise_variance is not None:
+            return np.zeros(self.sizes[1])
+        return self.likelihood.noise.pullback(rows, variance_bar)
+
+    def likelihood_of(self, rows: NoisyRows) -> Likelihood:
+        """The likelihood with the noise of these rows, for densities and predictions."""
+        return self.likelihood.at(rows) if rows.noise_variance is None else Gaussian.of_rows(rows.noise_variance)
 
     def with_power(self, power: float) -> Model:
         """The same model under another approximation."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.values import Derivatives, Expectations, ParameterDerivatives, Tilted
+from knotwise.noise import Noise, NoisyRows
 from knotwise.numerics.part import Part
 
 __all__ = ["Derivatives", "Expectations", "Likelihood", "ParameterDerivatives", "Tilted"]
@@ -86,6 +87,39 @@ class Likelihood(Part):
     #: whether `constant_start` asks for nothing but weighted means of y and size, so that the means of groups of rows,
     #: with the weights of the groups, are enough
     starts_from_means: ClassVar[bool] = False
+
+    @property
+    def uses_inputs(self) -> bool:
+        """Whether the distribution of y given f depends on the inputs, too; then `at` gives that of some rows."""
+        return False
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of Gaussian data, as a part."""
+        raise InvalidInputError(f"{type(self).__name__} has no Gaussian noise.")
+
+    def at(self, rows: NoisyRows) -> Likelihood:
+        """The likelihood of some rows, where their inputs matter to it: Gaussian noise may be a function of these.
+
+        Parameters
+        ----------
+        rows : object
+            With inputs `X` [n, D] in the units of the model, such as `knotwise.noise.Inputs`.
+
+        Returns
+        -------
+        Likelihood
+            Itself, or one whose parameters have a value for each of the rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.likelihoods import Gaussian
+        >>> from knotwise.noise import Inputs
+        >>> Gaussian(0.1).at(Inputs(np.zeros((3, 1))))
+        Gaussian(noise_variance=0.1)
+        """
+        return self
 
     @property
     def width(self) -> float | None:

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from knotwise.errors import warn
+from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives, Tilted
-from knotwise.numerics.parameters import Parameter
+from knotwise.noise import ConstantNoise, Noise, NoisyRows
+from knotwise.numerics.part import Part
 
-__all__ = [
-    "NOISE_FLOOR",
-    "NO_NOISE",
-    "Gaussian",
-    "normal_expectations",
-    "normal_tilted",
-    "normal_tilted_derivative",
-]
-
-#: smallest noise variance, relative to the variance of the data: sites need a finite precision
-NOISE_FLOOR = 1e-8
-
-#: a noise variance below this share of the variance of the data is none: beside a kernel's diagonal it has no digits
-NO_NOISE = 1e-15
+__all__ = ["Gaussian", "normal_expectations", "normal_tilted", "normal_tilted_derivative"]
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -35,9 +23,9 @@ class Gaussian(Likelihood):
 
     Parameters
     ----------
-    noise_variance : float, optional
+    noise_variance : float or Noise, optional
         Variance of the noise, in the units of y squared. A number is where a fit starts, and `fixed` holds it; None
-        takes it from the data.
+        takes it from the data. A `Noise` is a variance for each row, such as a function of the inputs.
 
     Examples
     --------
@@ -46,7 +34,7 @@ class Gaussian(Likelihood):
     >>> gp = GPRegressor(likelihood=Gaussian(noise_variance=0.04), fixed=["noise_variance"])  # a known error of 0.2
     """
 
-    parameters = (Parameter("noise_variance", role="noise", units="y^2"),)
+    parameters = ConstantNoise.parameters
     scales_targets = True
     conjugate = True
     starts_from_means = True
@@ -54,12 +42,65 @@ class Gaussian(Likelihood):
     jointly_concave = True
     width = np.inf
 
-    def __init__(self, noise_variance: float | None = None) -> None:
+    def __init__(self, noise_variance: float | Noise | None = None) -> None:
         self.noise_variance = noise_variance
         self.validate()
 
+    @staticmethod
+    def of_rows(variance: np.ndarray | float) -> Gaussian:
+        """Gaussian observations of rows whose noise variances are known.
+
+        Parameters
+        ----------
+        variance : array [n]
+            Noise variance of each row, in the units of y squared.
+
+        Returns
+        -------
+        Gaussian
+            For densities and predictions of these rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.likelihoods import Gaussian
+        >>> Gaussian.of_rows(np.array([0.1, 0.4])).response_moments(np.zeros(2), np.ones(2))[1].tolist()
+        [1.1, 1.4]
+        """
+        new = Gaussian()
+        new.noise_variance = variance  # type: ignore[assignment]
+        return new
+
+    @property
+    def noise(self) -> Noise:
+        """The noise as a part: the one given, or one number for all rows."""
+        given = self.noise_variance
+        return given if isinstance(given, Noise) else ConstantNoise(given)
+
+    @property
+    def uses_inputs(self) -> bool:
+        return bool(self.children())
+
+    def at(self, rows: NoisyRows) -> Gaussian:
+        return Gaussian.of_rows(self.noise.variance(rows)) if self.uses_inputs else self
+
+    def children(self) -> dict[str, Part]:
+        return {"noise_variance": self.noise_variance} if isinstance(self.noise_variance, Noise) else {}
+
+    def value(self, name: str):
+        if self.children():
+            raise InvalidInputError(
+                f"The noise variance is not one number but {self.noise_variance}: ask for its values at some rows, "
+                "`noise.variance(rows)`, or for the likelihood of these rows, `likelihood.at(rows)`."
+            )
+        return super().value(name)
+
     def validate(self) -> None:
-        if self.noise_variance is None or np.ndim(self.noise_variance) or self.noise_variance != 0:
+        if self.children():  # a noise that is a part has parameters of its own
+            self.parameters = ()  # type: ignore[assignment,misc]
+            return
+        self.__dict__.pop("parameters", None)
+        if np.shape(self.noise_variance) or self.noise_variance != 0:  # type: ignore[arg-type]
             super().validate()
 
     def log_density(self, y, f, size=1.0):
@@ -119,18 +160,11 @@ class Gaussian(Likelihood):
         return mean + ndtri(p) * np.sqrt(variance + self.value("noise_variance"))
 
     def start(self, variance):
-        if self.noise_variance is None:
-            return type(self)(variance / 10)
-        if np.min(self.noise_variance) > NO_NOISE * variance:
-            return self
-        warn(
-            f"A noise variance of {np.min(self.noise_variance):.1g} cannot be used: it was raised to the floor of "
-            f"{NOISE_FLOOR:.0e} times the variance of y.",
-        )
-        return type(self)(NOISE_FLOOR * variance)
+        started = self.noise.start(variance)
+        return type(self)(started if self.children() else started.value("noise_variance"))
 
     def bounds(self, variance):
-        return variance * np.array([[NOISE_FLOOR, 10.0]])
+        return self.noise.bounds(variance)
 
 
 # For r = y - mean of f, or of logarithms: y has normal noise about f ~ N(mean, variance).

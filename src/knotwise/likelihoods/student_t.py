@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
-from knotwise.likelihoods.gaussian import NOISE_FLOOR
 from knotwise.likelihoods.log_gamma import log_gamma_rule
 from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.roots import find_root, normal_score
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
+from knotwise.noise import NOISE_FLOOR
 from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.weighted import weighted_quantile
 

@@ -10,6 +10,7 @@ from knotwise.evidence.model import Rows
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, noise_of_rows, with_zeros
 from knotwise.evidence.residual.neighbours import Neighbours
 from knotwise.evidence.sparse import PseudoState, SparseState
+from knotwise.noise import Inputs
 from knotwise.numerics.blocks import block_slices, rows_per_block
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import MISSING, Nearest
@@ -53,7 +54,7 @@ class NeighbourState(SparseState):
         if isinstance(state, PseudoState):
             r, noise = state.pseudo.r, state.pseudo.noise
         else:
-            given = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
+            given = model.noise_of(rows).variance(rows)
             r, noise = rows.y - model.mean.offset, np.asarray(rows.per_copy(np.broadcast_to(given, len(rows))))
         return NeighbourState(
             replace(model, residual=None),
@@ -141,11 +142,11 @@ class NeighbourPosterior(SparsePosterior):
 
         None where the data do not vary, or are not Gaussian.
         """
-        state, likelihood = self.state, self.state.model.likelihood
+        state, inputs = self.state, Inputs(self.state.X)
         n = len(state.X)
         chosen = np.sort(np.random.default_rng(0).choice(n, min(SHARED_ROWS, n), replace=False))
         total = float(state.r[chosen].var())
-        if not (total > 0 and likelihood.conjugate):
+        if not (total > 0 and state.model.likelihood.conjugate):
             return None
         knots, both = np.empty(len(chosen)), np.empty(len(chosen))
         for some in block_slices(len(chosen), ROWS_TOGETHER):
@@ -155,7 +156,8 @@ class NeighbourPosterior(SparsePosterior):
             both[some] = seen.V @ state.gamma + seen.near
         y = state.r[chosen] - state.r[chosen].mean()
         by_knots, by_both = (float(np.mean(part * y)) / total for part in (knots, both))
-        return Shares(by_knots, by_both - by_knots, float(likelihood.value("noise_variance")) / total)
+        noise = float(np.mean(state.model.noise_of(inputs).variance(inputs)))
+        return Shares(by_knots, by_both - by_knots, noise / total)
 
     def nearest_others(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of the nearest other training rows of training rows with these numbers [n], [n, m]."""

@@ -182,8 +182,7 @@ def _noise(model: Model, rows: Rows) -> np.ndarray:
     """Noise variance of each row, [N]; a nugget is noise too, as far as Gaussian data can tell."""
     if rows.weights is not None:
         raise InvalidInputError("The dense twins know no weights: repeat the rows as often as they count.")
-    noise = model.likelihood.value("noise_variance") if rows.noise_variance is None else rows.noise_variance
-    return np.full(len(rows), model.nugget.variance) + noise
+    return np.full(len(rows), model.nugget.variance) + model.noise_of(rows).variance(rows)
 
 
 def _explained(model: Model, A: np.ndarray, B: np.ndarray, Z: np.ndarray, jitter: Jitter) -> np.ndarray:

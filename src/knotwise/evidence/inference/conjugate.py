@@ -67,10 +67,11 @@ class Conjugate:
         if not gradient:
             return Evidence(value, None, None, state)
         K_bar = half_inverse_without(L, a)  # with the other sign; the kernel is symmetric, so it need not be
-        noise_bar = 0.0
-        if rows.noise_variance is None:
-            noise_bar = -float(np.sum(rows.per_copy(K_bar.diagonal()))) * float(noise) - 0.5 * (rows.count - len(rows))
-        theta_bar = model.in_order(-pullback(K_bar).theta, np.array([noise_bar]), 0.0, float(a.sum()))
+        noise_bar = -np.asarray(rows.per_copy(K_bar.diagonal()))
+        if rows.weights is not None:
+            noise_bar = noise_bar - 0.5 * (rows.weights - 1.0) / noise  # of `_within_copies`                (S18)
+        likelihood_bar = model.noise_bar(rows, noise_bar)
+        theta_bar = model.in_order(-pullback(K_bar).theta, likelihood_bar, 0.0, float(a.sum()))
         return Evidence(value, theta_bar, None, state)
 
 
@@ -115,16 +116,12 @@ class ObservedSites:
         return Sites(summed.V, W, summed.w, a, summed.copies, r=r)
 
     def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
-        if block.rows.noise_variance is not None:
-            return np.zeros(self.model.likelihood.size)
-        return np.array([float(_noise(self.model, block.rows)) * noise_bar.sum()])
+        return self.model.noise_bar(block.rows, noise_bar)
 
 
 def _noise(model: Model, rows: Rows) -> np.ndarray | float:
-    """Noise variance, known by row or one for all; to that of held sites the nugget is added."""
-    if rows.noise_variance is None:
-        return model.likelihood.value("noise_variance")
-    return rows.noise_variance + model.nugget.variance
+    """Noise variance of each row, or one for all; that of held sites has the nugget, Gaussian data have none."""
+    return model.noise_of(rows).variance(rows) + model.nugget.variance
 
 
 def _within_copies(rows: Rows, noise: np.ndarray | float) -> float:
