@@ -29,8 +29,8 @@ from knotwise.means import Zero
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.nearest import MISSING, coordinate_order, maxmin_order, nearest_earlier, random_order
 from knotwise.optimize import LBFGS
-from knotwise.posterior.base import FullPosterior
-from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState
 
 RESULTS = Path(__file__).parent / "results" / "neighbours.jsonl"
 ORDERS = {"random": random_order, "maxmin": maxmin_order, "coordinate": coordinate_order}
@@ -141,7 +141,7 @@ def compare_orders(n_columns: int, seed: int, n_rows: int = 2000, n_new: int = 5
         v = latent.variance + noise
         return float(-0.5 * np.mean(np.log(2 * np.pi * v) + (draws[n_rows:, 0] - latent.mean) ** 2 / v))
 
-    best = density(FullPosterior(exact[0].state))
+    best = density(ExactPosterior(exact[0].state))
     for m in (5, 15, 30):
         for name, order in ORDERS.items():
             for choice in ("distance", "correlation"):
@@ -164,7 +164,7 @@ def compare_orders(n_columns: int, seed: int, n_rows: int = 2000, n_new: int = 5
                 row |= {"order": name, "choice": choice, "kl_per_row": round(float(np.mean(gaps)) / n_rows, 6)}
                 row["standard_error"] = round(float(np.std(gaps) / np.sqrt(len(gaps)) / n_rows), 6)
                 if choice == "distance":
-                    left = best - density(NeighbourPosterior(NeighbourState.of(values[0].state, inside)))
+                    left = best - density(VecchiaPosterior(VecchiaState.of(values[0].state, inside)))
                     row["held_out_loss"] = round(left, 6)
                 print(row, flush=True)
                 append_row(RESULTS, row)

@@ -20,7 +20,8 @@ from knotwise.evidence.inference import Laplace, Variational
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.means import Constant, Linear, Zero
 from knotwise.nugget import NoNugget, Nugget
-from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.knots import KnotPosterior
 from knotwise.testing import dense_full_evidence, dense_full_posterior
 
 BLOCK_SIZE = 13
@@ -172,7 +173,7 @@ def test_means_and_variances_are_within_what_is_certified(toy, power, n_knots):
     state = sparse_evidence(model, rows, Z, jitter=jitter, gradient=False).state
     kl = bounds(model, rows, Z, jitter).upper - posterior_bound(state, InMemory(rows))
     X = np.vstack([toy.X_new, rows.X])
-    fitted = SparsePosterior(state).latent(X)
+    fitted = KnotPosterior(state).latent(X)
     mean, cov = dense_full_posterior(model, rows, X)
     ratio, off = fitted.variance / cov.diagonal(), np.abs(fitted.mean - mean)
     low, high = variance_ratios(kl)
@@ -275,10 +276,10 @@ def test_the_upper_bound_of_counts_is_its_formula():
     Z, jitter = rows.X[:15], Jitter(1e-8, rows.X[:4])
     found = evidence_bounds(replace(model, inference=None), InMemory(rows), Z, jitter=jitter)
     state = sparse_evidence(model, rows, Z, jitter=jitter, gradient=False).state
-    latent = SparsePosterior(state).latent(rows.X)
+    latent = KnotPosterior(state).latent(rows.X)
     W = np.exp(latent.mean + latent.variance / 2)
     a, K = rows.y - W, model.kernel(rows.X, rows.X) + rows.basis @ rows.basis.T
-    c = SparsePosterior(state).residual_variance(rows.X)
+    c = KnotPosterior(state).residual_variance(rows.X)
     formula = found.lower + 0.5 * (W @ c + a @ K @ a - state.gamma @ state.gamma)
     assert_allclose(found.upper, formula, rtol=1e-7)
 
@@ -291,9 +292,9 @@ def test_a_posterior_is_within_the_certified_distance_of_full_variational_infere
     jitter = Jitter.choose(model.kernel, Z, rows.X[:4], None)
     own = sparse_evidence(replace(model, inference=inference), rows, Z, jitter=jitter, gradient=False).state
     kl = bounds(model, rows, Z, jitter).upper - posterior_bound(own, InMemory(rows))
-    full = FullPosterior(full_evidence(model, rows, gradient=False).state)
+    full = ExactPosterior(full_evidence(model, rows, gradient=False).state)
     X = np.random.default_rng(6).uniform(-2, 2, size=(50, 2))
-    one, other = SparsePosterior(own).latent(X), full.latent(X)
+    one, other = KnotPosterior(own).latent(X), full.latent(X)
     low, high = variance_ratios(kl)  # (C5)
     ratio = one.variance / other.variance
     assert 0 < kl < 5 and np.all((low <= ratio) & (ratio <= high))

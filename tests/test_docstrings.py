@@ -47,7 +47,6 @@ RETURNED = {
     "knotwise.diagnosis.certificate": ["Certificate"],
     "knotwise.diagnosis.diagnose": ["Diagnosis"],
     "knotwise.diagnosis.findings": ["Finding", "Place"],
-    "knotwise.diagnosis.left_out": ["LeftOut"],
     "knotwise.diagnosis.neighbours": ["NeighbourTest"],
     "knotwise.diagnosis.spread": ["SpreadTest"],
     "knotwise.estimators.by_class": ["ByClass"],
@@ -68,6 +67,7 @@ RETURNED = {
     "knotwise.numerics.parameters": ["DataValue", "ParameterTable"],
     "knotwise.numerics.standard_errors": ["ParameterErrors"],
     "knotwise.posterior.base": ["Latent"],
+    "knotwise.posterior.residuals": ["LeaveOneOut"],
     "knotwise.progress": ["FitEvent"],
     "knotwise.spatial.settling": ["Step"],
 }

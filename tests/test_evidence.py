@@ -15,7 +15,8 @@ from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
 from knotwise.nugget import Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
-from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.knots import KnotPosterior
 from knotwise.testing import assert_adjoint, dense_full_evidence, dense_sparse_evidence
 
 POWERS = [1.0, 0.5, 0.1, 0.0]
@@ -247,7 +248,7 @@ def test_with_knots_at_the_data_every_power_is_the_full_gp(name, power, mean, to
     full = full_evidence(model, rows)
     assert_allclose(sparse.value, full.value, rtol=1e-6)
     assert_allclose(sparse.gradient, full.gradient, rtol=1e-4, atol=1e-4)
-    a, b = SparsePosterior(sparse.state).latent(toy.X_new), FullPosterior(full.state).latent(toy.X_new)
+    a, b = KnotPosterior(sparse.state).latent(toy.X_new), ExactPosterior(full.state).latent(toy.X_new)
     assert_allclose(a.mean, b.mean, rtol=1e-6, atol=1e-6)
     assert_allclose(a.variance, b.variance, rtol=1e-6)
 

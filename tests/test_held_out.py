@@ -9,7 +9,7 @@ from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
 from knotwise.kernels import SquaredExponential
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Constant
-from knotwise.posterior.base import SparsePosterior
+from knotwise.posterior.knots import KnotPosterior
 
 
 def fitted_with_noise(sd):
@@ -20,7 +20,7 @@ def fitted_with_noise(sd):
     model = Model(SquaredExponential(1.0, 1.5), Gaussian(sd**2), Constant(0.0))
     fitted, others = (Rows(X[some], y[some], None, X[some, :0]) for some in (slice(200), slice(200, None)))
     state = sparse_evidence(model, fitted, X[:12].copy(), jitter=Jitter(1e-8, X[:12]), gradient=False).state
-    return SparsePosterior(state), others
+    return KnotPosterior(state), others
 
 
 @pytest.mark.parametrize("sd", [0.02, 0.1, 0.3])

@@ -19,7 +19,8 @@ from knotwise.evidence.scores import row_scores
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
-from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.knots import KnotPosterior
 from knotwise.testing import assert_adjoint
 
 POWERS = [1.0, 0.5, 0.0]
@@ -200,7 +201,7 @@ def test_latent_predictions_condition_the_dense_joint_prior(name, power):
     Kuu = kernel(Z, Z) + 1e-6 * 1.3 * np.eye(len(Z))
     cross = kernel(X_new, Z) @ np.linalg.solve(Kuu, kernel(Z, rows.X)) + basis @ rows.basis.T
     R = dense.W[:, None] * np.linalg.inv(np.eye(len(rows)) + dense.P * dense.W)  # (P + 1/W)^-1
-    latent = SparsePosterior(problem.sparse(gradient=False).state).latent(X_new)
+    latent = KnotPosterior(problem.sparse(gradient=False).state).latent(X_new)
     assert_allclose(latent.mean, 0.3 + cross @ dense.a, rtol=1e-7, atol=1e-7)
     prior = kernel.diag(X_new) + (basis**2).sum(1)
     assert_allclose(latent.variance, prior - np.einsum("ij,jk,ik->i", cross, R, cross), rtol=1e-7)
@@ -284,7 +285,7 @@ def test_with_knots_at_the_data_every_power_is_the_full_gp(likelihood, power, nu
     assert_allclose(sparse.value, full.value, rtol=1e-6)
     assert_allclose(sparse.gradient, full.gradient, rtol=1e-5, atol=1e-5)
     X_new = np.random.default_rng(3).normal(size=(8, 2))
-    a, b = SparsePosterior(sparse.state).latent(X_new), FullPosterior(full.state).latent(X_new)
+    a, b = KnotPosterior(sparse.state).latent(X_new), ExactPosterior(full.state).latent(X_new)
     assert_allclose(a.mean, b.mean, rtol=1e-6, atol=1e-6)
     assert_allclose(a.variance, b.variance, rtol=1e-5)
 
@@ -627,12 +628,12 @@ def test_the_engine_gives_the_golden_numbers(golden):
     mode = golden["mean"] + explained @ a + (c + golden["nugget"]) * a
     assert_allclose(mode, expected["fic_mode"], rtol=1e-7, atol=1e-7)
     X_test = np.array(golden["X_test"])
-    latent = SparsePosterior(found.state).latent(X_test)
+    latent = KnotPosterior(found.state).latent(X_test)
     assert_allclose(latent.mean, expected["fic_latent_mean"], rtol=1e-7, atol=1e-7)
     assert_allclose(latent.variance, expected["fic_latent_variance_without_nugget"], rtol=1e-7)
     full = full_evidence(problem.model, problem.rows)
     assert_allclose(full.value, expected["full_log_evidence"], rtol=1e-7)
-    latent = FullPosterior(full.state).latent(X_test)
+    latent = ExactPosterior(full.state).latent(X_test)
     assert_allclose(latent.mean, expected["full_latent_mean"], rtol=1e-7, atol=1e-7)
     assert_allclose(latent.variance, expected["full_latent_variance_without_nugget"], rtol=1e-7)
 

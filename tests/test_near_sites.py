@@ -18,8 +18,8 @@ from knotwise.knots import Auto
 from knotwise.means import Constant, Zero
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
-from knotwise.posterior.base import FullPosterior
-from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState
 
 SHARP = Variational(tolerance=1e-20)
 
@@ -67,9 +67,9 @@ def test_all_rows_as_neighbours_are_the_variational_inference_of_the_exact_gp(li
     assert found.converged and exact.converged
     assert_allclose(found.value, exact.value, rtol=1e-10)
     assert_allclose(found.gradient, exact.gradient, atol=1e-7)
-    posterior = NeighbourPosterior(NeighbourState.of(found.state, rows, len(rows)))
+    posterior = VecchiaPosterior(VecchiaState.of(found.state, rows, len(rows)))
     for X in (X_new, rows.X):
-        one, other = posterior.latent(X), FullPosterior(exact.state).latent(X)
+        one, other = posterior.latent(X), ExactPosterior(exact.state).latent(X)
         assert_allclose(one.mean, other.mean, atol=1e-7)
         assert_allclose(one.variance, other.variance, atol=1e-7)
 
@@ -136,7 +136,7 @@ def test_a_row_that_counts_three_times_is_the_row_three_times(nugget):
     for each in (weighted, copies):
         near, each = arranged(model, each, len(each) - 1)
         evidence = sparse_evidence(near, each, Z, jitter=jitter)
-        latent = NeighbourPosterior(NeighbourState.of(evidence.state, each, len(each))).latent(X_new)
+        latent = VecchiaPosterior(VecchiaState.of(evidence.state, each, len(each))).latent(X_new)
         found.append([evidence.value, *evidence.gradient, *latent.mean, *latent.variance])
     assert_allclose(*found, rtol=1e-6, atol=1e-6)
 
@@ -150,7 +150,7 @@ def test_lognormal_data_are_gaussian_data_on_the_log_scale():
     on_logs = sparse_evidence(gaussian, logs, Z, jitter=jitter)
     assert_allclose(found.value, on_logs.value - np.log(rows.y).sum(), rtol=1e-10)
     one, other = (
-        NeighbourPosterior(NeighbourState.of(e.state, r)).latent(X_new) for e, r in ((found, rows), (on_logs, logs))
+        VecchiaPosterior(VecchiaState.of(e.state, r)).latent(X_new) for e, r in ((found, rows), (on_logs, logs))
     )
     assert_allclose(one.mean, other.mean, atol=1e-8)
     assert_allclose(one.variance, other.variance, atol=1e-8)
@@ -249,9 +249,9 @@ def test_labels_are_not_judged_by_the_size_of_their_errors_and_counts_are():
     classes = GPRegressor(likelihood="bernoulli", **options).fit(X, rng.binomial(1, 1 / (1 + np.exp(-f))))
     found = classes.diagnose()
     finding = found.finding("neighbours")
-    assert found.left_out is None and finding.level == "ok" and finding.text.startswith("residuals of neighbours")
+    assert found.leave_one_out is None and finding.level == "ok" and finding.text.startswith("residuals of neighbours")
     found = GPRegressor(likelihood="poisson", **options).fit(X, rng.poisson(np.exp(2 + f / 4))).diagnose()
-    assert 0.9 < found.left_out.size < 1.1 and found.finding("neighbours").level == "ok"
+    assert 0.9 < found.leave_one_out.size < 1.1 and found.finding("neighbours").level == "ok"
 
 
 @pytest.mark.parametrize("inference", ["laplace", "ep"])

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 import knotwise
 from knotwise import GPRegressor
-from knotwise.diagnosis.left_out import predict_left_out, residuals_in_order
 from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, UnknownOptionError
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, OneAtATime
@@ -245,7 +244,7 @@ def test_rows_predicted_without_themselves_are_those_of_the_exact_gp(twins):
     K = exact.kernel_.bind(None, 2)(X, X) + 0.04 * np.eye(N)
     R = np.linalg.inv(K)
     z = (R @ y) / np.sqrt(np.diagonal(R))  # leave-one-out errors over their standard deviations
-    found = predict_left_out(model._fit.posterior)
+    found = model._fit.posterior.leave_one_out()
     assert found.n_rows == N
     assert_allclose(found.size, np.sqrt(np.mean(z**2)), rtol=0.02)
     assert_allclose(found.coverage, np.mean(np.abs(z) < 1.96), atol=0.015)
@@ -256,17 +255,17 @@ def test_a_diagnosis_of_neighbours_asks_what_applies(fitted):
     assert found.ok and found.unexplained_share is None and found.n_inflated is None and found.inflated == ()
     assert "neighbours" in found.finding("knots").text and found.finding("places").level == "ok"
     assert "predicted without themselves" in found.finding("neighbours").text
-    assert 0.9 < found.left_out.size < 1.1 and 0.91 < found.left_out.coverage < 0.98
+    assert 0.9 < found.leave_one_out.size < 1.1 and 0.91 < found.leave_one_out.coverage < 0.98
     assert "places" not in str(found) and "more knots" not in str(found)
-    assert found.to_dict()["left_out"]["n_rows"] == N
+    assert found.to_dict()["leave_one_out"]["n_rows"] == N
 
 
 def test_residuals_in_order_do_not_depend_on_how_many_rows_are_seen_together(twins, monkeypatch):
     posterior = twins[0]._fit.posterior
     rows = np.arange(0, N, 3)
-    whole = residuals_in_order(posterior, rows)
-    monkeypatch.setattr("knotwise.diagnosis.left_out.ROWS_TOGETHER", 50)
-    for one, other in zip(whole, residuals_in_order(posterior, rows), strict=True):
+    whole = vars(posterior.residuals(rows)).values()
+    monkeypatch.setattr("knotwise.posterior.vecchia.ROWS_TOGETHER", 50)
+    for one, other in zip(whole, vars(posterior.residuals(rows)).values(), strict=True):
         assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
@@ -274,7 +273,8 @@ def test_residuals_in_order_are_independent_with_the_covariance_that_they_say(tw
     _, exact, y = twins
     rows, n = slice(0, 90), 90
     everyone = near(X[:30], n - 1, exact.kernel_, likelihood=Gaussian(0.04), **GIVEN).fit(X[rows], y[rows])
-    a, w, H = residuals_in_order(everyone._fit.posterior, np.arange(n))
+    found = everyone._fit.posterior.residuals(np.arange(n))
+    a, w, H = found.a, found.w, found.H
     # with all earlier rows as neighbours, the quadratic form is that of the exact GP
     y, K = y[rows], exact.kernel_.bind(None, 2)(X[rows], X[rows]) + 0.04 * np.eye(n)
     gamma = everyone._fit.posterior.state.gamma
@@ -315,7 +315,7 @@ def test_few_rows_are_too_few_to_test_neighbours(n_rows):
     assert np.isfinite(model.predict(NEW, return_std=True)).all()
     if n_rows > 1:
         found = model.diagnose()
-        assert found.left_out is None and found.finding("neighbours").level == "unknown"
+        assert found.leave_one_out is None and found.finding("neighbours").level == "unknown"
         assert "too few different rows" in found.finding("neighbours").text
     assert model.summary() and model.certify().lower is not None
 

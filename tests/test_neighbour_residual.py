@@ -24,8 +24,9 @@ from knotwise.numerics.nearest import (
     random_order,
     spatial_sort,
 )
-from knotwise.posterior.base import FullPosterior, SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.knots import KnotPosterior
+from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState
 from knotwise.testing import assert_adjoint
 
 SETTINGS = {
@@ -289,7 +290,7 @@ def test_neighbours_of_other_rows_are_an_error_that_says_what_to_do():
 def posterior(model, rows, Z, jitter, m, n_neighbors=None):
     near, rows = arranged(model, rows, m)
     state = sparse_evidence(near, rows, Z, jitter=jitter, gradient=False).state
-    return NeighbourPosterior(NeighbourState.of(state, rows, m if n_neighbors is None else n_neighbors)), near, rows
+    return VecchiaPosterior(VecchiaState.of(state, rows, m if n_neighbors is None else n_neighbors)), near, rows
 
 
 def new_rows(rows, Z):
@@ -300,7 +301,7 @@ def new_rows(rows, Z):
 def test_predictions_from_all_rows_are_those_of_the_exact_gp(options):
     model, rows, Z, jitter = data(**options)
     found, *_ = posterior(model, rows, Z, jitter, len(rows), n_neighbors=len(rows))
-    exact, X = FullPosterior(full_evidence(model, rows).state), new_rows(rows, Z)
+    exact, X = ExactPosterior(full_evidence(model, rows).state), new_rows(rows, Z)
     assert_allclose(found.latent(X).mean, exact.latent(X).mean, rtol=1e-8, atol=1e-8)
     assert_allclose(found.latent(X).variance, exact.latent(X).variance, rtol=1e-8)
     assert_allclose(found.covariance(X), exact.covariance(X), rtol=1e-8, atol=1e-8)
@@ -309,7 +310,7 @@ def test_predictions_from_all_rows_are_those_of_the_exact_gp(options):
 def test_predictions_without_neighbours_are_those_of_the_knots():
     model, rows, Z, jitter = data()
     found, *_ = posterior(model, rows, Z, jitter, 4, n_neighbors=0)
-    knots = SparsePosterior(found.state)
+    knots = KnotPosterior(found.state)
     X = new_rows(rows, Z)
     assert_allclose(found.latent(X).mean, knots.latent(X).mean, rtol=1e-12)
     assert_allclose(found.latent(X).variance, knots.latent(X).variance, rtol=1e-8)

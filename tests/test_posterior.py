@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from knotwise import posterior as module
 from knotwise.errors import TooLargeError
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
-from knotwise.posterior.base import FullPosterior, SparsePosterior, sample_latent
+from knotwise.posterior import base as module
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.knots import KnotPosterior
 from knotwise.testing import dense_full_posterior, dense_sparse_posterior
 
 POWERS = [1.0, 0.5, 0.1, 0.0]
@@ -18,11 +19,11 @@ SETTINGS = [("zero", False), ("constant", True), ("linear", False), ("linear", T
 
 
 def sparse(model, rows, Z, jitter):
-    return SparsePosterior(sparse_evidence(model, rows, Z, jitter=jitter, gradient=False).state)
+    return KnotPosterior(sparse_evidence(model, rows, Z, jitter=jitter, gradient=False).state)
 
 
 def full(model, rows):
-    return FullPosterior(full_evidence(model, rows, gradient=False).state)
+    return ExactPosterior(full_evidence(model, rows, gradient=False).state)
 
 
 def assert_posterior(posterior, X, mean, covariance):
@@ -183,7 +184,7 @@ def test_samples_have_the_mean_and_the_covariance_of_the_posterior(power, toy, r
     problem = toy.problem(Matern32(1.1, 0.7), power or 0.0, "linear")
     posterior = full(*problem[:2]) if power is None else sparse(*problem)
     n = 4000
-    samples = sample_latent(posterior, toy.X_new, n, rng)
+    samples = posterior.sample(toy.X_new, n, rng)
     mean, covariance = posterior.latent(toy.X_new).mean, posterior.covariance(toy.X_new)
     variance = covariance.diagonal()
     assert samples.shape == (n, len(toy.X_new))
@@ -196,15 +197,15 @@ def test_samples_have_the_mean_and_the_covariance_of_the_posterior(power, toy, r
 def test_samples_at_equal_rows_are_equal_and_the_same_generator_gives_the_same_bits(toy):
     posterior = sparse(*toy.problem(SquaredExponential(1.3, 0.8)))
     X = np.vstack([toy.X_new, toy.X_new])
-    samples = sample_latent(posterior, X, 20, np.random.default_rng(3))
+    samples = posterior.sample(X, 20, np.random.default_rng(3))
     assert_allclose(samples[:, :9], samples[:, 9:], atol=1e-4)
-    assert_array_equal(samples, sample_latent(posterior, X, 20, np.random.default_rng(3)))
+    assert_array_equal(samples, posterior.sample(X, 20, np.random.default_rng(3)))
 
 
 def test_samples_on_a_grid_finer_than_the_factorisation_can_resolve_stay_finite(toy):
     posterior = sparse(*toy.problem(SquaredExponential(1.3, 0.8)))
     line = np.column_stack([np.linspace(-2, 2, 300), np.zeros(300)])
-    samples = sample_latent(posterior, line, 50, np.random.default_rng(3))
+    samples = posterior.sample(line, 50, np.random.default_rng(3))
     assert np.isfinite(samples).all()
     spread = posterior.latent(line).std
     assert (np.abs(samples - posterior.latent(line).mean) <= 6 * spread + 1e-3).all()

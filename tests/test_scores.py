@@ -15,7 +15,7 @@ from knotwise.likelihoods import Gaussian, Poisson
 from knotwise.means import Constant, Zero
 from knotwise.nugget import Nugget
 from knotwise.numerics.blocks import executor_for
-from knotwise.posterior.base import SparsePosterior
+from knotwise.posterior.knots import KnotPosterior
 from knotwise.selection.pivots import Pivots
 from knotwise.testing import dense_full_posterior, dense_sparse_evidence, dense_sparse_posterior
 
@@ -186,7 +186,7 @@ def test_rows_of_counts_are_scored_at_the_mode(nugget, rng):
     model, rows, Z, jitter = poisson_problem(rng, nugget=nugget)
     scores = row_scores(model, rows, Z, jitter=jitter)
     found = sparse_evidence(model, rows, Z, jitter=jitter)
-    latent = SparsePosterior(found.state).latent(rows.X)
+    latent = KnotPosterior(found.state).latent(rows.X)
     assert_allclose(scores.v, latent.variance, rtol=1e-9)
     assert_allclose(scores.value, found.value, rtol=1e-12)
     # a = d log p / df at the mode, f = m + nugget a + V' gamma: W = -d2 log p / df2 = size exp(f) = y - a
@@ -225,7 +225,7 @@ def test_the_divergence_is_about_0_58_times_the_square_of_the_share(likelihood):
 
     def divergence_and_square(Z):
         point = sparse.point(theta, Z)
-        latent = SparsePosterior(sparse.evaluate(point, gradient=False).state).latent(problem.rows.X)
+        latent = KnotPosterior(sparse.evaluate(point, gradient=False).state).latent(problem.rows.X)
         aukl = metrics.aukl_latent(exact.mean, exact.variance, latent.mean, latent.variance)
         return aukl, 0.58 * sparse.scores(point).share ** 2
 

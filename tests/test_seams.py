@@ -21,8 +21,9 @@ from knotwise.knots import Fixed
 from knotwise.means import Constant, Linear, Zero
 from knotwise.noise import Inputs
 from knotwise.nugget import Nugget
-from knotwise.posterior.base import FullPosterior, SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.knots import KnotPosterior
+from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState
 from knotwise.selection.problem import Run
 from knotwise.testing import (
     assert_adjoint,
@@ -125,7 +126,7 @@ def test_what_works_for_known_inferences_works_for_a_new_one():
     parts = sparse_evidence(model, rows, Z, jitter=jitter, block_size=17, keep_bytes=0)
     assert_allclose(parts.value, whole.value, rtol=1e-10)
     assert_allclose(parts.gradient, whole.gradient, rtol=1e-8)
-    latent = SparsePosterior(whole.state).latent(rows.X)
+    latent = KnotPosterior(whole.state).latent(rows.X)
     scores = row_scores(model, rows, Z, jitter=jitter)
     assert_allclose(scores.v, latent.variance, rtol=1e-8)
     rate = rows.size * np.exp(latent.mean + latent.variance / 2)
@@ -321,7 +322,7 @@ def test_vecchia_neighbours_have_a_noise_function(options, block_size, rng):
     assert_allclose(here.value, twin.value, rtol=1e-11)
     assert_gradient_is_the_derivative(near, arranged, Z, jitter, rng, block_size=block_size)
     posteriors = [
-        NeighbourPosterior(NeighbourState.of(state, some))
+        VecchiaPosterior(VecchiaState.of(state, some))
         for state, some in ((here.state, arranged), (twin.state, known[found.rows]))
     ]
     new = rng.normal(size=(9, 2))
@@ -336,10 +337,10 @@ def test_posteriors_and_predictions_use_a_noise_function(power, rng):
     new = rng.normal(size=(9, 2))
     for posterior, (mean, covariance) in (
         (
-            SparsePosterior(sparse_evidence(grows, rows, Z, jitter=jitter).state),
+            KnotPosterior(sparse_evidence(grows, rows, Z, jitter=jitter).state),
             dense_sparse_posterior(model, known, Z, jitter, new),
         ),
-        (FullPosterior(full_evidence(grows, rows).state), dense_full_posterior(model, known, new)),
+        (ExactPosterior(full_evidence(grows, rows).state), dense_full_posterior(model, known, new)),
     ):
         latent = posterior.latent(new)
         assert_allclose(latent.mean, mean, rtol=1e-8)

@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose
 
 import knotwise
 from knotwise import GPRegressor
-from knotwise.diagnosis.residuals import DenseResiduals, LowRankResiduals
 from knotwise.errors import FitWarning
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.likelihoods import Gaussian
+from knotwise.posterior.residuals import DenseResiduals, LowRankResiduals
 
 KINDS = {
     "knots": {"knots": 25},

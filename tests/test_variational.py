@@ -19,7 +19,7 @@ from knotwise.evidence.projection import Evaluation
 from knotwise.kernels import Matern32
 from knotwise.means import Constant
 from knotwise.nugget import NoNugget, Nugget
-from knotwise.posterior.base import SparsePosterior
+from knotwise.posterior.knots import KnotPosterior
 from knotwise.testing import assert_adjoint
 from site_oracles import (
     Member,
@@ -278,7 +278,7 @@ def test_an_early_bound_is_that_of_the_sites_that_are_left(max_passes):
     evidence, W, b = found_through_knots(problem, gradient=False)
     assert_allclose(evidence.value, Member.of_sites(prior, W, b).bound(prior), rtol=1e-9)
     mu, tau = Member.of_sites(prior, W, b).marginals(prior)
-    latent = SparsePosterior(evidence.state).latent(problem.rows.X)
+    latent = KnotPosterior(evidence.state).latent(problem.rows.X)
     assert_allclose(latent.mean, mu, rtol=1e-8, atol=1e-8)
     assert_allclose(latent.variance, tau, rtol=1e-7)
 

@@ -19,7 +19,8 @@ from knotwise.kernels import Matern32
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
-from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.knots import KnotPosterior
 from knotwise.testing import assert_adjoint
 from knotwise.testing.dense import (
     dense_full_evidence,
@@ -113,7 +114,7 @@ def test_whole_weights_are_repeated_rows(likelihood, nugget, power, mean, whole,
     assert_allclose(found.value, expected.value, rtol=1e-11)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-9, atol=1e-9)
     assert_allclose(found.knot_gradient, expected.knot_gradient, rtol=1e-9, atol=1e-9)
-    assert_same_latent(SparsePosterior(found.state), SparsePosterior(expected.state), X_new)
+    assert_same_latent(KnotPosterior(found.state), KnotPosterior(expected.state), X_new)
 
 
 @pytest.mark.parametrize("mean", ["constant", "linear"])
@@ -123,7 +124,7 @@ def test_whole_weights_are_repeated_rows_in_the_exact_gp(likelihood, nugget, mea
     found, expected = problem.weighted(whole).full(), problem.repeated(whole).full()
     assert_allclose(found.value, expected.value, rtol=1e-11)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-8, atol=1e-9)
-    assert_same_latent(FullPosterior(found.state), FullPosterior(expected.state), X_new, rtol=1e-8)
+    assert_same_latent(ExactPosterior(found.state), ExactPosterior(expected.state), X_new, rtol=1e-8)
 
 
 @pytest.mark.parametrize("known_noise", [False, True])
@@ -134,12 +135,12 @@ def test_whole_weights_are_repeated_rows_of_the_dense_formulas(power, known_nois
     arguments = (repeated.model, repeated.rows, repeated.Z, repeated.jitter)
     assert_allclose(weighted.sparse().value, dense_sparse_evidence(*arguments), rtol=1e-10)
     mean, cov = dense_sparse_posterior(*arguments, X_new)
-    latent = SparsePosterior(weighted.sparse().state).latent(X_new)
+    latent = KnotPosterior(weighted.sparse().state).latent(X_new)
     assert_allclose(latent.mean, mean, rtol=1e-8, atol=1e-8)
     assert_allclose(latent.variance, np.diag(cov), rtol=1e-8)
     assert_allclose(weighted.full().value, dense_full_evidence(repeated.model, repeated.rows), rtol=1e-10)
     mean, cov = dense_full_posterior(repeated.model, repeated.rows, X_new)
-    latent = FullPosterior(weighted.full().state).latent(X_new)
+    latent = ExactPosterior(weighted.full().state).latent(X_new)
     assert_allclose(latent.mean, mean, rtol=1e-8, atol=1e-8)
     assert_allclose(latent.variance, np.diag(cov), rtol=1e-8)
 
@@ -195,7 +196,7 @@ def test_knots_on_all_rows_are_the_exact_gp_under_fractional_weights(likelihood,
     sparse, full = problem.sparse(), problem.full()
     assert_allclose(sparse.value, full.value, rtol=1e-7)
     assert_allclose(sparse.gradient, full.gradient, rtol=1e-5, atol=1e-6)
-    assert_same_latent(SparsePosterior(sparse.state), FullPosterior(full.state), X_new, rtol=1e-6)
+    assert_same_latent(KnotPosterior(sparse.state), ExactPosterior(full.state), X_new, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("likelihood", "nugget"), [("gaussian", 0.0), ("poisson", 0.15)])

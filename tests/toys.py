@@ -122,6 +122,7 @@ class Chain:
     """What the knots leave of a row, given what they leave of the row before it (N1 to N5 with one neighbour)."""
 
     diagonal = False
+    n_neighbors = 0
     n_rows = None
     halo = RowBefore()
 

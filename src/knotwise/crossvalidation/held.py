@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.crossvalidation.downdates import exact_left_out, sparse_left_out
 from knotwise.crossvalidation.folds import Fold
 from knotwise.crossvalidation.given import Given
 from knotwise.data.known_noise import UsableNoise
@@ -18,12 +17,9 @@ from knotwise.data.observations import Observations
 from knotwise.data.replicates import dispersion_names
 from knotwise.data.validation import check_jobs, generator_from
 from knotwise.errors import KnotwiseError, warn
-from knotwise.estimators.fitted import Fit
-from knotwise.evidence import Rows, full_evidence, sparse_evidence
-from knotwise.evidence.residual import arrange
+from knotwise.evidence import Rows, full_evidence
 from knotwise.numerics.blocks import Executor, executor_for
-from knotwise.posterior.base import FullPosterior, Latent, RowwisePosterior, SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
+from knotwise.posterior.base import Latent
 
 __all__ = ["with_knots_anew", "with_knots_held"]
 
@@ -45,16 +41,9 @@ def with_knots_held(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
     of all rows, and other data a search for sites for each fold.
     """
     fit, rows = gp._fit, engine_rows(gp, given)
-    groups = [fold.left_out for fold in folds]
-    model, point = fit.model, fit.selection.point
+    groups, labels = [fold.left_out for fold in folds], [fold.label for fold in folds]
     with executor_for(check_jobs(gp.n_jobs)) as executor:
-        if model.likelihood.conjugate and isinstance(fit.posterior, FullPosterior):
-            latents = exact_left_out(model, rows, groups)
-        elif model.likelihood.conjugate and not fit.n_neighbors:
-            latents = sparse_left_out(model, rows, point.Z, point.jitter, groups, executor)
-        else:
-            rng = generator_from(gp.random_state)
-            latents = [_latent_from_others(fit, rows, fold, rng, executor) for fold in folds]
+        latents = fit.posterior.leave_out(rows, groups, executor, generator_from(gp.random_state), labels)
     return _with_marginals(gp, folds, latents, len(rows))
 
 
@@ -111,40 +100,13 @@ def engine_rows(gp: Any, given: Given) -> Rows:
     noise = UsableNoise.of(data.noise, None, scaling.y_scale, float(y.var()) or 1.0)
     rows = replace(rows, noise_variance=noise.raised, given_noise=noise.given)
     remark = noise.remarks.through_knots
-    if remark and isinstance(gp._fit.posterior, FullPosterior):
+    if remark and gp._fit.posterior.is_exact:
         with suppress(KnotwiseError):  # as in the fit, where the matrix of the rows may have no factor with it
             full_evidence(model, rows.as_given, gradient=False)
             rows, remark = rows.as_given, noise.remarks.exact
     if remark:
         warn(remark)
     return rows
-
-
-def _latent_from_others(fit: Fit, rows: Rows, fold: Fold, rng: np.random.Generator, executor: Executor) -> Latent:
-    try:
-        posterior = _posterior_of(fit, rows[fold.train(len(rows))], rng, executor)
-    except KnotwiseError as error:
-        error.add_note(f"This was without block {fold.label!r}.")
-        raise
-    return posterior.latent(rows.X[fold.left_out], executor)
-
-
-def _posterior_of(fit: Fit, rows: Rows, rng: np.random.Generator, executor: Executor) -> RowwisePosterior:
-    """The posterior of other rows at the parameters and knots of a fit."""
-    model, point = fit.model, fit.selection.point
-    near = fit.posterior.state.n_predicting if isinstance(fit.posterior, NeighbourPosterior) else 0
-    if near:
-        arrangement = arrange(model.kernel, rows, fit.n_neighbors, rng, around=not model.likelihood.conjugate)
-        model, rows = replace(model, residual=arrangement.residual), rows[arrangement.rows]
-    if point.jitter is None:
-        evidence = full_evidence(model, rows, gradient=False)
-    else:
-        evidence = sparse_evidence(model, rows, point.Z, jitter=point.jitter, gradient=False, executor=executor)
-    if not evidence.converged:
-        warn(f"A posterior without a block was not found: {evidence.why}.")
-    if near:
-        return NeighbourPosterior(NeighbourState.of(evidence.state, rows, near))
-    return FullPosterior(evidence.state) if point.jitter is None else SparsePosterior(evidence.state)
 
 
 def _with_marginals(gp: Any, folds: Sequence[Fold], latents: Sequence[Latent], n_rows: int) -> Any:

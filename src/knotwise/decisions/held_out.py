@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from knotwise.evidence import Rows
-from knotwise.posterior.base import FullPosterior, SparsePosterior
+from knotwise.posterior.base import Posterior
 
 __all__ = ["held_out_density", "mean_gain", "missing_noise", "predicted_mean"]
 
 N_CANDIDATES = 60
 
 
-def held_out_density(posterior: FullPosterior | SparsePosterior, rows: Rows) -> np.ndarray:
+def held_out_density(posterior: Posterior, rows: Rows) -> np.ndarray:
     """Log predictive density of rows that were not fitted, [n]."""
     if not len(rows):
         return np.empty(0)
@@ -21,13 +21,13 @@ def held_out_density(posterior: FullPosterior | SparsePosterior, rows: Rows) -> 
     return likelihood.log_predictive_density(rows.y, mean, variance, rows.sizes)
 
 
-def predicted_mean(posterior: FullPosterior | SparsePosterior, rows: Rows) -> np.ndarray:
+def predicted_mean(posterior: Posterior, rows: Rows) -> np.ndarray:
     """Predictive mean of the observations of rows that were not fitted, [n]."""
     mean, variance = _latent(posterior, rows)
     return posterior.state.model.likelihood_of(rows).response_moments(mean, variance, rows.sizes)[0]
 
 
-def missing_noise(posterior: FullPosterior | SparsePosterior, rows: Rows) -> float:
+def missing_noise(posterior: Posterior, rows: Rows) -> float:
     """The variance with which Gaussian rows that were not fitted are likeliest, if it is added to their predictions.
 
     A few rows with large errors that a small noise cannot explain ask for it.
@@ -40,7 +40,7 @@ def missing_noise(posterior: FullPosterior | SparsePosterior, rows: Rows) -> flo
     return float(candidates[np.argmin((np.log(total) + squares[:, None] / total).sum(0))])
 
 
-def _latent(posterior: FullPosterior | SparsePosterior, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def _latent(posterior: Posterior, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of what is observed with the noise of the rows, [n]."""
     latent = posterior.latent(rows.X)
     return latent.mean, latent.variance + posterior.state.model.nugget.variance

@@ -22,7 +22,7 @@ from knotwise.kernels.compose import OnColumns
 from knotwise.kernels.describe import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.posterior.base import FullPosterior
+from knotwise.posterior.exact import ExactPosterior
 from knotwise.selection.problem import Found, Problem
 from knotwise.selection.starts import spread_out, starting_theta, subset_rows, without_inputs
 from knotwise.selection.trace import KnotTrace
@@ -103,7 +103,7 @@ class Trial:
         if best is None or evidence is None:
             return None
         tried = Tried(
-            problem, best.theta, evidence.value, held_out_density(FullPosterior(evidence.state), self.held_out)
+            problem, best.theta, evidence.value, held_out_density(ExactPosterior(evidence.state), self.held_out)
         )
         note = f"{tried.name}, {len(self.fitted)} rows"
         if len(tried.density):
@@ -162,7 +162,7 @@ class Trial:
             exact = replace(tried.problem.on_rows(others), full=True)
             at = exact.point(tried.theta, np.empty((0, rows.X.shape[1])))
             try:
-                posterior = FullPosterior(exact.evaluate(at, gradient=False).state)
+                posterior = ExactPosterior(exact.evaluate(at, gradient=False).state)
             except KnotwiseError:
                 return np.inf
             errors.append((beyond.y - predicted_mean(posterior, beyond)) ** 2)

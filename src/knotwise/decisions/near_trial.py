@@ -29,8 +29,8 @@ from knotwise.kernels.base import Kernel
 from knotwise.kernels.describe import describe_kernel
 from knotwise.numerics.nearest import Nearest
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.posterior.base import SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
+from knotwise.posterior.knots import KnotPosterior
+from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState
 from knotwise.selection.base import Stage
 from knotwise.selection.pivots import Pivots
 from knotwise.selection.problem import Problem
@@ -68,7 +68,7 @@ class NearFit:
     stage: Stage
     n_neighbors: int
     density: np.ndarray
-    state: NeighbourState
+    state: VecchiaState
     neighbourhoods: Problem
     moving: bool = False
     whole: bool = False
@@ -182,7 +182,7 @@ class NearTrial:
             state = knots.evaluate(knots.point(theta, Z), gradient=False).state
         except KnotwiseError:
             return None
-        return held_out_density(SparsePosterior(state), self.held_out)
+        return held_out_density(KnotPosterior(state), self.held_out)
 
     def _round(
         self,
@@ -217,7 +217,7 @@ class NearTrial:
         stage = for_stage(some, ROUND if seen.sites is None else TURN).optimize(start.theta, start.Z, self.rng)
         whole = len(start.chosen) == len(self.others)
         if seen.sites is None:
-            state = NeighbourState.of(some.evaluate(stage.point, gradient=False).state, self.others)
+            state = VecchiaState.of(some.evaluate(stage.point, gradient=False).state, self.others)
             fit = NearFit(problem, stage, n_neighbors, self._density(state), state, some, whole=whole)
             return replace(self._with_more_noise(fit), value=some.log_evidence(stage))
         again = seen
@@ -240,11 +240,11 @@ class NearTrial:
         judges = self.held_out[np.arange(0, len(self.held_out), 2)]
         if fit.problem.optimizer is None or noise.sum() != 1 or len(judges) < JUDGES:
             return fit
-        extra = missing_noise(NeighbourPosterior(fit.state), judges)
+        extra = missing_noise(VecchiaPosterior(fit.state), judges)
         theta = np.where(noise, np.log(np.exp(fit.theta) + extra), fit.theta)
         theta = np.clip(theta, *table.theta_bounds.T)
         point = fit.neighbourhoods.point(theta, fit.stage.Z)
-        state = NeighbourState.of(fit.neighbourhoods.evaluate(point, gradient=False).state, self.others)
+        state = VecchiaState.of(fit.neighbourhoods.evaluate(point, gradient=False).state, self.others)
         more = replace(fit, stage=replace(fit.stage, point=point), state=state, density=self._density(state))
         return more if more.mean_density > fit.mean_density + BETTER else fit
 
@@ -270,8 +270,8 @@ class NearTrial:
                 break
         return best
 
-    def _density(self, state: NeighbourState) -> np.ndarray:
-        return held_out_density(NeighbourPosterior(state), self.held_out)
+    def _density(self, state: VecchiaState) -> np.ndarray:
+        return held_out_density(VecchiaPosterior(state), self.held_out)
 
 
 def _best(fits: Iterable[NearFit | None]) -> NearFit | None:

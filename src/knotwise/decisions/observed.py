@@ -11,9 +11,8 @@ from knotwise.evidence import Point, Rows
 from knotwise.evidence.inference import HeldSites, Variational
 from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.residual import Neighbours, arrange
-from knotwise.evidence.sparse import PseudoState
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.posterior.vecchia import NeighbourState
+from knotwise.posterior.vecchia import VecchiaState
 from knotwise.selection.problem import Problem
 
 __all__ = ["Observed", "as_observations", "hold", "learn_likelihood", "observe", "with_neighbours"]
@@ -33,7 +32,7 @@ class Observed:
     """
 
     rows: Rows
-    state: NeighbourState | None = None
+    state: VecchiaState | None = None
     sites: PseudoData | None = None
     value: float = np.nan
 
@@ -73,10 +72,9 @@ def observe(
     evidence = near.evaluate(point, gradient=False)
     if not evidence.converged:
         raise KnotwiseError(f"No sites here: {evidence.why}.")
-    assert isinstance(evidence.state, PseudoState)
     found, back = evidence.state.pseudo, np.argsort(order)
     sites = PseudoData(*(each[back] for each in vars(found).values()))
-    state = NeighbourState.of(evidence.state, rows[order])
+    state = VecchiaState.of(evidence.state, rows[order])
     return Observed(as_observations(problem, rows, point.theta, sites), state, sites, evidence.value)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from knotwise.decisions.lack_of_fit import PATCH_ROWS, SEARCH, SHORT, FewRows
 from knotwise.diagnosis.neighbours import Neighbours, neighbour_test
-from knotwise.diagnosis.residuals import Residuals, exact_residuals, residuals_through_knots
 from knotwise.errors import KnotwiseError
-from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.residuals import Residuals
 
 __all__ = ["ExactTrial", "try_exact"]
 
@@ -53,15 +53,14 @@ def try_exact(
     if graph is None:
         return None
     weights = None if rows.weights is None else rows.weights[near]
-    through = neighbour_test(residuals_through_knots(fit.posterior, rows, scores, near[graph.rows]), graph, weights)
+    through = neighbour_test(fit.posterior.residuals(near[graph.rows], scores), graph, weights)
 
     def trial(theta: np.ndarray) -> ExactTrial | None:
         try:
             state = few.problem.evaluate(few.problem.point(theta, few.no_knots), gradient=False).state
         except KnotwiseError:
             return None
-        assert isinstance(state, FullState)
-        exact = neighbour_test(exact_residuals(state, graph.rows), graph, weights)
+        exact = neighbour_test(ExactPosterior(state).residuals(graph.rows), graph, weights)
         if exact is None or through is None:
             return None
         return ExactTrial(len(near), through.correlation, exact.correlation)

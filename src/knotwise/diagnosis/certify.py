@@ -19,7 +19,6 @@ from knotwise.evidence.certificate import (
 )
 from knotwise.evidence.inference import Conjugate, Variational, inference_of
 from knotwise.noise import NOISE_FLOOR
-from knotwise.posterior.base import FullPosterior, SparsePosterior
 from knotwise.selection.pivots import Pivots
 from knotwise.selection.problem import Problem
 
@@ -47,7 +46,7 @@ def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> 
         None if value is None else float(value + shift) for value in found.values
     )
     return Certificate(
-        f"{type(estimator).__name__}: {fit.size_in_words}, {round(fit.n_rows, 2):,} rows",
+        f"{type(estimator).__name__}: {fit.posterior.size_in_words}, {round(fit.n_rows, 2):,} rows",
         float(estimator.log_evidence_),
         lower,
         upper,
@@ -102,7 +101,6 @@ def _exact(fit: Any, problem: Problem) -> Found:
 def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
     """The best bounds through the fit's knots, and through these and rows that they explain least."""
     state, blocks, model = fit.posterior.state, problem.run.blocks, fit.model
-    assert isinstance(fit.posterior, SparsePosterior)
     likelihood = model.likelihood
     more = _more_knots(fit, problem, len(state.Z) if more_knots is None else more_knots)
     try:
@@ -202,7 +200,7 @@ def _words(found: Found, fit: Any, inference: str) -> list[str]:
 
 def _of_noise(fit: Any) -> str:
     """What is certified where known noise was too small to be used as it is."""
-    if isinstance(fit.posterior, FullPosterior):
+    if fit.posterior.is_exact:
         return f"The exact GP is the one that was fitted. {fit.noise_remark}"
     return (
         f"The bounds are those of the known noise as it was given (0 counts as {NOISE_FLOOR:.0e} times the variance of "

@@ -10,17 +10,14 @@ import numpy as np
 from knotwise.diagnosis import findings
 from knotwise.diagnosis.cause import try_exact
 from knotwise.diagnosis.findings import Finding, Place
-from knotwise.diagnosis.left_out import LeftOut, predict_left_out, rows_of
 from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test, residuals_of_neighbours
 from knotwise.diagnosis.spread import SpreadTest
 from knotwise.diagnosis.uneven_noise import compare_sizes, describe_spread
 from knotwise.evidence.scores import WIDE, RowScores
-from knotwise.likelihoods.bernoulli import Bernoulli
 from knotwise.numerics.blocks import Serial, single_threaded_blas
 from knotwise.numerics.tabular import html_table, make_frame
 from knotwise.numerics.weighted import counted
-from knotwise.posterior.base import SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior
+from knotwise.posterior.residuals import LeaveOneOut
 
 __all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
 
@@ -35,8 +32,8 @@ class Diagnosis:
 
     What needs the training data is None for a model from a file (those of the exact GP and with neighbours hold them),
     and what needs knots for the exact GP. With neighbours the knots may leave what near rows tell: `unexplained_share`,
-    `residual_information`, `n_inflated` and `inflated` are about knots alone and not given, and `left_out` says how
-    training rows are predicted by the others. Rows count as often as their weights say.
+    `residual_information`, `n_inflated` and `inflated` are about knots alone and not given, and `leave_one_out` says
+    how training rows are predicted by the others. Rows count as often as their weights say.
 
     Attributes
     ----------
@@ -65,7 +62,7 @@ class Diagnosis:
     spread : SpreadTest or None
         A heteroscedasticity test: whether errors are larger in some places than in others, for Gaussian data (also
         after a log transform) of at least 40 rows that count equally often. Where it is None, its finding says why.
-    left_out : LeftOut or None
+    leave_one_out : LeaveOneOut or None
         How training rows are predicted by the others, with neighbours; not of classes, whose labels have no size.
     findings : tuple of Finding
         One for each question, with advice.
@@ -97,7 +94,7 @@ class Diagnosis:
     inflated: tuple[Place, ...]
     neighbours: NeighbourTest | None
     spread: SpreadTest | None
-    left_out: LeftOut | None
+    leave_one_out: LeaveOneOut | None
     findings: tuple[Finding, ...] = field(repr=False)
 
     @property
@@ -196,23 +193,17 @@ class Diagnosis:
 def diagnose(estimator: Any) -> Diagnosis:
     """Look at a fitted `GPRegressor` from all sides."""
     fit = estimator._fit
-    scores = condition = rows = neighbours = left_out = trial = None
+    posterior = fit.posterior
+    scores = neighbours = trial = None
     places: tuple[Place, ...] = ()
     n_inflated = None
     with single_threaded_blas():
-        if not isinstance(fit.posterior, SparsePosterior):
-            rows = fit.posterior.state.rows
-        else:
-            condition = _condition(fit.posterior)
-            if isinstance(fit.posterior, NeighbourPosterior):
-                rows = rows_of(fit.posterior.state)
-                if not isinstance(fit.model.likelihood, Bernoulli):  # the site of a label says nothing of its size
-                    left_out = predict_left_out(fit.posterior)
-            elif fit.training is not None:
-                scores = _scores(fit)
-                rows = scores.rows
-                n_inflated, places = _inflated(estimator, scores)
-        found = None if rows is None else residuals_of_neighbours(fit.posterior, rows, scores)
+        condition, rows, leave_one_out = posterior.condition, posterior.rows, posterior.leave_one_out()
+        if rows is None and fit.training is not None:
+            scores = _scores(fit)
+            rows = scores.rows
+            n_inflated, places = _inflated(estimator, scores)
+        found = None if rows is None else residuals_of_neighbours(posterior, rows, scores)
         if rows is not None and found is not None:
             neighbours = neighbour_test(*found, rows.weights)
             if scores is not None and neighbours is not None and findings.agree(neighbours):
@@ -222,7 +213,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         spread, why_not = compare_sizes(estimator, rows, found)
     result = estimator.optimize_result_
     at_bound = tuple(estimator.parameters_.at_bound())
-    near = findings.neighbours(estimator, neighbours, left_out, trial)
+    near = findings.neighbours(estimator, neighbours, leave_one_out, trial)
     said = (
         findings.convergence(estimator, result, fit.final),
         findings.bounds(estimator.parameters_, at_bound),
@@ -234,7 +225,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         describe_spread(estimator, spread, why_not, rows, near),
     )
     return Diagnosis(
-        f"{type(estimator).__name__}: {fit.size_in_words}, {round(fit.n_rows, 2):,} rows",
+        f"{type(estimator).__name__}: {posterior.size_in_words}, {round(fit.n_rows, 2):,} rows",
         bool(estimator.converged_),
         float(result.gradient_norm),
         at_bound,
@@ -246,7 +237,7 @@ def diagnose(estimator: Any) -> Diagnosis:
         places,
         neighbours,
         spread,
-        left_out,
+        leave_one_out,
         said,
     )
 
@@ -261,12 +252,6 @@ def _scores(fit: Any) -> RowScores:
     problem = fit.training.computed_by(Serial())  # whose rows are given back when this is done
     sample = problem.take(problem.sample(SAMPLE_ROWS, np.random.default_rng(0)))
     return problem.row_scores(fit.selection.point, sample)
-
-
-def _condition(posterior: SparsePosterior) -> float:
-    """Condition number of Kuu with its jitter, as it was factorised."""
-    singular = np.linalg.svd(posterior.state.L_inverse, compute_uv=False)
-    return float((singular[0] / singular[-1]) ** 2)
 
 
 def _inflated(estimator: Any, scores: RowScores) -> tuple[int | float, tuple[Place, ...]]:

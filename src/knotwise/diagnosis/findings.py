@@ -10,14 +10,13 @@ import numpy as np
 
 from knotwise.decisions.auto import SELECTION_ROWS, Auto
 from knotwise.diagnosis.cause import ExactTrial
-from knotwise.diagnosis.left_out import LeftOut
 from knotwise.diagnosis.neighbours import NeighbourTest
 from knotwise.evidence import Evidence
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult
-from knotwise.posterior.base import SparsePosterior
+from knotwise.posterior.residuals import LeaveOneOut
 from knotwise.selection.trace import Status
 
 __all__ = [
@@ -241,12 +240,15 @@ def _explained(estimator: Any) -> Finding:
 
 
 def neighbours(
-    estimator: Any, test: NeighbourTest | None, left_out: LeftOut | None = None, trial: ExactTrial | None = None
+    estimator: Any,
+    test: NeighbourTest | None,
+    left_out: LeaveOneOut | None = None,
+    trial: ExactTrial | None = None,
 ) -> Finding:
     """Whether residuals of neighbours agree more than the model says, and whether errors have the size that they
     should, where training rows can be predicted by the others. `trial` says whether the exact GP does better.
     """
-    exact = not isinstance(estimator._fit.posterior, SparsePosterior)
+    exact = estimator._fit.posterior.is_exact
     if test is None:
         if exact or estimator._fit.n_neighbors or estimator._fit.training is not None:
             return Finding("neighbours", "unknown", "too few different rows to compare neighbouring residuals")
@@ -287,7 +289,7 @@ def agree(test: NeighbourTest) -> bool:
     return test.p < ALARM and test.correlation > VISIBLE
 
 
-def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeftOut | None, agreement: str) -> Finding:
+def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeaveOneOut | None, agreement: str) -> Finding:
     text = agreement
     if left_out is not None:
         text = (
@@ -344,7 +346,7 @@ _NEEDS_DATA = {
 
 
 def _untold(estimator: Any, name: str) -> Finding:
-    if not isinstance(estimator._fit.posterior, SparsePosterior):
+    if estimator._fit.posterior.is_exact:
         return Finding(name, "ok", "the exact GP has no knots")
     return without_data([name])
 

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.diagnosis.left_out import residuals_in_order
-from knotwise.diagnosis.residuals import LowRankResiduals, Residuals, exact_residuals, residuals_through_knots
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
-from knotwise.posterior.base import FullPosterior, SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior
+from knotwise.posterior.base import Posterior
+from knotwise.posterior.residuals import Residuals
 
 __all__ = ["NeighbourTest", "Neighbours", "neighbour_test", "residuals_of_neighbours"]
 
@@ -58,7 +56,7 @@ class NeighbourTest:
 
 
 def residuals_of_neighbours(
-    posterior: SparsePosterior | FullPosterior, rows: Rows, scores: RowScores | None = None
+    posterior: Posterior, rows: Rows, scores: RowScores | None = None
 ) -> tuple[Residuals, Neighbours] | None:
     """Residuals of rows, and who is near whom among them; None where the rows are too few.
 
@@ -66,21 +64,10 @@ def residuals_of_neighbours(
     needs; O(n m (K^2 + m^2)) with m neighbours, where each residual is that of a row given earlier rows of a random
     order; O(n N^2) for n <= 5,000 rows of the exact GP.
     """
-    exact = isinstance(posterior, FullPosterior)
     # whether rows at one place are copies, and so one row, depends on their values where these are counts or labels
     together = not posterior.state.model.likelihood.discrete
-    found = Neighbours.find(rows.X, MAX_PLACES_EXACT if exact else MAX_PLACES, together=together)
-    if found is None:
-        return None
-    residuals: Residuals
-    if isinstance(posterior, FullPosterior):
-        residuals = exact_residuals(posterior.state, found.rows)
-    elif isinstance(posterior, NeighbourPosterior):
-        residuals = LowRankResiduals(*residuals_in_order(posterior, found.rows))
-    else:
-        assert scores is not None
-        residuals = residuals_through_knots(posterior, rows, scores, found.rows)
-    return residuals, found
+    found = Neighbours.find(rows.X, MAX_PLACES_EXACT if posterior.is_exact else MAX_PLACES, together=together)
+    return None if found is None else (posterior.residuals(found.rows, scores), found)
 
 
 def neighbour_test(residuals: Residuals, found: Neighbours, weights: np.ndarray | None) -> NeighbourTest | None:

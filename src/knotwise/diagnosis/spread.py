@@ -8,9 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from knotwise.diagnosis.left_out import NORMAL_95
 from knotwise.diagnosis.neighbours import Neighbours
-from knotwise.diagnosis.residuals import Residuals
+from knotwise.posterior.residuals import NORMAL_95, Residuals
 
 __all__ = ["LEAST_ROWS", "Errors", "SpreadTest", "spread_test"]
 

@@ -8,11 +8,9 @@ import numpy as np
 
 from knotwise.diagnosis.findings import Finding, without_data
 from knotwise.diagnosis.neighbours import Neighbours
-from knotwise.diagnosis.residuals import Residuals
 from knotwise.diagnosis.spread import LEAST_ROWS, Errors, SpreadTest, spread_test
 from knotwise.evidence.model import Rows
-from knotwise.likelihoods.gaussian import Gaussian
-from knotwise.posterior.vecchia import NeighbourPosterior
+from knotwise.posterior.residuals import Residuals
 
 __all__ = ["compare_sizes", "describe_spread"]
 
@@ -36,9 +34,9 @@ def compare_sizes(
         return None, ""
     if found is None or len(found[1].rows) < LEAST_ROWS:
         return None, f"{len(rows)} different rows are too few (from {LEAST_ROWS} on sizes of errors are compared)"
-    if isinstance(fit.posterior, NeighbourPosterior) and len(rows) < ROWS_PER_KNOT * len(fit.posterior.state.Z):
+    if fit.n_neighbors and len(rows) < ROWS_PER_KNOT * fit.posterior.n_knots:
         return None, (
-            f"{len(fit.posterior.state.Z)} knots are many among {len(rows)} rows, and with neighbours what they "
+            f"{fit.posterior.n_knots} knots are many among {len(rows)} rows, and with neighbours what they "
             "know of a single row cannot be taken off"
         )
     residuals, neighbours = found
@@ -99,7 +97,7 @@ def _advice(estimator: Any, test: SpreadTest, rows: Rows | None, near: Finding) 
             "which one kernel does not know. Trust intervals on average, or try a transform of the columns."
         )
     advice = "One variance of the noise serves all places: trust intervals on average, and not in single places."
-    if isinstance(estimator._fit.model.likelihood, Gaussian):
+    if estimator._fit.model.likelihood.conjugate:
         advice += (
             " If the noise of each row is known, give it: `fit(X, y, noise_variance=...)`; if errors grow with y, and "
             "y is positive, try `likelihood='lognormal'`."
@@ -109,10 +107,10 @@ def _advice(estimator: Any, test: SpreadTest, rows: Rows | None, near: Finding) 
 
 def _counts(fit: Any, rows: Rows) -> np.ndarray:
     """How often each row counts, up to a factor."""
-    if isinstance(fit.posterior, NeighbourPosterior):
+    if fit.n_neighbors:
         training = fit.rows_at_hand
         if training is None or len(training) != len(rows):  # from a file: rows that count k times have noise / k
-            return 1.0 / fit.posterior.state.noise
+            return 1.0 / fit.posterior.rows.noise_variance
         rows = training
     return np.ones(len(rows)) if rows.weights is None else rows.weights
 
@@ -127,7 +125,7 @@ def _why_coarse(y: np.ndarray, errors: Errors, likelihood: Any) -> str:
     values = np.unique(y)
     if len(values) >= DISTINCT * len(y):
         return ""
-    z = values if isinstance(likelihood, Gaussian) else np.log(values)
+    z = values if likelihood.conjugate else np.log(values)
     step = float(np.median(np.diff(z))) if len(z) > 1 else np.inf
     if step <= COARSE * float(np.sqrt(np.median(errors.variance))):
         return ""

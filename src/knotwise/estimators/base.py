@@ -25,7 +25,7 @@ from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.effects import EffectsMixin
-from knotwise.estimators.fitted import Fit, posterior_of
+from knotwise.estimators.fitted import Fit
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
 from knotwise.estimators.outcome import outcome_of
@@ -36,8 +36,8 @@ from knotwise.estimators.summary import Summary, summarize
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
-from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, SparsePosterior, sample_latent
-from knotwise.posterior.vecchia import NeighbourPosterior
+from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
+from knotwise.posterior.build import posterior_of
 from knotwise.selection.base import Selection
 from knotwise.selection.fixed import select_exact, with_noise_as_given
 from knotwise.selection.problem import Problem
@@ -111,7 +111,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
                 order=None,
             ),
             scaling,
-            posterior_of(final.state, problem),
+            posterior_of(final.state, None if problem.model.residual is None else problem.rows),
             problem.table,
             problem.summary.count,
             replace(problem.computed_by(Serial()), full=not has_knots),
@@ -146,7 +146,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         self.converged_ = self.status_.is_good
         self.stop_reason_ = selection.reason
         self.n_neighbors_ = fit.n_neighbors
-        self.approximation_ = fit.approximation
+        self.approximation_ = fit.posterior.approximation
         per_row = -float(np.log(scaling.y_scale))
         user_theta = partial(scaling.theta_to_user, fit.table)
         self.trace_ = selection.trace.in_units(fit.n_rows, per_row, self._inputs_back, user_theta)
@@ -242,10 +242,10 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         X = self._engine_inputs(X)
         n_samples = check_count(n_samples, "n_samples", least=1)
         scaling, posterior = self._fit.scaling, self._fit.posterior
-        if len(X) > MAX_JOINT_ROWS and isinstance(posterior, SparsePosterior):
+        if len(X) > MAX_JOINT_ROWS and not posterior.is_exact:
             _warn_of_independent_residuals(posterior, X)
         with single_threaded_blas():
-            samples = sample_latent(posterior, X, n_samples, generator_from(random_state))
+            samples = posterior.sample(X, n_samples, generator_from(random_state))
         return samples * scaling.y_scale + scaling.y_centre
 
     def evidence(self, theta: Any = None, gradient: bool = True) -> Evidence:
@@ -326,7 +326,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         (('intercept', 'column 0'), [2.0, 3.0])
         """
         check_is_fitted(self)
-        return coefficients_of(self._fit.posterior.state, self._fit.scaling, self._column_names)
+        return coefficients_of(self._fit.posterior, self._fit.scaling, self._column_names)
 
     def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
         """What was fitted and decided, in words and in the user's units; shown when printed.
@@ -482,14 +482,14 @@ def _row_numbers(numbers: np.ndarray | None, order: np.ndarray | None) -> np.nda
     return numbers if order is None else order if numbers is None else numbers[order]
 
 
-def _warn_of_independent_residuals(posterior: SparsePosterior, X: np.ndarray) -> None:
+def _warn_of_independent_residuals(posterior: Posterior, X: np.ndarray) -> None:
     """Say what samples of many rows leave out, as far as some of these rows tell."""
     some = X[:: -(-len(X) // MAX_JOINT_ROWS)]
     with single_threaded_blas():
         variance, residual = posterior.latent(some).variance, posterior.residual_variance(some)
     share = residual.sum() / max(variance.sum(), np.finfo(float).tiny)
     if share > 0.01:
-        near = isinstance(posterior, NeighbourPosterior)
+        near = posterior.n_neighbors
         who, advice = ("the neighbours leave", "Ask") if near else ("the knots leave", "Fit with more knots, or ask")
         warn(
             f"X has more than {MAX_JOINT_ROWS:,} rows: {share:.0%} of the variance of f, which {who} open, "

@@ -12,12 +12,11 @@ from knotwise.data.encoding.cells import label_of
 from knotwise.data.scaling import Scaling
 from knotwise.data.validation import check_level
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.evidence.full_sites import FullState
-from knotwise.evidence.sparse import SparseState
 from knotwise.means import Term
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Columns
 from knotwise.numerics.tabular import html_table, make_frame
+from knotwise.posterior.base import Posterior
 
 __all__ = ["Coefficients", "Contrast", "coefficients_of"]
 
@@ -226,14 +225,14 @@ class Coefficients:
         return html_table(heads, ((name, *row) for name, row in zip(self.names, numbers, strict=True)))
 
 
-def coefficients_of(state: SparseState | FullState, scaling: Scaling, columns: Sequence[str] = ()) -> Coefficients:
-    """The coefficients of a state's mean in the user's units, for columns with these names  (S16).
+def coefficients_of(posterior: Posterior, scaling: Scaling, columns: Sequence[str] = ()) -> Coefficients:
+    """The coefficients of a posterior's mean in the user's units, for columns with these names  (S16).
 
     A height is y_centre + y_scale (m + phi(0)' eta), a slope y_scale / x_scale times its eta, for the engine's
     coefficients eta; of levels, differences from the reference: one linear map A, so that the covariance is
     A Cov(eta) A'.
     """
-    mean, levels = state.model.mean, _levels_of(columns)
+    mean, levels = posterior.state.model.mean, _levels_of(columns)
     origin = np.zeros(len(scaling.x_scale))
     origin[[own[0] for own in levels.values()]] = 1.0  # the reference of each category
     with np.errstate(all="ignore"):  # a file may have any numbers
@@ -248,7 +247,7 @@ def coefficients_of(state: SparseState | FullState, scaling: Scaling, columns: S
         A = scaling.y_scale * np.array([weights[i] - (0.0 if j is None else weights[j]) for _, i, j in rows])  # [q, p]
         if not A.size:
             return Coefficients(names, offset, np.full((len(rows), len(rows)), np.nan))
-        eta, covariance = _posterior_of_basis(state)
+        eta, covariance = posterior.coefficients()
         in_trend = {term.column for term in terms}
         categories = {
             label: tuple(str(columns.columns[i].level) for i in own)  # type: ignore[attr-defined]
@@ -318,13 +317,3 @@ def _intervals(estimate: np.ndarray, standard_error: np.ndarray, level: float) -
     check_level(level)
     reach = ndtri(0.5 + level / 2) * standard_error
     return np.column_stack([estimate - reach, estimate + reach])
-
-
-def _posterior_of_basis(state: SparseState | FullState) -> tuple[np.ndarray, np.ndarray]:
-    """Mean [p] and covariance [p, p] of the coefficients of the basis, whose prior is N(0, I)."""
-    if isinstance(state, FullState):
-        basis = state.rows.basis
-        return basis.T @ state.a, np.eye(basis.shape[1]) - state.precision.explained_jointly(basis.T)
-    n_knots = len(state.Z)
-    T = state.T[:, n_knots:]
-    return state.gamma[n_knots:], T.T @ T  # B^-1 = T'T

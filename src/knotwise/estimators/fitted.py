@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,31 +11,16 @@ import numpy as np
 
 from knotwise.data.scaling import Scaling
 from knotwise.errors import KnotwiseError, NoTrainingDataError
-from knotwise.estimators.options import approximation_word
 from knotwise.evidence import Evidence, Model
-from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.model import Rows
-from knotwise.evidence.residual import Neighbours
-from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.blocks import single_threaded_blas
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
-from knotwise.posterior.base import FullPosterior, SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState, Shares
+from knotwise.posterior.base import Posterior, Shares
 from knotwise.selection.base import Selection
 from knotwise.selection.problem import Problem
 
-__all__ = ["Fit", "posterior_of"]
-
-
-def posterior_of(state: SparseState | FullState, problem: Problem) -> SparsePosterior | FullPosterior:
-    """The posterior of an evidence's state; with neighbours it keeps the problem's rows. A single row has none."""
-    if isinstance(state, FullState):
-        return FullPosterior(state)
-    residual = state.model.residual
-    if isinstance(residual, Neighbours) and residual.n_neighbors:
-        return NeighbourPosterior(NeighbourState.of(state, problem.rows))
-    return SparsePosterior(replace(state, model=replace(state.model, residual=None)))
+__all__ = ["Fit"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +39,7 @@ class Fit:
 
     selection: Selection
     scaling: Scaling
-    posterior: SparsePosterior | FullPosterior
+    posterior: Posterior
     table: ParameterTable
     n_rows: int | float
     training: Problem | None = None
@@ -80,47 +65,28 @@ class Fit:
 
     @property
     def n_neighbors(self) -> int:
-        """How many near rows predict what the knots leave."""
-        return self.posterior.state.n_neighbors if isinstance(self.posterior, NeighbourPosterior) else 0
+        """How many Vecchia neighbours each row has."""
+        return self.posterior.n_neighbors
 
     @cached_property
     def shares(self) -> Shares | None:
         """What knots, neighbours and noise explain of the variance of y; None without neighbours."""
-        if not isinstance(self.posterior, NeighbourPosterior):
-            return None
         with single_threaded_blas(), np.errstate(all="ignore"), suppress(KnotwiseError):  # a file may have any numbers
             return self.posterior.shares()
         return None
-
-    @property
-    def size_in_words(self) -> str:
-        """How many knots and neighbours, or that it is the exact GP."""
-        if not isinstance(self.posterior, SparsePosterior):
-            return "exact GP"
-        knots = f"{len(self.selection.Z)} knots"
-        return f"{knots} and {self.n_neighbors} neighbours of each row" if self.n_neighbors else knots
-
-    @property
-    def approximation(self) -> str | float:
-        """What stands between the fit and the exact GP, in a word."""
-        if not isinstance(self.posterior, SparsePosterior):
-            return "full"
-        return "neighbors" if self.n_neighbors else approximation_word(self.model.power)
 
     @property
     def rows_at_hand(self) -> Rows | None:
         """The training rows in the engine's units, where they are in this process: after a fit, or of the exact GP."""
         if self.training is not None and self.training.run.blocks.at_hand:
             return self.training.rows
-        return self.posterior.state.rows if isinstance(self.posterior, FullPosterior) else None
+        return self.posterior.rows if self.posterior.is_exact else None
 
     @property
     def inputs_at_hand(self) -> np.ndarray | None:
         """The inputs of the training rows alone, [N, D], which a model with neighbours holds too."""
-        rows = self.rows_at_hand
-        if rows is not None:
-            return rows.X
-        return self.posterior.state.X if isinstance(self.posterior, NeighbourPosterior) else None
+        rows = self.posterior.rows if self.rows_at_hand is None else self.rows_at_hand
+        return None if rows is None else rows.X
 
     @property
     def problem(self) -> Problem:

@@ -14,8 +14,6 @@ from knotwise.estimators.fitted import Fit
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.saving import FIT, FIT_1, FORMAT, INPUTS, LEFT_OUT, noise_is_held
 from knotwise.evidence import Evidence, Point
-from knotwise.evidence.full_sites import FullState
-from knotwise.evidence.sparse import SparseState
 from knotwise.kernels.base import Kernel
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
@@ -24,8 +22,8 @@ from knotwise.persistence.labels import Labels
 from knotwise.persistence.parts import read_arguments
 from knotwise.persistence.records import check_model
 from knotwise.persistence.schema import Reading, Text, Whole, refuse
-from knotwise.posterior.base import FullPosterior, SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior, NeighbourState
+from knotwise.posterior.base import Posterior
+from knotwise.posterior.build import posterior_of
 from knotwise.selection.base import Selection
 
 __all__ = ["load"]
@@ -154,27 +152,22 @@ def _read_fit(data: Any, at: str, given: Reading) -> Fit:
     fit = (FIT_1 if given.version == 1 else FIT).read(data, at, given)
     state, table, selection = fit["state"], fit["table"], fit["selection"]
     table = check_model(state.model, table, selection["theta"], given.sizes, f"{at}.state")
-    full = isinstance(state, FullState)
-    Z = np.empty((0, given.sizes["D"])) if full else state.Z
-    point = Point(selection.pop("theta"), Z, None if full else state.jitter)
+    posterior = posterior_of(state)
+    exact = posterior.is_exact
+    Z = np.empty((0, given.sizes["D"])) if exact else state.Z
+    point = Point(selection.pop("theta"), Z, None if exact else state.jitter)
     final = Evidence(fit["final"]["value"], None, None, None, fit["final"]["converged"])
     return Fit(
         Selection(point, final, **selection),
         fit["scaling"],
-        _posterior(state),
+        posterior,
         table,
         fit["n_rows"],
-        size_given=_size_given(fit, at),
-        noise_given=_noise_given(fit, table, at),
+        size_given=_size_given(fit, posterior, at),
+        noise_given=_noise_given(fit, posterior, table, at),
         noise_remark=fit.get("noise_remark") or "",
         errors=_errors(fit, at),
     )
-
-
-def _posterior(state: SparseState | FullState) -> SparsePosterior | FullPosterior:
-    if isinstance(state, FullState):
-        return FullPosterior(state)
-    return NeighbourPosterior(state) if isinstance(state, NeighbourState) else SparsePosterior(state)
 
 
 def _errors(fit: dict[str, Any], at: str) -> ParameterErrors | None:
@@ -184,31 +177,31 @@ def _errors(fit: dict[str, Any], at: str) -> ParameterErrors | None:
     return errors
 
 
-def _size_given(fit: dict[str, Any], at: str) -> bool | None:
+def _size_given(fit: dict[str, Any], posterior: Posterior, at: str) -> bool | None:
     """Whether the fit had an exposure or trials: by the file's own word, by the rows that it holds, or not known."""
-    state = fit["state"]
+    rows = posterior.rows if posterior.is_exact else None
     known: bool | None = None
-    if state.model.likelihood.size_name is None:
+    if fit["state"].model.likelihood.size_name is None:
         known = False
-    elif isinstance(state, FullState):
-        known = state.rows.size is not None
+    elif rows is not None:
+        known = rows.size is not None
     told = fit.get("size_given", known)
     if known is not None and told is not known:
         raise refuse(f"{at}.size_given", "true where the fit had an exposure or trials, and false elsewhere")
     return told
 
 
-def _noise_given(fit: dict[str, Any], table: ParameterTable, at: str) -> bool | None:
+def _noise_given(fit: dict[str, Any], posterior: Posterior, table: ParameterTable, at: str) -> bool | None:
     """Whether each row of the fit came with its own known noise: by the file's word, as far as it can be, or not known.
 
     Known noise holds the parameter of the noise, so that one that is free was learned.
     """
-    state, told = fit["state"], fit.get("noise_given")
-    may_be = noise_is_held(state.model, table)
-    if isinstance(state, FullState) and may_be:
-        may_be = state.rows.noise_variance is not None
+    rows, told = posterior.rows if posterior.is_exact else None, fit.get("noise_given")
+    may_be = noise_is_held(fit["state"].model, table)
+    if rows is not None and may_be:
+        may_be = rows.noise_variance is not None
     if told and not may_be:
         raise refuse(f"{at}.noise_given", "true only where the noise of the rows was known")
     if told is not None or not may_be:
         return bool(told)
-    return True if isinstance(state, FullState) else None
+    return None if rows is None else True

@@ -22,12 +22,12 @@ from knotwise.kernels.stationary import SquaredExponential
 from knotwise.likelihoods import Likelihood, likelihood_named
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
+from knotwise.posterior.knots import POWERS
 from knotwise.selection.base import Selector
 from knotwise.selection.fixed import Fixed, Simultaneous
 from knotwise.selection.initial import checked_knots
 
 __all__ = [
-    "approximation_word",
     "inference_from",
     "kernel_from",
     "likelihood_from",
@@ -38,8 +38,6 @@ __all__ = [
     "power_from",
     "selector_from",
 ]
-
-POWERS = {"fic": 1.0, "vfe": 0.0}
 
 
 def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
@@ -58,11 +56,6 @@ def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
     raise InvalidInputError(
         f"`approximation` is {approximation!r}; it must be 'fic', 'vfe', 'full' or a power between 0 and 1."
     )
-
-
-def approximation_word(power: float) -> str | float:
-    """What an approximation of this power is called, or the power itself."""
-    return next((word for word, known in POWERS.items() if known == power), power)
 
 
 def neighbors_from(given: Any, options: Any, likelihood: Likelihood) -> int | None:

@@ -37,8 +37,6 @@ from knotwise.persistence.schema import (
     Writing,
     refuse,
 )
-from knotwise.posterior.base import FullPosterior
-from knotwise.posterior.vecchia import NeighbourPosterior
 from knotwise.selection.trace import Status
 from knotwise.version import __version__
 
@@ -118,23 +116,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "model": _write_estimator(estimator, "", out),
     }
     write_archive(path, Archive(manifest, out.arrays))
-    for text in dict.fromkeys(_rows_in_file(model._fit) for model in getattr(estimator, "models_", [estimator])):
+    fits = [model._fit for model in getattr(estimator, "models_", [estimator])]
+    for text in dict.fromkeys(fit.posterior.rows_in_words(fit.inputs_at_hand) for fit in fits):
         LOG.info("%s %s", os.fspath(path), text)
-
-
-def _rows_in_file(fit: Fit) -> str:
-    """Which rows of the training data the file of a fit holds, in words."""
-    if isinstance(fit.posterior, FullPosterior):
-        n_rows = len(fit.posterior.state.rows)
-        return f"holds the {n_rows:,} training rows, inputs and targets, from which the exact GP predicts."
-    if isinstance(fit.posterior, NeighbourPosterior):
-        n_rows = len(fit.posterior.state.X)
-        return f"holds the {n_rows:,} training rows, inputs and targets, since near rows predict what the knots leave."
-    inputs, knots = fit.inputs_at_hand, fit.selection.Z
-    known = set() if inputs is None else set(map(bytes, np.ascontiguousarray(inputs + 0.0)))  # + 0.0: no -0
-    on_rows = sum(knot in known for knot in map(bytes, np.ascontiguousarray(knots + 0.0)))
-    but = f", but {on_rows} of its {len(knots)} knots lie on the inputs of training rows" if on_rows else ""
-    return f"holds no training rows{but}."
 
 
 def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from knotwise.evidence.inference import inference_of
 from knotwise.kernels.compose import OnColumns
 from knotwise.numerics.estimates import Estimates
 from knotwise.numerics.tabular import html_lines, make_frame
-from knotwise.posterior.vecchia import Shares
+from knotwise.posterior.base import Shares
 
 __all__ = ["Section", "Summary", "describe_choice", "join_summaries", "summarize"]
 
@@ -133,7 +133,8 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
     """Describe a fitted estimator: size, evidence, and parameters with their errors in the units of the data."""
     fit = model._fit
     lines = [
-        f"{type(model).__name__}: {fit.size_in_words}, {inference_of(fit.model).value_name} {model.log_evidence_:.3f}",
+        f"{type(model).__name__}: {fit.posterior.size_in_words}, "
+        f"{inference_of(fit.model).value_name} {model.log_evidence_:.3f}",
         f"{model.status_}: {model._outcome.reason}",
         f"kernel {model.kernel_!r}{describe_choice(model)}",
     ]

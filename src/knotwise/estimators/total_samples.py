@@ -14,8 +14,7 @@ from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.counts import Counts
 from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.numerics.blocks import Executor, block_slices
-from knotwise.posterior.base import MAX_JOINT_ROWS, FullPosterior, SparsePosterior, covariance_root
-from knotwise.posterior.vecchia import NeighbourPosterior
+from knotwise.posterior.base import MAX_JOINT_ROWS, Posterior, covariance_root
 
 __all__ = [
     "MOST_PAIRED",
@@ -93,7 +92,7 @@ class _PlaceTotals:
 
 
 def sample_totals(
-    posterior: SparsePosterior | FullPosterior,
+    posterior: Posterior,
     scaling: Scaling,
     rows: GroupedRows,
     response: Response,
@@ -109,7 +108,7 @@ def sample_totals(
     """
     seed = int(rng.integers(2**63))
     total = _PlaceTotals(rows, response)
-    if isinstance(posterior, FullPosterior) or are_sampled_jointly(posterior, rows):
+    if are_sampled_jointly(posterior, rows):
         return _sample_exact(posterior, scaling, rows, total, n_samples, seed)
     z = np.asfortranarray(rng.standard_normal((n_samples, posterior.width)).T)  # [K, samples], common to all rows
 
@@ -125,13 +124,17 @@ def sample_totals(
     return rows.sums_of_blocks(work, executor)
 
 
-def are_sampled_jointly(posterior: SparsePosterior | FullPosterior, rows: GroupedRows) -> bool:
-    """Whether neighbours leave so much in common that it is drawn jointly, for groups that allow it."""
-    return isinstance(posterior, NeighbourPosterior) and int(np.diff(rows.first_place).max()) <= MOST_PAIRED_NEAR
+def are_sampled_jointly(posterior: Posterior, rows: GroupedRows) -> bool:
+    """Whether rows of a group are drawn from their joint covariance: of the exact GP, and with neighbours, which leave
+    much in common, for groups that allow it.
+    """
+    return posterior.is_exact or (
+        posterior.n_neighbors > 0 and int(np.diff(rows.first_place).max()) <= MOST_PAIRED_NEAR
+    )
 
 
 def _sample_exact(
-    posterior: SparsePosterior | FullPosterior,
+    posterior: Posterior,
     scaling: Scaling,
     rows: GroupedRows,
     total: Callable[[np.ndarray, slice, np.random.Generator], np.ndarray],
@@ -150,7 +153,7 @@ def _sample_exact(
         yield slice(group, group + 1), samples
 
 
-def group_covariance(posterior: SparsePosterior | FullPosterior, rows: GroupedRows, group: int) -> np.ndarray:
+def group_covariance(posterior: Posterior, rows: GroupedRows, group: int) -> np.ndarray:
     """Joint covariance of f at the places of a group, in the engine's units, as far as memory allows."""
     places = rows.places[slice(*rows.first_place[group : group + 2])]
     if len(places) > MAX_JOINT_ROWS:
@@ -163,14 +166,14 @@ def group_covariance(posterior: SparsePosterior | FullPosterior, rows: GroupedRo
 
 
 def linear_variances(
-    posterior: SparsePosterior | FullPosterior,
+    posterior: Posterior,
     rows: GroupedRows,
     slopes: np.ndarray,
     executor: Executor,
 ) -> np.ndarray:
     """Variance of the sum of slopes [p] times f over the places of each group, [G], in the engine's units. (T2)"""
     variances = np.empty(rows.n_groups)
-    if isinstance(posterior, FullPosterior):
+    if posterior.is_exact:
         for group in range(rows.n_groups):
             u = slopes[slice(*rows.first_place[group : group + 2])]
             variances[group] = u @ group_covariance(posterior, rows, group) @ u

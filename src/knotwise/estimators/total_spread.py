@@ -17,8 +17,7 @@ from knotwise.estimators.total_samples import (
     sample_totals,
 )
 from knotwise.numerics.blocks import Executor
-from knotwise.posterior.base import FullPosterior, Latent, SparsePosterior
-from knotwise.posterior.vecchia import NeighbourPosterior
+from knotwise.posterior.base import Latent, Posterior
 
 __all__ = ["Spread", "Summed"]
 
@@ -40,7 +39,7 @@ class Summed:
     `latent` and `own_variance` [n] are in the user's units and in the order of `rows`.
     """
 
-    posterior: SparsePosterior | FullPosterior
+    posterior: Posterior
     scaling: Scaling
     rows: GroupedRows
     response: Response
@@ -72,7 +71,7 @@ class Summed:
         rows = self.rows
         slopes = rows.sum_by_place(rows.weights) * self.scaling.y_scale
         variance = linear_variances(self.posterior, rows, slopes, executor)
-        if isinstance(self.posterior, NeighbourPosterior):  # what is left of near rows goes together far more
+        if self.posterior.n_neighbors:  # what is left of near rows goes together far more
             variance = np.maximum(variance + self._between_places(slopes, np.random.default_rng(0)), 0.0)
         if self.response.kind == "mean":
             return variance
@@ -108,17 +107,13 @@ class Summed:
     @property
     def _is_joint(self) -> bool:
         """Whether totals have all that rows have in common."""
-        if isinstance(self.posterior, FullPosterior):
-            return True
-        return isinstance(self.posterior, NeighbourPosterior) and (
-            self.linear or are_sampled_jointly(self.posterior, self.rows)
-        )
+        near = self.linear and self.posterior.n_neighbors > 0
+        return near or are_sampled_jointly(self.posterior, self.rows)
 
     def _between_places(self, slopes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """What the residuals of different places add to the variance of slopes [p] times f, summed over groups, [G]."""
-        assert isinstance(self.posterior, SparsePosterior)
         rows, added = self.rows, np.zeros(self.rows.n_groups)
-        most = MOST_PAIRED_NEAR if isinstance(self.posterior, NeighbourPosterior) else MOST_PAIRED
+        most = MOST_PAIRED_NEAR if self.posterior.n_neighbors else MOST_PAIRED
         for group in np.flatnonzero(np.diff(rows.first_place) > 1):
             places = np.arange(*rows.first_place[group : group + 2])
             pairs = len(places) * (len(places) - 1.0)

@@ -7,7 +7,7 @@ so `V` in this package is the [n, K] transpose of the derivation's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from knotwise.evidence.model import Evidence, Jitter, Model, Rows
 from knotwise.evidence.projection import Evaluation
 from knotwise.numerics.blocks import Executor
 
-__all__ = ["PseudoState", "SparseState", "sparse_evidence"]
+__all__ = ["SparseState", "sparse_evidence"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class SparseState:
     """All that prediction needs; no row of the data is in it.
 
     L_inverse inverts the factor of Kuu + jitter, T the factor of B, gamma = V a = B^-1 V (w r).
+    `pseudo` are the observations that stand for the data where near rows predict and the data are not Gaussian.
     """
 
     model: Model
@@ -35,13 +36,7 @@ class SparseState:
     L_inverse: np.ndarray
     T: np.ndarray
     gamma: np.ndarray
-
-
-@dataclass(frozen=True)
-class PseudoState(SparseState):
-    """The same where near rows predict and the sites are not the data: with the observations that stand for them."""
-
-    pseudo: PseudoData
+    pseudo: PseudoData | None = field(default=None, kw_only=True)
 
 
 def sparse_evidence(
@@ -68,6 +63,5 @@ def sparse_evidence(
     with Evaluation.of(model, blocks, Z, jitter, keep=gradient or inference.several_passes) as at:
         fit = inference.fit(at, start)
         bar = sparse_gradient(at, fit) if gradient else NO_GRADIENT
-    found = model, Z, jitter, at.projector.L_inverse, fit.T, fit.gamma
-    state = SparseState(*found) if fit.pseudo is None else PseudoState(*found, fit.pseudo)
+    state = SparseState(model, Z, jitter, at.projector.L_inverse, fit.T, fit.gamma, pseudo=fit.pseudo)
     return Evidence(fit.value, bar.theta, bar.Z, state, fit.converged, fit.why)

@@ -37,6 +37,7 @@ class Bernoulli(Likelihood):
     """
 
     discrete = True
+    binary = True
     starts_from_means = True
 
     def __init__(self, link: str = "logit") -> None:

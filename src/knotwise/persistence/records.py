@@ -37,7 +37,7 @@ from knotwise.persistence.schema import (
     Writing,
     refuse,
 )
-from knotwise.posterior.vecchia import NeighbourState
+from knotwise.posterior.vecchia import VecchiaState
 from knotwise.selection.trace import Action, KnotStep, KnotTrace, known_action
 
 __all__ = ["RESULT", "STATE", "TABLE", "TRACE", "check_model"]
@@ -186,7 +186,7 @@ MODEL = ModelRecord(
 class NeighbourRecord(Record):
     """A state with neighbours, of which there are no more than rows; files of version 1 have none."""
 
-    def read(self, data: Any, at: str, given: Reading) -> NeighbourState:
+    def read(self, data: Any, at: str, given: Reading) -> VecchiaState:
         if given.version == 1:
             raise refuse(at, "a state of version 1, which knows no neighbours")
         state = super().read(data, at, given)
@@ -211,7 +211,7 @@ THROUGH_KNOTS: dict[str, Spec] = {
 STATE = OneOf(
     sparse=Record(SparseState, **THROUGH_KNOTS),
     neighbors=NeighbourRecord(
-        NeighbourState,
+        VecchiaState,
         **THROUGH_KNOTS,
         X=Array(("N", "D"), squared=True),
         r=Array(("N",), squared=True),

@@ -1,29 +1,30 @@
-"""Posterior of the latent function: state of an evidence -> means, variances, covariances, samples."""
+"""The protocol of posteriors: what the latent function is, given the data, and what a fitted model says of itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from knotwise.errors import NotPositiveDefiniteError, TooLargeError
-from knotwise.evidence.full_sites import FullState
-from knotwise.evidence.sparse import SparseState
+from knotwise.errors import KnotwiseError, NotPositiveDefiniteError, TooLargeError
+from knotwise.evidence.model import Model, Rows
+from knotwise.evidence.scores import RowScores
 from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_block
-from knotwise.numerics.linalg import cholesky, times_lower_transposed
+from knotwise.numerics.linalg import cholesky
+from knotwise.posterior.residuals import LeaveOneOut, Residuals
 
 __all__ = [
     "MAX_JOINT_ROWS",
-    "FullPosterior",
     "KnotView",
     "Latent",
     "Posterior",
-    "SparsePosterior",
+    "RowwisePosterior",
+    "Shares",
     "covariance_root",
     "distinct_rows",
-    "sample_latent",
+    "noise_of_means",
 ]
 
 #: joint covariances, and samples that leave nothing out, need an n x n matrix of the new rows
@@ -64,10 +65,10 @@ class Latent:
 
 @dataclass(frozen=True)
 class KnotView:
-    """What the knots say of f at some rows, and what they leave: f = mean + spread z + e.                       (T1)
+    """f at some rows through the knots, and the residual: f = mean + spread z + e.                            (T1)
 
     z ~ N(0, I) has a number for each knot and is the same for all rows, which depend on each other through it: `spread`
-    is [n, K]. `residual` [n] is the variance of e, what the knots leave open at each row.
+    is [n, K]. `residual` [n] is the variance of e, the residual of each row.
     """
 
     mean: np.ndarray
@@ -75,18 +76,155 @@ class KnotView:
     residual: np.ndarray
 
 
+@dataclass(frozen=True)
+class Shares:
+    """What knots (with the mean), neighbours and noise explain, as shares of the variance of the observations.
+
+    For rows that their neighbours predict without them, y = knots + neighbours + rest, and a share is cov(part, y) /
+    var(y): these sum to 1 with that of the rest, which has the noise and what is not known of f. A part that goes
+    against y has a negative share.
+    """
+
+    knots: float
+    neighbours: float
+    noise: float
+
+
 class Posterior(Protocol):
-    """What the faces ask of a fitted model."""
+    """What the faces ask of a fitted model; all in the engine's units.
 
-    def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent: ...
+    `state` is what it is made of: it has the `model` with its hyperparameters, and is what a file holds. Rows are
+    named by their numbers in the training data, in the order of these.
+    """
 
-    def covariance(self, X: np.ndarray) -> np.ndarray: ...
+    @property
+    def state(self) -> Any: ...
+
+    # -- f at new rows ----------------------------------------------------------------------------
+
+    def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent:
+        """Marginal mean and variance of f at the rows of X."""
+        ...
+
+    def covariance(self, X: np.ndarray) -> np.ndarray:
+        """Joint covariance of f at the rows of X, [n, n]."""
+        ...
+
+    def sample(self, X: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        """Joint samples of f at the rows of X, [n_samples, n]."""
+        ...
+
+    def through_knots(self, X: np.ndarray) -> KnotView:
+        """f at the rows of X in O(K) numbers for each row; not asked where the posterior `is_exact`."""
+        ...
+
+    def residual_variance(self, X: np.ndarray) -> np.ndarray:
+        """Variance of f that the knots leave open at the rows of X, [n]; 0 where the posterior `is_exact`."""
+        ...
+
+    def residual_covariance(self, X: np.ndarray) -> np.ndarray:
+        """The same jointly, [n, n]."""
+        ...
+
+    # -- training rows ----------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Rows | None:
+        """The training rows that it holds: as they were given where it `is_exact`; with neighbours each row once, with
+        y its distance from the mean's offset and the noise of its mean; None through knots alone.
+        """
+        ...
+
+    def residuals(self, chosen: np.ndarray, scores: RowScores | None = None) -> Residuals:
+        """Residuals of the training rows `chosen`; one that holds no rows needs the `scores` of all of them."""
+        ...
+
+    def leave_out(
+        self,
+        rows: Rows,
+        groups: Sequence[np.ndarray],
+        executor: Executor,
+        rng: np.random.Generator,
+        names: Sequence[Any] | None = None,
+    ) -> list[Latent]:
+        """Marginals of f at each group of rows, given all other rows, at the same hyperparameters and knots.
+
+        In closed form where there is one; `rng` orders rows for neighbours, and `names` call groups in errors.
+        """
+        ...
+
+    def leave_one_out(self) -> LeaveOneOut | None:
+        """How it predicts rows that it holds without themselves; None where it holds none, or is exact."""
+        ...
+
+    def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> Posterior:
+        """The posterior of other rows at the same hyperparameters and knots."""
+        ...
+
+    # -- about itself -----------------------------------------------------------------------------
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no knots stand between it and the data, so that joint distributions need covariances of rows."""
+        ...
+
+    @property
+    def n_knots(self) -> int: ...
+
+    @property
+    def width(self) -> int:
+        """Columns of `spread` in `through_knots`: the numbers that all rows share."""
+        ...
+
+    @property
+    def n_neighbors(self) -> int:
+        """How many Vecchia neighbours each row of the fit has; 0 for none."""
+        ...
+
+    @property
+    def start(self) -> np.ndarray:
+        """Where another inference for the same rows and knots may begin."""
+        ...
+
+    @property
+    def condition(self) -> float | None:
+        """Condition number of Kuu with its jitter; None without knots."""
+        ...
+
+    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean [p] and covariance [p, p] of the coefficients of the mean's basis, whose prior is N(0, I)."""
+        ...
+
+    def shares(self) -> Shares | None:
+        """What knots, neighbours and noise explain of Gaussian data; None without neighbours."""
+        ...
+
+    @property
+    def approximation(self) -> str | float:
+        """What stands between it and the exact GP, as the option `approximation` calls it."""
+        ...
+
+    @property
+    def size_in_words(self) -> str:
+        """How many knots and neighbours, or that it is the exact GP."""
+        ...
+
+    def rows_in_words(self, inputs: np.ndarray | None) -> str:
+        """Which training rows a file of it holds; `inputs` [N, D] are those of the fit, where they are known."""
+        ...
 
 
 class RowwisePosterior:
-    """Prediction in row blocks, so that memory stays O(block x K) for any number of new rows."""
+    """What posteriors share: prediction in blocks of rows, with O(block x width) memory for any number of new rows.
+
+    A posterior defines `_marginals` and `_joint` for some rows, `refit`, and what it says of itself.
+    """
 
     width: int
+    is_exact = False
+    n_neighbors = 0
+    rows: Rows | None = None
+    condition: float | None = None
 
     def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent:
         """Marginal mean and variance of f at the rows of X; blocks of rows run on the executor's threads."""
@@ -109,107 +247,73 @@ class RowwisePosterior:
         cov.flat[:: len(X) + 1] = self.latent(X).variance
         return cov
 
+    def sample(self, X: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw joint samples of f at the rows of X, [n_samples, n].
+
+        Costs O(n^3) up to `MAX_JOINT_ROWS` rows. Beyond, samples through knots cost O(n K (K + n_samples)): residuals
+        are then drawn independently at each distinct row, so that their correlation between rows is left out.
+        """
+        if len(X) > MAX_JOINT_ROWS and not self.is_exact:
+            return self._sample_through_knots(X, n_samples, rng)
+        mean = self.latent(X).mean
+        cov = self.covariance(X)
+        noise = rng.standard_normal((n_samples, len(X)))
+        return mean + covariance_root(cov)(noise)
+
+    def _sample_through_knots(self, X: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        """Samples [n_samples, n] of f with residuals that are independent, but equal at equal rows."""
+        places, number = distinct_rows(X)
+        z = rng.standard_normal((n_samples, self.width))
+        samples = np.empty((n_samples, len(X)))
+        rows_of = np.argsort(number, kind="stable")
+        starts = np.searchsorted(number[rows_of], np.arange(len(places) + 1))
+        for some in block_slices(len(places), SAMPLED_ROWS):
+            view = self.through_knots(places[some])
+            f = rng.standard_normal((n_samples, len(view.mean)))
+            f *= np.sqrt(view.residual)
+            f += view.mean + z @ view.spread.T
+            rows = rows_of[starts[some.start] : starts[some.stop]]
+            samples[:, rows] = f[:, number[rows] - some.start]
+        return samples
+
+    def leave_out(
+        self,
+        rows: Rows,
+        groups: Sequence[np.ndarray],
+        executor: Executor,
+        rng: np.random.Generator,
+        names: Sequence[Any] | None = None,
+    ) -> list[Latent]:
+        """Marginals of f at each group of rows, given all others: one `refit` for each group."""
+        found = []
+        for number, group in enumerate(groups):
+            others = np.ones(len(rows), bool)
+            others[group] = False
+            try:
+                posterior = self.refit(rows[np.flatnonzero(others)], executor, rng)
+            except KnotwiseError as error:
+                error.add_note(f"This was without block {number if names is None else names[number]!r}.")
+                raise
+            found.append(posterior.latent(rows.X[group], executor))
+        return found
+
+    def leave_one_out(self) -> LeaveOneOut | None:
+        return None
+
+    def shares(self) -> Shares | None:
+        return None
+
+    def through_knots(self, X: np.ndarray) -> KnotView:
+        raise NotImplementedError("This posterior has no knots: ask for `latent` or `covariance`.")
+
+    def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> Posterior:
+        raise NotImplementedError
+
     def _marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
 
     def _joint(self, X: np.ndarray) -> np.ndarray:
         raise NotImplementedError
-
-
-class SparsePosterior(RowwisePosterior):
-    """Posterior through knots. Holds no row of the data; costs O(K^2) per new row."""
-
-    def __init__(self, state: SparseState) -> None:
-        self.state = state
-        self.width = len(state.gamma)
-
-    @property
-    def start(self) -> np.ndarray:
-        """Where another inference through the same knots may begin."""
-        return self.state.gamma
-
-    def _features(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """v = L^-1 k(Z, x) for each row [n, K], and with the rows of the mean's basis [n, K + p]."""
-        state = self.state
-        v = times_lower_transposed(state.model.kernel(X, state.Z), state.L_inverse)
-        basis = state.model.mean.basis(X)
-        return v, np.hstack([v, basis]) if basis.shape[1] else v
-
-    def through_knots(self, X: np.ndarray) -> KnotView:
-        """What the knots say of f at the rows of X, jointly, in O(K) numbers for each row."""
-        state = self.state
-        v, v_all = self._features(X)
-        # B^-1 = T'T, so v'eta with eta ~ N(gamma, B^-1) is v'gamma + (T v)'z with z ~ N(0, I)
-        g = times_lower_transposed(v_all, state.T)
-        residual = state.model.kernel.diag(X) - np.einsum("nk,nk->n", v, v)
-        return KnotView(state.model.mean.offset + v_all @ state.gamma, g, np.maximum(residual, 0.0))
-
-    def residual_variance(self, X: np.ndarray) -> np.ndarray:
-        """Variance of what the knots leave open at the rows of X, [n]."""
-        blocks = block_slices(len(X), rows_per_block(self.width, len(X)))
-        return np.concatenate([self.through_knots(X[rows]).residual for rows in blocks])
-
-    def residual_covariance(self, X: np.ndarray) -> np.ndarray:
-        """Joint covariance of what the knots leave open at the rows of X, [n, n]."""
-        v, _ = self._features(X)
-        return self.state.model.kernel(X, X) - v @ v.T
-
-    def _marginals(self, X):
-        view = self.through_knots(X)
-        # sums of squares, so never negative                                                        (S17)
-        return view.mean, view.residual + np.einsum("nk,nk->n", view.spread, view.spread)
-
-    def _joint(self, X):
-        v, v_all = self._features(X)
-        g = times_lower_transposed(v_all, self.state.T)
-        return self.state.model.kernel(X, X) - v @ v.T + g @ g.T
-
-
-class FullPosterior(RowwisePosterior):
-    """Posterior of the exact GP. Holds the data; costs O(N^2) per new row."""
-
-    def __init__(self, state: FullState) -> None:
-        self.state = state
-        self.width = len(state.a)
-
-    @property
-    def start(self) -> np.ndarray:
-        """Where another inference for the same rows may begin."""
-        return self.state.last
-
-    def _cross(self, X: np.ndarray) -> np.ndarray:
-        rows, model = self.state.rows, self.state.model
-        cross = model.kernel(X, rows.X)
-        if rows.basis.shape[1]:
-            cross += model.mean.basis(X) @ rows.basis.T
-        return cross
-
-    def _marginals(self, X):
-        model = self.state.model
-        cross = self._cross(X)
-        prior = model.kernel.diag(X) + (model.mean.basis(X) ** 2).sum(1)
-        # a difference: clipped well below the noise, where rounding could leave less than nothing
-        variance = np.maximum(prior - self.state.precision.explained(cross), np.finfo(float).eps * prior)
-        return model.mean.offset + cross @ self.state.a, variance
-
-    def _joint(self, X):
-        model = self.state.model
-        basis = model.mean.basis(X)
-        return model.kernel(X, X) + basis @ basis.T - self.state.precision.explained_jointly(self._cross(X))
-
-
-def sample_latent(posterior: Posterior, X: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw joint samples of f at the rows of X, [n_samples, n].
-
-    Costs O(n^3) up to `MAX_JOINT_ROWS` rows. Beyond, samples through knots cost O(n K (K + n_samples)): what the knots
-    leave open is then drawn independently at each distinct row, so that its correlation between rows is left out.
-    """
-    if isinstance(posterior, SparsePosterior) and len(X) > MAX_JOINT_ROWS:
-        return _sample_through_knots(posterior, X, n_samples, rng)
-    mean = posterior.latent(X).mean
-    cov = posterior.covariance(X)
-    noise = rng.standard_normal((n_samples, len(X)))
-    return mean + covariance_root(cov)(noise)
 
 
 def covariance_root(cov: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -241,20 +345,7 @@ def distinct_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return X[order[new]], number
 
 
-def _sample_through_knots(
-    posterior: SparsePosterior, X: np.ndarray, n_samples: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Samples [n_samples, n] of f with residuals that are independent, but equal at equal rows."""
-    places, number = distinct_rows(X)
-    z = rng.standard_normal((n_samples, posterior.width))
-    samples = np.empty((n_samples, len(X)))
-    rows_of = np.argsort(number, kind="stable")
-    starts = np.searchsorted(number[rows_of], np.arange(len(places) + 1))
-    for some in block_slices(len(places), SAMPLED_ROWS):
-        view = posterior.through_knots(places[some])
-        f = rng.standard_normal((n_samples, len(view.mean)))
-        f *= np.sqrt(view.residual)
-        f += view.mean + z @ view.spread.T
-        rows = rows_of[starts[some.start] : starts[some.stop]]
-        samples[:, rows] = f[:, number[rows] - some.start]
-    return samples
+def noise_of_means(model: Model, rows: Rows) -> np.ndarray:
+    """Noise variance of each row of Gaussian data, of one with replicates that of their mean, [N]."""
+    noise = model.noise_of(rows).variance(rows)
+    return np.asarray(rows.per_copy(np.broadcast_to(noise, len(rows))))

@@ -1,4 +1,4 @@
-"""Posterior through knots and neighbours: what the knots leave of a new row is kriged from near training rows."""
+"""Posterior with Vecchia neighbours (NNGP): the residual of a new row is kriged from near training rows."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.evidence.model import Rows
+from knotwise.evidence.residual import arrange
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, noise_of_rows, with_zeros
-from knotwise.evidence.residual.neighbours import Neighbours
-from knotwise.evidence.sparse import PseudoState, SparseState
+from knotwise.evidence.residual.neighbours import neighbours_of
+from knotwise.evidence.scores import RowScores
+from knotwise.evidence.sparse import SparseState
 from knotwise.noise import Inputs
-from knotwise.numerics.blocks import block_slices, rows_per_block
+from knotwise.numerics.blocks import Executor, block_slices, rows_per_block
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import MISSING, Nearest
-from knotwise.posterior.base import KnotView, SparsePosterior
+from knotwise.posterior.base import KnotView, Shares, noise_of_means
+from knotwise.posterior.knots import KnotPosterior
+from knotwise.posterior.residuals import NORMAL_95, LeaveOneOut, LowRankResiduals
 
-__all__ = ["ROWS_TOGETHER", "NeighbourPosterior", "NeighbourState", "Shares"]
+__all__ = ["VecchiaPosterior", "VecchiaState"]
 
 #: times as many neighbours as rows of the fit have are those of new rows, where nothing else is said
 PREDICTING = 2
@@ -24,10 +28,13 @@ PREDICTING = 2
 ROWS_TOGETHER = 256
 #: training rows that tell what knots and neighbours explain
 SHARED_ROWS = 2000
+#: rows that are predicted without themselves, and fewer than which say nothing
+MAX_ROWS, LEAST_ROWS = 2000, 30
+MOST_LEVERAGE = 0.95  # of a row in what the knots say: knots on rows would say nothing without them
 
 
 @dataclass(frozen=True)
-class NeighbourState(SparseState):
+class VecchiaState(SparseState):
     """All that prediction needs: the state through the knots, and the training rows.
 
     X [N, D], r = y - m [N] and the noise variance [N] (of a row that counts k times, noise / k) are those of the rows,
@@ -43,20 +50,18 @@ class NeighbourState(SparseState):
     n_predicting: int
 
     @staticmethod
-    def of(state: SparseState, rows: Rows, n_predicting: int | None = None) -> NeighbourState:
+    def of(state: SparseState, rows: Rows, n_predicting: int | None = None) -> VecchiaState:
         """From the state of an evidence with neighbours, and its rows; new rows have so many neighbours, or as many as
         the residual says.
         """
-        model, residual = state.model, state.model.residual
-        assert isinstance(residual, Neighbours)
+        model, residual = state.model, neighbours_of(state.model)
         if n_predicting is None:
             n_predicting = residual.n_predicting or PREDICTING * residual.n_neighbors
-        if isinstance(state, PseudoState):
+        if state.pseudo is not None:
             r, noise = state.pseudo.r, state.pseudo.noise
         else:
-            given = model.noise_of(rows).variance(rows)
-            r, noise = rows.y - model.mean.offset, np.asarray(rows.per_copy(np.broadcast_to(given, len(rows))))
-        return NeighbourState(
+            r, noise = rows.y - model.mean.offset, noise_of_means(model, rows)
+        return VecchiaState(
             replace(model, residual=None),
             state.Z,
             state.jitter,
@@ -69,20 +74,6 @@ class NeighbourState(SparseState):
             residual.n_neighbors,
             min(n_predicting, len(rows)),
         )
-
-
-@dataclass(frozen=True)
-class Shares:
-    """What knots (with the mean), neighbours and noise explain, as shares of the variance of the observations.
-
-    For rows that their neighbours predict without them, y = knots + neighbours + rest, and a share is cov(part, y) /
-    var(y): these sum to 1 with that of the rest, which has the noise and what is not known of f. A part that goes
-    against y has a negative share.
-    """
-
-    knots: float
-    neighbours: float
-    noise: float
 
 
 @dataclass(frozen=True)
@@ -101,24 +92,38 @@ class Sight:
     conditionals: Conditionals
 
 
-class NeighbourPosterior(SparsePosterior):
+class VecchiaPosterior(KnotPosterior):
     """Posterior through knots and neighbours, which are the nearest of all training rows. Holds the data.
 
     A new row costs O(m (K^2 + m K + m^2)) and a search in a tree. A training row has itself for a neighbour: its own y
     is used.
     """
 
-    state: NeighbourState
+    state: VecchiaState
 
-    def __init__(self, state: NeighbourState) -> None:
-        self.state = state
-        self.width = len(state.gamma)
+    approximation = "neighbors"
+
+    def __init__(self, state: VecchiaState) -> None:
+        super().__init__(state)
         self.nearest = Nearest(state.model.kernel.coordinates(state.X))
 
     @property
-    def start(self) -> np.ndarray:
-        """Where another inference through the same knots may begin."""
-        return self.state.gamma
+    def n_neighbors(self) -> int:  # type: ignore[override]
+        return self.state.n_neighbors
+
+    @property
+    def rows(self) -> Rows:  # type: ignore[override]
+        """The training rows, each once, with the noise of the mean of its replicates."""
+        state = self.state
+        return Rows(state.X, state.r, state.noise, np.empty((len(state.X), 0)))
+
+    @property
+    def size_in_words(self) -> str:
+        return f"{self.n_knots} knots and {self.n_neighbors} neighbours of each row"
+
+    def rows_in_words(self, inputs: np.ndarray | None) -> str:
+        n_rows = len(self.state.X)
+        return f"holds the {n_rows:,} training rows, inputs and targets, since near rows predict what the knots leave."
 
     def through_knots(self, X: np.ndarray) -> KnotView:
         """What knots and neighbours say of f at the rows of X, in O(K) numbers for each row.
@@ -159,6 +164,61 @@ class NeighbourPosterior(SparsePosterior):
         noise = float(np.mean(state.model.noise_of(inputs).variance(inputs)))
         return Shares(by_knots, by_both - by_knots, noise / total)
 
+    def leave_one_out(self) -> LeaveOneOut | None:
+        """Predict up to 2,000 training rows from their neighbours without themselves; None where rows are too few, or
+        are labels, whose sites say nothing of their size.
+
+        What the row itself has told the knots is taken off: with e the error through knots that have seen the row, D
+        its variance given the knots and q that of what the knots say, the standardised error is e / sqrt(D (1 - q /
+        D)), by a downdate of rank one (N9). Takes O(n m (K^2 + m K + m^2)).
+        """
+        state = self.state
+        n_rows = len(state.X)
+        if n_rows < LEAST_ROWS or state.model.likelihood.binary:
+            return None
+        chosen = np.sort(np.random.default_rng(0).choice(n_rows, min(MAX_ROWS, n_rows), replace=False))
+        seen = self.see(state.X[chosen], self.nearest_others(chosen))
+        error = state.r[chosen] - seen.V @ state.gamma - seen.near
+        variance = seen.residual + state.noise[chosen]
+        spread = times_lower_transposed(seen.V, state.T)
+        leverage = np.minimum(np.einsum("nk,nk->n", spread, spread) / variance, MOST_LEVERAGE)
+        z = error / np.sqrt(variance * (1.0 - leverage))
+        return LeaveOneOut(len(chosen), float(np.sqrt(np.mean(z**2))), float(np.mean(np.abs(z) <= NORMAL_95)))
+
+    def residuals(self, chosen: np.ndarray, scores: RowScores | None = None) -> LowRankResiduals:
+        """Residuals of training rows given earlier ones of a random order.
+
+        If the model is right, errors of rows given near rows that come earlier are independent but for what the knots
+        have learned of all of them: the covariance of a is diag(w) - H H', as without neighbours (N1, N2).
+        """
+        state = self.state
+        rank = np.random.default_rng(0).permutation(len(state.X))
+        a, w, H = np.empty(len(chosen)), np.empty(len(chosen)), np.empty((len(chosen), self.width))
+        for some in block_slices(len(chosen), ROWS_TOGETHER):
+            rows = chosen[some]
+            seen = self.see(state.X[rows], self._nearest_earlier(rows, rank))
+            w[some] = 1.0 / (seen.residual + state.noise[rows])
+            a[some] = w[some] * (state.r[rows] - seen.V @ state.gamma - seen.near)
+            H[some] = w[some, None] * times_lower_transposed(seen.V, state.T)
+        return LowRankResiduals(a, w, H)
+
+    def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> VecchiaPosterior:
+        """The posterior of other rows through the same knots, with neighbours among them."""
+        model = self.state.model
+        around = not model.likelihood.conjugate
+        arrangement = arrange(model.kernel, rows, self.n_neighbors, rng, around=around)
+        model, rows = replace(model, residual=arrangement.residual), rows[arrangement.rows]
+        state = self._refitted(model, rows, executor)
+        return VecchiaPosterior(VecchiaState.of(state, rows, self.state.n_predicting))
+
+    def _nearest_earlier(self, rows: np.ndarray, rank: np.ndarray) -> np.ndarray:
+        """Numbers of those of the nearest rows that come earlier by their rank, [n, m]; `MISSING` for too few."""
+        m = self.n_neighbors
+        near = self.nearest(self.nearest.points[rows], 2 * m + 1)  # one is the row itself, and some come later
+        earlier = rank[near] < rank[rows][:, None]
+        first = np.argsort(~earlier, axis=1, kind="stable")[:, :m]
+        return np.where(np.take_along_axis(earlier, first, 1), np.take_along_axis(near, first, 1), MISSING)
+
     def nearest_others(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of the nearest other training rows of training rows with these numbers [n], [n, m]."""
         points, m = self.nearest.points, min(self.state.n_predicting, len(self.state.X) - 1)
@@ -180,10 +240,6 @@ class NeighbourPosterior(SparsePosterior):
         of both. Takes O((n + u)^2) values of the kernel for u different neighbours.
         """
         return self._left_open(self.see(X))
-
-    def _marginals(self, X):
-        view = self.through_knots(X)
-        return view.mean, view.residual + np.einsum("nk,nk->n", view.spread, view.spread)  # (N7)
 
     def _joint(self, X):
         seen = self.see(X)

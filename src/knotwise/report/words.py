@@ -100,7 +100,7 @@ def describe_fit(view: View) -> list[str]:
 
 def describe_knots_of(model: Any) -> str:
     """Exact, through knots, or through knots and neighbours."""
-    if model._fit.size_in_words == "exact GP":
+    if model._fit.posterior.is_exact:
         return "the exact GP, without knots"
     near = f", with {counted(model.n_neighbors_, 'neighbour')} of each row" if model.n_neighbors_ else ""
     return f"an approximation through {counted(model.n_knots_, 'knot')}{near}"

@@ -18,7 +18,7 @@ from knotwise.kernels.stationary import Matern12
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Constant
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.posterior.base import FullPosterior
+from knotwise.posterior.exact import ExactPosterior
 from knotwise.selection.proposals import GrowthState, Proposal, Proposed, best_of, check_at_least
 
 __all__ = [
@@ -120,7 +120,7 @@ def _as_data(values: list[float], level: float) -> np.ndarray:
 
 def fit_meta(
     kernel: Kernel, X: np.ndarray, w: np.ndarray, level: float, spread: np.ndarray, *, last: Kernel | None = None
-) -> FullPosterior:
+) -> ExactPosterior:
     """Fit the kernel of the meta GP to values w at X, with its mean held at `level`, and return its posterior.
 
     The kernel's parameters maximise the exact evidence; `last` is the fit before, from which the search starts as well
@@ -151,7 +151,7 @@ def fit_meta(
             continue
         if result.value > best:
             best, theta = result.value, result.parameters
-    return FullPosterior(full_evidence(model.with_theta(np.concatenate([theta, held])), rows, gradient=False).state)
+    return ExactPosterior(full_evidence(model.with_theta(np.concatenate([theta, held])), rows, gradient=False).state)
 
 
 def column_spread(X: np.ndarray) -> np.ndarray:

@@ -20,9 +20,10 @@ from knotwise.evidence.inference.laplace import Laplace
 from knotwise.evidence.inference.sites import LookSums, Marginals, RowSites, SiteLook, SiteTarget, first_sites
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
-from knotwise.evidence.residual import Neighbours, Sites
+from knotwise.evidence.residual import Sites
 from knotwise.evidence.residual.arrange import nearest_with_itself
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, with_zeros
+from knotwise.evidence.residual.neighbours import neighbours_of
 from knotwise.numerics.blocks import Executor, Serial, block_slices
 from knotwise.numerics.linalg import (
     cholesky_of_identity_plus,
@@ -97,8 +98,7 @@ class NearSites:
     target: SiteTarget = NearCurvature()
 
     def __init__(self, at: Evaluation, x: Callable[[NearSites], np.ndarray]) -> None:
-        model, residual, rows = at.model, at.model.residual, at.blocks.take(slice(None))
-        assert isinstance(residual, Neighbours)
+        model, residual, rows = at.model, neighbours_of(at.model), at.blocks.take(slice(None))
         self.at, self.model, self.rows = at, model, rows
         self.power_one = model.with_power(1.0)
         kernel, N, K = model.kernel, len(rows), len(at.projector.Z)
@@ -236,8 +236,7 @@ class PseudoSites:
     moves = False
 
     def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
-        residual, own = self.model.residual, np.arange(block.start, block.start + block.n)
-        assert isinstance(residual, Neighbours)
+        residual, own = neighbours_of(self.model), np.arange(block.start, block.start + block.n)
         numbers = np.concatenate([own, residual.outside(own)])
         r, W = self.pseudo.r[numbers], 1.0 / (1.0 / self.pseudo.W[numbers] + self.model.nugget.variance)
         summed = residual.see(self.model, block, seen, W, r)

@@ -13,7 +13,7 @@ from knotwise.evidence.inference.near_sites import NearSites
 from knotwise.evidence.inference.search import SiteInference
 from knotwise.evidence.model import Model
 from knotwise.evidence.projection import Evaluation
-from knotwise.evidence.residual import Neighbours, residual_of
+from knotwise.evidence.residual import residual_of
 
 __all__ = ["Variational"]
 
@@ -41,7 +41,7 @@ class Variational(SiteInference):
 
     def refuses(self, model: Model) -> str:
         residual = residual_of(model)
-        if isinstance(residual, Neighbours):
+        if residual.n_neighbors:
             return ""
         if not residual.diagonal:
             return "it needs rows that are independent given the knots, or have neighbours; leave `residual` at None."
@@ -51,7 +51,7 @@ class Variational(SiteInference):
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         """Search from the sites that the last search has left, or from those at the mode through the knots alone."""
-        if not isinstance(at.model.residual, Neighbours):
+        if not residual_of(at.model).n_neighbors:
             return super().fit(at, start)
         space, end = self._search(partial(NearSites.from_last, at), partial(NearSites.from_mode, at))
         return space.ended(end.value, end.converged, end.why)

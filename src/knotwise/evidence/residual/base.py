@@ -105,6 +105,11 @@ class Residual(Protocol):
     diagonal: bool
 
     @property
+    def n_neighbors(self) -> int:
+        """How many Vecchia neighbours each row has, from which new rows are predicted too; 0 for none."""
+        ...
+
+    @property
     def n_rows(self) -> int | None:
         """How many rows it is made for, because it names some by their numbers; None for any."""
         ...

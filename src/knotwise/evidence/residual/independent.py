@@ -24,6 +24,7 @@ class Independent:
     """
 
     diagonal = True
+    n_neighbors = 0
     n_rows = None
     halo = None
 

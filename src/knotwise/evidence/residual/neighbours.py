@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from knotwise.evidence.model import Model
     from knotwise.evidence.projection import Projection
 
-__all__ = ["BLOCK_WIDTH", "Neighbours"]
+__all__ = ["BLOCK_WIDTH", "Neighbours", "neighbours_of"]
 
 #: blocks of `rows_per_block(BLOCK_WIDTH, N)` rows: in 8 columns a block of 1,000 rows has a halo of twice its size, one
 #: of 7,000 a halo of half of it
@@ -153,6 +153,12 @@ class Neighbours:
         if found is None:
             found = self._local[start, n] = Members.of(self.graph, start, n)
         return found
+
+
+def neighbours_of(model: Model) -> Neighbours:
+    """The Vecchia neighbours of a model that has them."""
+    assert isinstance(model.residual, Neighbours)
+    return model.residual
 
 
 def _own(W: np.ndarray | float, block: Block) -> np.ndarray | float:

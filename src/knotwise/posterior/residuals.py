@@ -1,4 +1,4 @@
-"""Residuals of fitted rows, and how they vary together if the model is right: through knots, or exact."""
+"""Residuals of training rows, and how they vary together if the model is right: of low rank, or dense."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from knotwise.evidence.full_sites import FullState
-from knotwise.evidence.model import Rows
-from knotwise.evidence.residual.independent import damping
-from knotwise.evidence.scores import RowScores
-from knotwise.numerics.linalg import times_lower_transposed
-from knotwise.posterior.base import SparsePosterior
+__all__ = ["NORMAL_95", "DenseResiduals", "LeaveOneOut", "LowRankResiduals", "Residuals"]
 
-__all__ = ["Residuals", "exact_residuals", "residuals_through_knots"]
+NORMAL_95 = 1.959964
 
 #: x -> A x, for a symmetric matrix A of zeros and ones without ones on its diagonal, which need not be formed
 Graph = Callable[[np.ndarray], np.ndarray]
@@ -109,20 +104,31 @@ class DenseResiduals:
             return vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * x)
 
 
-def residuals_through_knots(
-    posterior: SparsePosterior, rows: Rows, scores: RowScores, chosen: np.ndarray
-) -> LowRankResiduals:
-    """Residuals of the chosen rows under a model with knots. Costs O(n K^2)."""
-    state, some = posterior.state, rows[chosen]
-    _, V = posterior._features(some.X)
-    lam = state.model.power * scores.c[chosen] + state.model.nugget.variance
-    w = some.weigh(scores.W[chosen] * damping(scores.W[chosen], lam))
-    H = w[:, None] * times_lower_transposed(V, state.T)
-    return LowRankResiduals(some.weigh(scores.a[chosen]), w, H, (1.0 - state.model.power) * scores.c[chosen])
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """How well training rows were predicted by their neighbours without themselves: `leave_one_out` of a `Diagnosis`.
 
+    Attributes
+    ----------
+    n_rows : int
+        How many rows were predicted.
+    size : float
+        Root mean square of their errors over their standard deviations; 1 if the model is right.
+    coverage : float
+        Share of the rows in their 95 % intervals.
 
-def exact_residuals(state: FullState, chosen: np.ndarray) -> DenseResiduals:
-    """Residuals of the chosen rows under the exact GP, which has the sums over copies already. Costs O(n N^2)."""
-    picks = np.zeros((len(chosen), len(state.a)))
-    picks[np.arange(len(chosen)), chosen] = 1.0
-    return DenseResiduals(state.a[chosen], state.precision.explained_jointly(picks))
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 60)[:, None]
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> gp = GPRegressor(knots=4, n_neighbors=5, random_state=0).fit(X, y)
+    >>> found = gp.diagnose().leave_one_out
+    >>> found.n_rows, 0.8 < found.coverage <= 1
+    (60, True)
+    """
+
+    n_rows: int
+    size: float
+    coverage: float
