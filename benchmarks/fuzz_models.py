@@ -32,7 +32,7 @@ import numpy as np
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor, kernels
-from knotwise.data.sizes import per_unit
+from knotwise.data.exposure import per_unit
 from knotwise.errors import KnotwiseError, ModelFileError
 from knotwise.persistence.archive import FORMAT_VERSION
 from knotwise.persistence.container import MANIFEST, SEAL, directory, local_header, place

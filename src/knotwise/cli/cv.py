@@ -19,7 +19,7 @@ from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
 from knotwise.cli.tables import Table, kind_of_file
 from knotwise.crossvalidation.validate import cross_validate
-from knotwise.data.encoding.cells import NamedRows
+from knotwise.data.cells import NamedRows
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.coordinates import named_pair
 

@@ -22,7 +22,7 @@ from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
 from knotwise.cli.tables import Table
 from knotwise.cli.targets import are_labels, labels_of, target_numbers
-from knotwise.data.encoding.cells import NamedRows
+from knotwise.data.cells import NamedRows
 from knotwise.errors import InvalidInputError
 from knotwise.estimators import GPClassifier, GPRegressor
 from knotwise.knots import Auto

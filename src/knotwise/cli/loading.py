@@ -51,7 +51,7 @@ def require_option(gp: Any, arguments: Namespace, otherwise: str = "") -> None:
 
     `otherwise` is what can be asked for instead. Where an old file does not tell, a warning does, once.
     """
-    from knotwise.data.sizes import assume_nothing_known, is_missing, missing_name
+    from knotwise.data.exposure import assume_nothing_known, is_missing, missing_name
 
     given = {KNOWN_OPTIONS[option]: value for option, value in given_options(arguments).items()}
     if hasattr(gp, "classes_"):
@@ -99,7 +99,7 @@ def unit_name(size: str | None) -> str:
 
 def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:
     """The columns of a table that a model needs, by name."""
-    from knotwise.data.sizes import missing_name
+    from knotwise.data.exposure import missing_name
 
     same, given = same_for_all(table.columns, arguments), given_options(arguments)
     takes = None if hasattr(gp, "classes_") else missing_name(gp)

@@ -14,7 +14,7 @@ from knotwise.cli.messages import note
 from knotwise.cli.parts import are_parts
 from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
 from knotwise.cli.tables import Table
-from knotwise.data.sizes import exposure_of
+from knotwise.data.exposure import exposure_of
 from knotwise.plotting.style import counted
 
 __all__ = ["Counted", "check_arguments", "predict_table", "say_what_was_left_out"]

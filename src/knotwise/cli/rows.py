@@ -14,7 +14,7 @@ from knotwise.cli.columns import MISSING, Column, NotANumberError, TextColumn, i
 from knotwise.cli.messages import note
 from knotwise.cli.numerals import are_plain, is_code, is_whole, looks_like_amount, looks_like_number, meant_as_number
 from knotwise.cli.tables import Piece, Table
-from knotwise.data.encoding.cells import is_basic_date
+from knotwise.data.cells import is_basic_date
 from knotwise.data.encoding.choose import too_many_levels
 from knotwise.errors import InvalidInputError, warn
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.numbers import refuse_missing_labels
+from knotwise.data.validation import refuse_missing_labels
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.regressor import GPRegressor

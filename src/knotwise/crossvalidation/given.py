@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from knotwise.data.numbers import as_finite_numbers
-from knotwise.data.replicates import EqualRows
-from knotwise.data.validation import check_noise_variance, check_size, check_weights
+from knotwise.data.exposure import check_noise_variance, check_size
+from knotwise.data.observations import EqualRows
+from knotwise.data.validation import as_finite_numbers, check_weights
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.base import Likelihood

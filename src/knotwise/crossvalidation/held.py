@@ -12,9 +12,8 @@ import numpy as np
 
 from knotwise.crossvalidation.folds import Fold
 from knotwise.crossvalidation.given import Given
-from knotwise.data.known_noise import UsableNoise
-from knotwise.data.observations import Observations
-from knotwise.data.replicates import dispersion_names
+from knotwise.data.exposure import UsableNoise
+from knotwise.data.observations import Observations, dispersion_names
 from knotwise.data.validation import check_jobs, generator_from
 from knotwise.errors import KnotwiseError, warn
 from knotwise.evidence import Rows, full_evidence

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.encoding.cells import (
+from knotwise.data.cells import (
     as_dates,
     as_floats,
     is_category,

@@ -14,9 +14,9 @@ from knotwise.crossvalidation.given import Given
 from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
 from knotwise.crossvalidation.places import places_of
 from knotwise.crossvalidation.result import CrossValidation
+from knotwise.data.exposure import exposure_of, require
 from knotwise.data.geometry import as_columns
-from knotwise.data.replicates import dispersion_names
-from knotwise.data.sizes import exposure_of, require
+from knotwise.data.observations import dispersion_names
 from knotwise.data.validation import check_level, fit_inputs, generator_from
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
 from knotwise.estimators.classifier import GPClassifier

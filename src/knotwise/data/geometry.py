@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.numbers import and_more
+from knotwise.data.cells import and_more
 from knotwise.errors import InvalidInputError, warn
 
 __all__ = ["as_columns", "crs_of", "geometry_of", "has_geometry", "refuse_other_crs"]

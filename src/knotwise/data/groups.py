@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.numbers import and_more, as_finite_numbers
+from knotwise.data.cells import and_more
 from knotwise.data.observations import sorted_order
+from knotwise.data.validation import as_finite_numbers
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.blocks import Executor, block_slices
 

@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from knotwise.checkpoint.digest import digest
-from knotwise.data.facts import Facts, facts_of
-from knotwise.data.known_noise import NoiseRemarks, remarks_of, usable_noise
+from knotwise.data.exposure import NoiseRemarks, remarks_of, size_given, usable_noise
 from knotwise.data.observations import Observations
-from knotwise.data.reading import Reading, in_partition, labels_of
+from knotwise.data.reading import IN_MEMORY, LEVELS_AS_NUMBERS, Facts, Reading, facts_of, in_partition, labels_of
 from knotwise.data.scaled import LinkScale, ScaledArrays, constant_start, spread_of, without_outliers
 from knotwise.data.scaling import Scaling
-from knotwise.data.validation import check_row_weights
+from knotwise.data.validation import check_row_weights, refuse_repeated_names
 from knotwise.distributed.blocks import DaskBlocks, LazyRows
+from knotwise.distributed.collections import Partitions, is_frame
 from knotwise.distributed.held import Part
-from knotwise.distributed.places import Place
+from knotwise.distributed.places import Place, place_for
 from knotwise.errors import InvalidInputError, warn
 from knotwise.evidence import Rows
 from knotwise.evidence.blocks import RowSummary
@@ -28,13 +29,99 @@ from knotwise.evidence.full import check_full_size
 from knotwise.likelihoods.base import Likelihood
 from knotwise.means import Mean
 from knotwise.noise import NO_NOISE, NOISE_FLOOR
-from knotwise.numerics.blocks import Executor
-from knotwise.numerics.weighted import Moments, counted, weighted_quantile
+from knotwise.numerics.blocks import Executor, Serial
+from knotwise.numerics.weighted import counted, weighted_quantile
 
-__all__ = ["PartitionedObservations"]
+__all__ = ["PartitionedObservations", "check_columns", "read_collections", "refuse_neighbours"]
 
+#: options that encode columns, with their defaults and what can be done instead
+INSTEAD = {
+    "categorical": ("auto", LEVELS_AS_NUMBERS),
+    "missing": ("error", "Fill the gaps first (`X.fillna(X.mean())`)"),
+    "coords": (None, "Project the places to a plane first, in kilometres"),
+    "periods": (None, "Add cosine and sine of the column as columns"),
+}
+COUNT_DAYS = "Count days since a first date (`(X[...] - first).dt.days`)"
 ROWS_AT_DRIVER = 5000  # up to which the rows come to the driver, and the fit is that of data in memory
 NOTHING = "There is no row in any partition, or none with a positive weight: there is nothing to fit."
+
+
+def read_collections(
+    estimator: Any,
+    likelihood: Likelihood,
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    trials: Any = None,
+    noise_variance: Any = None,
+    label: Any = None,
+) -> PartitionedObservations:
+    """The data of a fit, which nobody has looked at yet; where `label` is not None, targets say which y are this one.
+
+    All have the partitions of X. What one value for each row can be known without reading is checked here.
+    """
+    refuse_neighbours(estimator.n_neighbors)
+    refuse_encoding(estimator, X)
+    if y is None:
+        raise InvalidInputError("This estimator requires y to be passed, but the target y is None.")
+    if noise_variance is not None and not likelihood.conjugate:
+        raise InvalidInputError(
+            f"`noise_variance` is for Gaussian data, but the likelihood is {type(likelihood).__name__}."
+        )
+    size_name, size = size_given(likelihood, exposure=exposure, trials=trials)
+    parts = Partitions(X)
+    check_columns(estimator, parts, reset=True)
+    per_row = (
+        parts.along(y, "y"),
+        parts.along(sample_weight, "sample_weight"),
+        parts.along(size, size_name),
+        parts.along(noise_variance, "noise_variance"),
+    )
+    reading = Reading(likelihood, parts.n_columns, parts.columns, label)
+    return PartitionedObservations(list(zip(parts.lazy, *per_row, strict=True)), reading, place_for(Serial()))
+
+
+def check_columns(estimator: Any, parts: Partitions, *, reset: bool = False) -> None:
+    """Check the number and the names of the columns against those of the fit, or keep them for later."""
+    refuse_repeated_names(parts.X)
+    row: Any = np.zeros((1, parts.n_columns))
+    if is_frame(parts.X):
+        import pandas as pd
+
+        row = pd.DataFrame(row, columns=parts.columns)
+    validate_data(estimator, row, reset=reset, ensure_min_samples=1)
+
+
+def refuse_encoding(estimator: Any, X: Any) -> None:
+    """Levels, means and dates would have to be looked for in all partitions: Dask collections are plain numbers."""
+    estimator._encoding = None
+    for name, (default, instead) in INSTEAD.items():
+        given = getattr(estimator, name)
+        if not (given is None or isinstance(given, str)) or given != default:
+            raise InvalidInputError(
+                f"`{name}={given!r}` needs the rows in one place, and X is a Dask collection. {instead}, {IN_MEMORY}"
+            )
+    for column, dtype in X._meta.dtypes.items() if is_frame(X) else ():
+        is_category = str(dtype) == "category"
+        if is_category or getattr(dtype, "kind", "O") in "mM":
+            what, instead = (
+                ("levels of a category", LEVELS_AS_NUMBERS) if is_category else (f"dates ({dtype})", COUNT_DAYS)
+            )
+            raise InvalidInputError(
+                f"Column {column!r} holds {what}, and a fit to a Dask collection takes numbers. {instead}, {IN_MEMORY}"
+            )
+
+
+def refuse_neighbours(n_neighbors: Any) -> None:
+    """Neighbours of a row can be in any partition; "auto" does without them."""
+    if not isinstance(n_neighbors, str) and n_neighbors != 0:
+        raise InvalidInputError(
+            f"`n_neighbors={n_neighbors!r}` needs the rows in one place: the nearest rows of a row can be in any "
+            "partition of a Dask collection. Leave it at 'auto', which does without neighbours here, or fit some rows "
+            "in memory (`X.compute()`)."
+        )
 
 
 @dataclass(frozen=True)
@@ -65,7 +152,7 @@ class PartitionedObservations:
             check_full_size(n_rows)
         if full or n_rows <= ROWS_AT_DRIVER:
             whole = replace(self, reading=replace(self.reading, merge=False))
-            joined = _joined(whole._map(_as_it_is))
+            joined = _joined(whole._map(None))
             return joined.scaled(standardize, likelihood, full=full, dispersion=dispersion)
         _tell(facts)
         total, unit = Facts.total(known), 1.0
@@ -104,13 +191,14 @@ class PartitionedObservations:
 
 @dataclass(frozen=True)
 class ReadAndCall:
-    """A task: read a partition, and call a function with its observations."""
+    """A task: read a partition, and call a function with its observations; None for these themselves."""
 
     reading: Reading
     function: Any
 
     def __call__(self, number: int, X: Any, y: Any, weights: Any, size: Any, noise: Any, *arguments: Any) -> Any:
-        return self.function(self.reading(number, X, y, weights, size, noise), *arguments)
+        data = self.reading(number, X, y, weights, size, noise)
+        return data if self.function is None else self.function(data, *arguments)
 
 
 @dataclass(frozen=True)
@@ -131,7 +219,10 @@ class ScaledPartitions:
 
     @cached_property
     def variance(self) -> float:
-        mean, variance = (float(v) for v in self._targets(self.total.y))
+        mean, variance = (
+            float(self.scaling.targets(self.total.y.mean)),
+            float(self.total.y.variance / self.scaling.y_scale**2),
+        )
         y, _, weights = self._some
         return without_outliers(variance or mean**2 or 1.0, self.likelihood, self.scaling.targets(y), weights)
 
@@ -221,9 +312,6 @@ class ScaledPartitions:
             total.is_weighted,
         )
 
-    def _targets(self, y: Moments) -> tuple[np.ndarray, np.ndarray]:
-        return self.scaling.targets(y.mean), y.variance / self.scaling.y_scale**2
-
 
 @dataclass(frozen=True)
 class ScaleRows:
@@ -303,10 +391,6 @@ def _refuse_text_beside_numbers(known: Sequence[tuple[int, np.ndarray]]) -> None
 
 def _digest_of_pieces(X: Any, y: Any, weights: Any, size: Any, noise: Any) -> str:
     return digest(np.asarray(X), np.asarray(y), weights if np.ndim(weights) == 0 else np.asarray(weights))
-
-
-def _as_it_is(data: Observations) -> Observations:
-    return data
 
 
 def _joined(parts: Sequence[Observations]) -> Observations:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from knotwise.data.known_noise import NoiseRemarks, UsableNoise
+from knotwise.data.exposure import NoiseRemarks, UsableNoise
 from knotwise.data.scaling import Scaling
 from knotwise.evidence import Blocks, InMemory, Rows
 from knotwise.likelihoods.base import Likelihood

@@ -1,50 +1,51 @@
-"""The public door: arrays and options are checked here, once, and the core trusts them."""
+"""The public door: arrays and options are checked here, once, and the core trusts them.
+
+Data must be numbers: masked values, dates, text, NaN and infinities are refused with row and column.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _num_samples, check_array, check_X_y, validate_data
 
+from knotwise.data.cells import and_more, first_repeated, is_text, missing_in, plain
 from knotwise.data.encoding.choose import choose_encoding
 from knotwise.data.encoding.encoding import CodedRows, EncodedRows
 from knotwise.data.geometry import as_columns
-from knotwise.data.numbers import (
-    and_more,
-    as_numbers,
-    column_names,
-    refuse_masked,
-    refuse_masked_and_dates,
-    refuse_non_finite,
-    refuse_repeated_names,
-    refuse_text,
-)
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
-from knotwise.likelihoods.base import Likelihood
 
 __all__ = [
+    "as_finite_numbers",
+    "as_numbers",
     "check_coded",
     "check_count",
     "check_data",
     "check_inputs",
     "check_jobs",
-    "check_known_noise",
     "check_level",
-    "check_noise_variance",
     "check_row_weights",
-    "check_size",
     "check_weights",
+    "column_names",
     "fit_inputs",
     "generator_from",
-    "size_given",
+    "refuse_masked",
+    "refuse_masked_and_dates",
+    "refuse_missing_labels",
+    "refuse_non_finite",
+    "refuse_repeated_names",
+    "refuse_text",
 ]
 
 #: copies of one row beyond which rounding lifts the bound of a fit with automatic knots above the exact evidence
 LARGEST_WEIGHT = 1e8
 #: a row that counts less changes no digit of anything, and one over it is still a number
 SMALLEST_WEIGHT = 1e-100
+DATES = (date, time, timedelta, np.datetime64, np.timedelta64)  # those of pandas, and its NaT, are among them
 
 
 def check_inputs(estimator: Any, X: Any) -> np.ndarray:
@@ -118,71 +119,6 @@ def _as_table(X: Any) -> Any:
     return check_array(X if hasattr(X, "dtype") else np.array(X, object), dtype=None, ensure_all_finite=False)
 
 
-def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:
-    """Known noise variances, [n], of at least 0; a number is for all rows."""
-    if given is None:
-        return None
-    noise = as_numbers(given, "noise_variance")
-    noise = np.full(n_rows, float(noise)) if noise.ndim == 0 else noise
-    if noise.shape != (n_rows,):
-        raise InvalidInputError(
-            f"`noise_variance` must have one value for each of the {n_rows} rows, but has shape {noise.shape}."
-        )
-    bad = np.flatnonzero(~(np.isfinite(noise) & (noise >= 0)))
-    if len(bad):
-        raise InvalidInputError(
-            f"`noise_variance` must be finite and not negative, but is {noise[bad[0]]} in row {bad[0]}"
-            f"{and_more(len(bad))}. Drop these rows or give them a variance.",
-            rows=bad,
-        )
-    return noise
-
-
-def check_known_noise(likelihood: Likelihood, given: Any, n_rows: int) -> np.ndarray | None:
-    """The same, refused for data that are not Gaussian."""
-    if given is not None and not likelihood.conjugate:
-        raise InvalidInputError(
-            f"`noise_variance` is for Gaussian data, but the likelihood is {type(likelihood).__name__}."
-        )
-    return check_noise_variance(given, n_rows)
-
-
-def size_given(likelihood: Likelihood, **given: Any) -> tuple[str, Any]:
-    """The exposure or trials, and its name; refused where the likelihood has none of this name."""
-    size_name, size = "exposure", None
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name != likelihood.size_name:
-            also = ", nor has `offset`, its logarithm" if name == "exposure" else ""
-            raise InvalidInputError(
-                f"`{name}` has no meaning for the likelihood {type(likelihood).__name__}{also}. "
-                + (f"It takes `{likelihood.size_name}`." if likelihood.size_name else "Leave it out.")
-            )
-        size_name, size = name, value
-    return size_name, size
-
-
-def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray | None:
-    """The exposure or the number of trials of each row, as the likelihood has it; a number counts for all rows."""
-    name, value = size_given(likelihood, **given)
-    if value is None:
-        return None
-    size = as_numbers(value, name)
-    size = np.full(n_rows, float(size)) if size.ndim == 0 else size
-    if size.shape != (n_rows,):
-        raise InvalidInputError(f"`{name}` must have one value for each of the {n_rows} rows, not {size.shape}.")
-    whole = name == "trials"
-    bad = np.flatnonzero(~(np.isfinite(size) & (size > 0) & (not whole or size == np.floor(size))))
-    if len(bad):
-        raise InvalidInputError(
-            f"`{name}` must be positive{' whole numbers' if whole else ' and finite'}, but is {size[bad[0]]:g} "
-            f"in row {bad[0]}{and_more(len(bad))}. Drop these rows or correct them.",
-            rows=bad,
-        )
-    return size
-
-
 def check_weights(given: Any, n_rows: int) -> np.ndarray | None:
     """Sample weights: one number of at least 0 per row, not all of them 0; a number is for all rows."""
     weights = check_row_weights(given, n_rows)
@@ -252,3 +188,191 @@ def generator_from(random_state: Any) -> np.random.Generator:
         raise InvalidInputError(
             f"`random_state` is {random_state!r}; it must be None, a whole number of at least 0, or a generator."
         ) from None
+
+
+def as_numbers(given: Any, name: str) -> np.ndarray:
+    """A float64 array of any shape; missing values of every kind are NaN in it, and what is no number is refused."""
+    if is_dask(given):
+        raise InvalidInputError(
+            f"{_what(name)} is a Dask collection, but X is not. Give X as one too, or compute the other (`.compute()`)."
+        )
+    refuse_masked_and_dates(given, name)
+    if getattr(getattr(given, "dtype", None), "kind", "") == "c":
+        raise InvalidInputError(f"Complex data not supported: {_what(name)} has the type {given.dtype}.")
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError):
+        values = np.asarray(given, object)
+    numbers = np.full(values.shape, np.nan)
+    for place, value in np.ndenumerate(values):
+        if type(value).__name__ == "NAType":  # of pandas
+            continue
+        try:
+            numbers[place] = float(value)
+        except (TypeError, ValueError):
+            where = f" in row {place[0]}" if place else ""
+            raise InvalidInputError(
+                f"{_what(name)} must be numbers, one for each row, but is {value!r:.100}{where}.",
+                rows=np.array(place[:1], int),
+            ) from None
+    return numbers
+
+
+def as_finite_numbers(given: Any, name: str) -> np.ndarray:
+    """A float64 array of any shape without missing values."""
+    values = as_numbers(given, name)
+    refuse_non_finite(values, name)
+    return values
+
+
+def refuse_masked(given: Any, name: str) -> None:
+    """Refuse masked values, which an array without masks would take for data."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        masked = np.ma.getmaskarray(given)
+        raise _masked(f"{_what(name)} is masked{_where(masked)}", _bad_rows(masked))
+
+
+def refuse_masked_and_dates(given: Any, name: str) -> None:
+    """Refuse masked values, which an array without masks would take for data, and dates, whose units are hidden."""
+    refuse_masked(given, name)
+    if hasattr(given, "columns") and hasattr(given, "dtypes"):
+        for column, dtype in zip(given.columns, given.dtypes, strict=True):
+            if getattr(dtype, "kind", "O") in "mM":
+                raise _dates(f"Column {column!r}", dtype)
+        return
+    if isinstance(given, list | tuple):
+        for row, part in enumerate(given):
+            if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+                raise _masked(f"{_what(name)} is masked in row {row}", np.array([row]))
+        try:
+            given = np.asarray(given)
+        except ValueError:  # rows of different lengths, for which there are other words
+            return
+    kind = getattr(getattr(given, "dtype", None), "kind", "")
+    if kind in ("m", "M"):
+        raise _dates(_what(name), given.dtype)
+    if kind == "O":
+        for place, value in np.ndenumerate(np.asarray(given, object)):
+            if isinstance(value, DATES):
+                raise _dates(_what(name), f"{value!s} in row {place[0]}" if place else value)
+
+
+def refuse_text(
+    X: Any,
+    advice: str = "Correct it or drop the column; if its values are levels, name it in `categorical`.",
+    *,
+    numerals: bool = False,
+) -> None:
+    """Refuse a column that holds something else than numbers, by name or number.
+
+    Text that looks like a number is none in a fit; `numerals` lets it pass where the fit has seen numbers.
+    """
+    for name, column in _columns_of_objects(X):
+        for row, value in enumerate(column):
+            if isinstance(value, DATES):
+                raise _dates(f"Column {name!r}", f"{value!s} in row {row}")
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                what = "which is not a number"
+            else:
+                if numerals or not is_text(value):
+                    continue
+                what = "which is text and may be a code (`pandas.to_numeric(column)` makes numbers of it)"
+            raise InvalidInputError(
+                f"Column {name!r} holds {plain(value)!r:.100} in row {row}, {what}. {advice}", rows=np.array([row])
+            )
+
+
+def _columns_of_objects(X: Any) -> list[tuple[Any, Any]]:
+    """The columns of a data frame whose type says nothing of their values, or those of an array that has text."""
+    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+        of_columns = zip(X.columns, X.dtypes, strict=True)
+        return [(name, X[name]) for name, dtype in of_columns if getattr(dtype, "kind", "O") in "OSUT"]
+    try:
+        values = np.asarray(X)
+    except ValueError:  # rows of different lengths, for which there are other words
+        return []
+    if values.ndim != 2 or values.dtype.kind not in "OSU" or not any(map(is_text, values.flat)):
+        return []
+    return list(enumerate(values.T))
+
+
+def refuse_repeated_names(X: Any) -> None:
+    """Refuse a data frame in which two columns have one name: nobody knows which of them is meant."""
+    names = column_names(X)
+    repeated = None if names is None else first_repeated(names)
+    if repeated is not None:
+        where = [str(i) for i, name in enumerate(names or ()) if name == repeated]
+        raise InvalidInputError(
+            f"X has {len(where)} columns of one name, {repeated!r} (columns {', '.join(where)}, counted from 0). "
+            "Rename or drop all but one."
+        )
+
+
+def refuse_missing_labels(y: Any) -> None:
+    """Refuse labels of classes of which some are missing, with the first row; numbers are looked at elsewhere."""
+    labels = np.asarray(y)
+    missing = missing_in(labels) if labels.ndim == 1 and labels.dtype.kind == "O" else np.zeros(1, bool)
+    if missing.any():
+        raise InvalidInputError(
+            f"Input y contains no label{_where(missing)}. Drop these rows, or give them one.", rows=_bad_rows(missing)
+        )
+
+
+def refuse_non_finite(
+    values: np.ndarray, name: str, columns: Sequence[Any] | None = None, advice: str | None = None
+) -> None:
+    """Refuse NaN and infinities, with the first row that has one and its column, by name where there are names."""
+    # the sum is finite if every entry is (or overflows, which the exact test then clears)
+    with np.errstate(all="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    kind = "NaN" if np.isnan(values[bad][0]) else "infinity"
+    if advice is None:
+        fill = ", or fit with `missing='mean'`" if name == "X" and kind == "NaN" else ""
+        advice = f"Drop or impute these rows{fill}."
+    raise InvalidInputError(
+        f"{_what(name)} contains {kind}{_where(bad, columns)}. {advice}",
+        rows=_bad_rows(bad),
+    )
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """The names of the columns of a data frame; None for an array."""
+    return list(X.columns) if hasattr(X, "columns") else None
+
+
+def _what(name: str) -> str:
+    return f"Input {name}" if name in ("X", "y") else f"`{name}`"
+
+
+def _masked(what: str, rows: np.ndarray) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what}. A masked value is missing: drop these rows, or fill them with numbers (`.filled(...)`).", rows=rows
+    )
+
+
+def _dates(what: str, found: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"{what} holds dates or times ({found}), which are not numbers. Convert them, say to days since the first."
+    )
+
+
+def _bad_rows(bad: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(bad.reshape(len(bad), -1).any(1)) if bad.ndim else np.array([], int)
+
+
+def _where(bad: np.ndarray, columns: Sequence[Any] | None = None) -> str:
+    """The first bad entry by row and column, and how many more rows there are; nothing for a single number."""
+    if bad.ndim == 0:
+        return ""
+    rows = _bad_rows(bad)
+    if bad.ndim == 1:
+        return f" in row {rows[0]}{and_more(len(rows))}"
+    column = int(np.flatnonzero(bad[rows[0]].ravel())[0])
+    named = repr(columns[column]) if columns is not None and column < len(columns) else column
+    return f" in row {rows[0]}, column {named}{',' if len(rows) > 1 else ''}{and_more(len(rows))}"

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.kernel_units import refuse_mixed_scales
-from knotwise.data.known_noise import NoiseRemarks
-from knotwise.data.replicates import dispersion_names
+from knotwise.data.exposure import NoiseRemarks
+from knotwise.data.observations import dispersion_names
 from knotwise.data.scaled import LinkScale, ScaledData, TrainingData
-from knotwise.data.scaling import Scaling
+from knotwise.data.scaling import Scaling, refuse_mixed_scales
 from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.options import (

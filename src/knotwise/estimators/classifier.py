@@ -12,11 +12,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y
 
-from knotwise.data.collections import read_collections
 from knotwise.data.encoding.encoding import EncodingMixin
 from knotwise.data.geometry import as_columns, crs_of
-from knotwise.data.numbers import refuse_masked_and_dates, refuse_missing_labels
-from knotwise.data.validation import check_count, check_inputs, check_weights, fit_inputs, generator_from
+from knotwise.data.partitions import read_collections
+from knotwise.data.validation import (
+    check_count,
+    check_inputs,
+    check_weights,
+    fit_inputs,
+    generator_from,
+    refuse_masked_and_dates,
+    refuse_missing_labels,
+)
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.encoding.cells import label_of
+from knotwise.data.cells import label_of
 from knotwise.data.scaling import Scaling
 from knotwise.data.validation import check_level
 from knotwise.errors import InvalidInputError, unknown_option

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knotwise.data.sizes import exposure_of, require
+from knotwise.data.exposure import exposure_of, require
 from knotwise.data.validation import generator_from
 from knotwise.estimators.base import LatentGP
 from knotwise.likelihoods.base import Likelihood

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from knotwise.data.collections import check_columns
-from knotwise.data.numbers import as_finite_numbers
+from knotwise.data.partitions import check_columns
 from knotwise.data.reading import in_partition
-from knotwise.data.validation import check_row_weights
+from knotwise.data.validation import as_finite_numbers, check_row_weights
 from knotwise.distributed.collections import Partitions, has_origin_of, is_dask, is_frame, only_column
 from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from knotwise.data.encoding.encoding import Encoding
-from knotwise.data.kernel_units import what_to_write, without_common_scale
-from knotwise.data.numbers import refuse_masked_and_dates
-from knotwise.data.scaling import Scaling
-from knotwise.data.validation import check_count
+from knotwise.data.scaling import Scaling, what_to_write, without_common_scale
+from knotwise.data.validation import check_count, refuse_masked_and_dates
 from knotwise.decisions.auto import Auto
 from knotwise.errors import InvalidInputError, unknown_option, warn
 from knotwise.evidence import Model

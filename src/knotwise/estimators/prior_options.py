@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.kernel_units import what_to_write, without_common_scale
-from knotwise.data.scaling import Scaling
+from knotwise.data.scaling import Scaling, what_to_write, without_common_scale
 from knotwise.errors import InvalidInputError, UnknownOptionError, unknown_option
 from knotwise.numerics.parameters import ROLES, Parameter, ParameterTable, Prior
 from knotwise.priors import LogNormal, PCSd

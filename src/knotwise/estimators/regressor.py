@@ -11,18 +11,17 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from knotwise.data.collections import read_collections
+from knotwise.data.exposure import check_known_noise, check_size, exposure_of, missing_name, require
 from knotwise.data.geometry import crs_of
-from knotwise.data.numbers import as_finite_numbers, refuse_masked_and_dates
 from knotwise.data.observations import Observations
-from knotwise.data.sizes import exposure_of, missing_name, require
+from knotwise.data.partitions import read_collections
 from knotwise.data.validation import (
+    as_finite_numbers,
     check_data,
     check_jobs,
-    check_known_noise,
     check_level,
-    check_size,
     check_weights,
+    refuse_masked_and_dates,
 )
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, unknown_option

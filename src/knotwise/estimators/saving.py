@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from knotwise.data.encoding.record import EncodingRecord
+from knotwise.data.encoding.encoding import EncodingRecord
 from knotwise.data.scaling import Scaling
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.fitted import Fit

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.exposure import require
 from knotwise.data.groups import GroupedRows, check_groups, check_total_weights
-from knotwise.data.sizes import require
 from knotwise.data.validation import check_count, check_jobs, check_level, generator_from
 from knotwise.errors import unknown_option, warn
 from knotwise.estimators.total_samples import Response

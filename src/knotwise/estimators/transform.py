@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.validation import check_size
+from knotwise.data.exposure import check_size
 from knotwise.likelihoods.response import predictive_cdf
 
 __all__ = ["probability_transform"]

@@ -91,7 +91,7 @@ def plot_fit(
     >>> ax.get_xlabel(), ax.get_ylabel()  # ax.figure.savefig("fit.png") saves the picture
     ('x', 'y')
     """
-    from knotwise.data.sizes import exposure_of
+    from knotwise.data.exposure import exposure_of
 
     view = view_of(gp, X)
     rows = checked_rows(view, X)

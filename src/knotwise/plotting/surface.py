@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.sizes import per_unit
+from knotwise.data.exposure import per_unit
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.plotting.style import MAP_OF_SPREAD, MAP_OF_VALUES
 from knotwise.plotting.view import View

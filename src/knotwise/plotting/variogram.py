@@ -91,7 +91,8 @@ def plot_variogram(
     >>> plot_variogram(gp, X, y, n_simulations=19).get_ylabel()
     'semivariance of y'
     """
-    from knotwise.data.validation import check_count, check_noise_variance, generator_from
+    from knotwise.data.exposure import check_noise_variance
+    from knotwise.data.validation import check_count, generator_from
     from knotwise.diagnosis.semivariance import empirical_variogram
 
     view = view_of(gp, X)

@@ -155,7 +155,7 @@ def checked_rows(view: View, X: Any) -> np.ndarray:
 
 def checked_targets(y: Any, n_rows: int, *, numeric: bool = True) -> np.ndarray:
     """The targets as an array [n]; for a regressor as finite numbers."""
-    from knotwise.data.numbers import as_finite_numbers, refuse_masked_and_dates
+    from knotwise.data.validation import as_finite_numbers, refuse_masked_and_dates
 
     refuse_masked_and_dates(y, "y")
     values = as_finite_numbers(y, "y") if numeric else np.asarray(y)
@@ -180,23 +180,23 @@ def require(view: View, plot: str, offset: Any = None, **given: Any) -> dict[str
     """Exposure, trials or known noise of a picture of observations; refused where the fit had them and nobody gives
     them. `offset` is the logarithm of the exposure, instead of it.
     """
-    from knotwise.data import sizes
+    from knotwise.data.exposure import exposure_of, require
 
     if "exposure" in given:
-        given["exposure"] = sizes.exposure_of(given["exposure"], offset)
-    return sizes.require(view.model, f"{plot}(gp, X, y", **given)
+        given["exposure"] = exposure_of(given["exposure"], offset)
+    return require(view.model, f"{plot}(gp, X, y", **given)
 
 
 def size_of(view: View, n_rows: int, exposure: Any, trials: Any) -> np.ndarray | None:
     """The exposure or the trials of each row, or None where nothing was given."""
-    from knotwise.data.validation import check_size
+    from knotwise.data.exposure import check_size
 
     return check_size(view.model.likelihood_, n_rows, exposure=exposure, trials=trials)
 
 
 def noise_of(view: View, n_rows: int, noise_variance: Any) -> float | None:
     """The median of the known noise variances of rows, or None where nothing was given."""
-    from knotwise.data.validation import check_known_noise
+    from knotwise.data.exposure import check_known_noise
 
     noise = check_known_noise(view.model.likelihood_, noise_variance, n_rows)
     return None if noise is None else float(np.median(noise))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.sizes import require
+from knotwise.data.exposure import require
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.columns import series_name

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.sizes import exposure_of
+from knotwise.data.exposure import exposure_of
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
 from knotwise.errors import InvalidInputError
 from knotwise.files import write_atomically

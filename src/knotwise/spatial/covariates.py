@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.numbers import and_more, as_numbers
+from knotwise.data.cells import and_more
+from knotwise.data.validation import as_numbers
 from knotwise.errors import InvalidInputError
 
 __all__ = ["DIMENSIONS", "covariates_at", "gaps_in", "refuse_gaps"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from knotwise.data.encoding.kinds import LonLat
+from knotwise.data.exposure import exposure_of
 from knotwise.data.geometry import refuse_other_crs
-from knotwise.data.sizes import exposure_of
 from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError, TooLargeError, unknown_option
 from knotwise.spatial.covariates import covariates_at, gaps_in

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knotwise.data.sizes import is_missing
+from knotwise.data.exposure import is_missing
 from knotwise.errors import InvalidInputError
 from knotwise.spatial.covariates import covariates_at, refuse_gaps
 from knotwise.spatial.cutting import cut

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.sizes import per_unit, require
+from knotwise.data.exposure import per_unit, require
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.total_samples import Response
 from knotwise.likelihoods.counts import Counts

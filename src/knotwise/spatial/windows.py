@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.data.geometry import as_columns, geometry_of, has_geometry, refuse_other_crs
-from knotwise.data.numbers import as_finite_numbers
+from knotwise.data.validation import as_finite_numbers
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.spatial.covariates import DIMENSIONS
 

@@ -11,15 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.encoding.cells import (
-    MICROSECONDS_PER_DAY,
-    as_dates,
-    as_floats,
-    is_category,
-    label_of,
-    missing_in,
-    some_rows,
-)
+from knotwise.data.cells import MICROSECONDS_PER_DAY, as_dates, as_floats, is_category, label_of, missing_in, some_rows
 from knotwise.errors import InvalidInputError, nearest, warn
 from knotwise.numerics.columns import InputColumn
 

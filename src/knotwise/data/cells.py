@@ -14,6 +14,7 @@ from knotwise.errors import InvalidInputError
 
 __all__ = [
     "NamedRows",
+    "and_more",
     "as_dates",
     "as_floats",
     "first_repeated",
@@ -244,3 +245,8 @@ def some_rows(rows: np.ndarray) -> str:
     shown = ", ".join(map(str, rows[:SHOWN_ROWS]))
     more = f" and {len(rows) - SHOWN_ROWS} more" if len(rows) > SHOWN_ROWS else ""
     return f"row{'s' if len(rows) > 1 else ''} {shown}{more}"
+
+
+def and_more(n_bad: int) -> str:
+    """How many rows are bad beside the one that is named."""
+    return f" and {n_bad - 1} more row{'s' if n_bad > 2 else ''}" if n_bad > 1 else ""
