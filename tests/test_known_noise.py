@@ -14,7 +14,6 @@ import knotwise
 from knotwise import GPClassifier, GPRegressor, cross_validate, plotting
 from knotwise.cli import main as cli
 from knotwise.errors import FitWarning, InvalidInputError
-from knotwise.estimators.transform import probability_transform
 from knotwise.kernels import SquaredExponential
 from knotwise.likelihoods import Gaussian
 from knotwise.persistence import archive
@@ -89,7 +88,7 @@ NEEDS_NOISE = {
     "log_predictive_density": lambda gp, **noise: gp.log_predictive_density(X, Y, **noise),
     "sample_observations": lambda gp, **noise: gp.sample_observations(X, random_state=0, **noise),
     "predict_total of observations": lambda gp, **noise: total_of(gp, kind="observation", **noise),
-    "transform": lambda gp, **noise: probability_transform(gp, X, Y, rng=np.random.default_rng(0), **noise),
+    "predictive": lambda gp, **noise: gp.predictive(X, **noise).pit(Y, 0),
     "plot_fit": lambda gp, **noise: plotting.plot_fit(gp, X, **noise),
     "plot_calibration": lambda gp, **noise: plotting.plot_calibration(gp, X, Y, **noise),
     "plot_pit": lambda gp, **noise: plotting.plot_pit(gp, X, Y, **noise),

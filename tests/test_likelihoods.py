@@ -11,7 +11,6 @@ from scipy.special import expit, ndtr
 
 from knotwise import GPRegressor
 from knotwise.errors import FitWarning, InvalidInputError, UnknownOptionError
-from knotwise.estimators.transform import probability_transform
 from knotwise.likelihoods import (
     Bernoulli,
     Beta,
@@ -199,7 +198,7 @@ def test_an_interval_of_data_with_an_atom_ends_at_it_and_their_transform_is_unif
     expected = [0.0, -np.exp(3.0) * np.log(0.9 / expit(3.0))]  # from 1 - s exp(-y e^-f) = 0.1
     assert_allclose(gp.likelihood_.predictive_quantile(0.1, f, variance), expected, rtol=1e-5)
     assert (gp.predict_interval(X, 0.9)[:, 0][expit(gp.predict_latent(X).mean) < 0.9] == 0.0).all()
-    u = probability_transform(gp, X, y, rng=rng)
+    u = gp.predictive(X).pit(y, rng)
     assert stats.kstest(u, "uniform").pvalue > 0.01
 
 

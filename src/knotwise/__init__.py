@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from knotwise.estimators import GPClassifier, GPRegressor
     from knotwise.estimators.loading import load
     from knotwise.estimators.scoring import response_scorer
+    from knotwise.prediction import Prediction
 
 __all__ = [
     "GPClassifier",
     "GPRegressor",
+    "Prediction",
     "__version__",
     "cross_validate",
     "datasets",
@@ -55,6 +57,7 @@ __all__ = [
 _HOME = {
     "GPClassifier": "knotwise.estimators.classifier",
     "GPRegressor": "knotwise.estimators.regressor",
+    "Prediction": "knotwise.prediction",
     "cross_validate": "knotwise.crossvalidation.validate",
     "load": "knotwise.estimators.loading",
     "response_scorer": "knotwise.estimators.scoring",

@@ -9,8 +9,6 @@ from scipy import stats
 from knotwise import plotting
 from knotwise.errors import InvalidInputError
 from knotwise.likelihoods import Gaussian
-from knotwise.plotting.transform import probability_transform
-from knotwise.plotting.view import view_of
 
 
 def test_coverage_is_the_share_of_rows_inside_their_intervals(line):
@@ -30,7 +28,7 @@ def test_the_band_of_the_coverage_holds_a_right_model(line):
 
 def test_the_transform_of_gaussian_data_is_the_normal_distribution_function(line):
     mean, sd = line.predict(X1, return_std=True)
-    u = probability_transform(view_of(line), X1, Y1, rng=np.random.default_rng(0))
+    u = line.predictive(X1).pit(Y1)
     np.testing.assert_allclose(u, stats.norm.cdf(Y1, mean, sd), atol=1e-12)
 
 
@@ -49,10 +47,7 @@ def test_the_transform_of_counts_lies_within_the_step_of_the_distribution_functi
     latent = counts.predict_latent(X1)
     f = latent.mean + np.sqrt(latent.variance) * np.random.default_rng(1).standard_normal((4000, 1))
     below, above = (stats.poisson.cdf(at, EXPOSURE * np.exp(f)).mean(0) for at in (COUNTS - 1, COUNTS))
-    seeds = [
-        probability_transform(view_of(counts), X1, COUNTS, exposure=EXPOSURE, rng=np.random.default_rng(seed))
-        for seed in range(20)
-    ]
+    seeds = [counts.predictive(X1, exposure=EXPOSURE).pit(COUNTS, seed) for seed in range(20)]
     assert (below - 0.03 < np.min(seeds, 0)).all() and (np.max(seeds, 0) < above + 0.03).all()
     np.testing.assert_allclose(np.mean(seeds, 0), (below + above) / 2, atol=0.2)
 

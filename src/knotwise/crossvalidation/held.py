@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,24 +16,14 @@ from knotwise.data.observations import Observations, dispersion_names
 from knotwise.data.validation import check_jobs, generator_from
 from knotwise.errors import KnotwiseError, warn
 from knotwise.evidence import Rows, full_evidence
-from knotwise.numerics.blocks import Executor, executor_for
+from knotwise.numerics.blocks import executor_for
 from knotwise.posterior.base import Latent
 
 __all__ = ["with_knots_anew", "with_knots_held"]
 
 
-@dataclass(frozen=True)
-class KnownMarginals:
-    """A posterior of which only the marginals at certain rows are known: those that were predicted without them."""
-
-    known: Latent
-
-    def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent:
-        return self.known
-
-
-def with_knots_held(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
-    """The fitted model with the marginals of left-out rows for a posterior, at held parameters and knots.
+def with_knots_held(gp: Any, given: Given, folds: Sequence[Fold]) -> Latent:
+    """Marginals of f at each row given the rows of other folds, at held parameters and knots.
 
     Only the rows change: units, priors of the trend and jitter are those of the fit. Gaussian data need one evaluation
     of all rows, and other data a search for sites for each fold.
@@ -43,10 +32,10 @@ def with_knots_held(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
     groups, labels = [fold.left_out for fold in folds], [fold.label for fold in folds]
     with executor_for(check_jobs(gp.n_jobs)) as executor:
         latents = fit.posterior.leave_out(rows, groups, executor, generator_from(gp.random_state), labels)
-    return _with_marginals(gp, folds, latents, len(rows))
+    return gp._in_units(_joined(folds, latents, len(rows)))
 
 
-def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
+def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Latent:
     """The same with knots, neighbours and exactness decided anew for each fold, at held parameters.
 
     The fold's model has the units and the encoding of the fitted one, so that its length-scales mean the same and its
@@ -83,7 +72,7 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Any:
             )
             own._fit_latent(data, has_size=rest.size is not None)
             latents.append(own._fit.posterior.latent(rows.X[fold.left_out], executor))
-    return _with_marginals(gp, folds, latents, len(rows))
+    return gp._in_units(_joined(folds, latents, len(rows)))
 
 
 def engine_rows(gp: Any, given: Given) -> Rows:
@@ -108,12 +97,10 @@ def engine_rows(gp: Any, given: Given) -> Rows:
     return rows
 
 
-def _with_marginals(gp: Any, folds: Sequence[Fold], latents: Sequence[Latent], n_rows: int) -> Any:
-    """The model with what is known of each row that was tested."""
+def _joined(folds: Sequence[Fold], latents: Sequence[Latent], n_rows: int) -> Latent:
+    """What is known of each row that was tested."""
     mean, variance = np.empty(n_rows), np.empty(n_rows)
     for fold, latent in zip(folds, latents, strict=True):
         tested = np.searchsorted(fold.left_out, fold.test)
         mean[fold.test], variance[fold.test] = latent.mean[tested], latent.variance[tested]
-    new = copy(gp)
-    new._fit = replace(gp._fit, posterior=KnownMarginals(Latent(mean, variance)))
-    return new
+    return Latent(mean, variance)

@@ -22,7 +22,7 @@ from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknow
 from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.options import likelihood_from, nugget_from
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.transform import probability_transform
+from knotwise.prediction import Prediction
 
 __all__ = ["cross_validate"]
 
@@ -158,8 +158,8 @@ def cross_validate(
             _read_inputs(gp, given)  # so that what is wrong in a row is told by its number here, not in a block
             found = _refitted(gp, given, folds, knots, level, rng)
         else:
-            model = (with_knots_held if knots == "held" else with_knots_anew)(gp, given, folds)
-            found = _predicted(model, given, level, rng)
+            latent = (with_knots_held if knots == "held" else with_knots_anew)(gp, given, folds)
+            found = _judged(gp._observed(given.X, latent, **given.for_prediction), given, level, rng)
     _warn_once(caught, len(folds))
     about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
     about |= {"weights": weights, "classes": classes}
@@ -182,19 +182,18 @@ def _refitted(
         except KnotwiseError as error:
             error.add_note(f"This was the fit without block {fold.label!r}.")
             raise
-        for name, values in _predicted(model, test, level, rng).items():
+        prediction = model.predictive(test.X, **test.for_prediction)
+        for name, values in _judged(prediction, test, level, rng).items():
             found[name][fold.test] = values
     return found
 
 
-def _predicted(model: GPRegressor, given: Given, level: float, rng: np.random.Generator) -> dict[str, Any]:
+def _judged(prediction: Prediction, given: Given, level: float, rng: np.random.Generator) -> dict[str, Any]:
     """Predictions of rows that the model has not seen, and where their observations lie in these: [n] each, by name."""
-    X, y, known = given.X, given.targets, given.for_prediction
-    mean, sd = model.predict(X, return_std=True, **known)
-    lower, upper = model.predict_interval(X, level, **known).T
-    log_density = model.log_predictive_density(X, y, **known)
-    pit = probability_transform(model, X, y, rng=rng, **known)
-    return dict(zip(PER_ROW, (mean, sd, lower, upper, log_density, pit), strict=True))
+    y = given.targets
+    lower, upper = prediction.interval(level).T
+    found = (prediction.mean, prediction.std, lower, upper, prediction.log_density(y), prediction.pit(y, rng))
+    return dict(zip(PER_ROW, found, strict=True))
 
 
 def _held_knots(gp: GPRegressor) -> dict[str, Any]:

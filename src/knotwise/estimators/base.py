@@ -190,9 +190,12 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         if is_dask(X):
             return lazy_latent(self, X)
         X = self._engine_inputs(X)
-        scaling = self._fit.scaling
         with executor_for(check_jobs(self.n_jobs)) as executor:
-            latent = self._fit.posterior.latent(X, executor)
+            return self._in_units(self._fit.posterior.latent(X, executor))
+
+    def _in_units(self, latent: Latent) -> Latent:
+        """Marginals of f in the user's units."""
+        scaling = self._fit.scaling
         return Latent(latent.mean * scaling.y_scale + scaling.y_centre, latent.variance * scaling.y_scale**2)
 
     def _latent_covariance(self, X: Any) -> np.ndarray:

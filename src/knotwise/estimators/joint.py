@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.data.exposure import exposure_of, require
 from knotwise.data.validation import generator_from
 from knotwise.estimators.base import LatentGP
-from knotwise.likelihoods.base import Likelihood
+from knotwise.prediction import Prediction
 
 if TYPE_CHECKING:
     from knotwise.estimators.totals import Totals
@@ -163,15 +163,13 @@ class JointResponse(LatentGP):
         """
         exposure = exposure_of(exposure, offset)
         known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
-        likelihood, _, _, size = self._response(X, **require(self, "gp.sample_observations(X", **known))
+        prediction = self._prediction(X, **require(self, "gp.sample_observations(X", **known))
         rng = generator_from(random_state)
         f = self.sample_latent(X, n_samples, rng)
         if self.nugget_:
             f += np.sqrt(self.nugget_) * rng.standard_normal(f.shape)
-        return likelihood.sample(f, rng, size)
+        return prediction.components[0].likelihood.sample(f, rng, prediction.size)
 
-    def _response(
-        self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
-    ) -> tuple[Likelihood, np.ndarray, np.ndarray, np.ndarray | float]:
-        """The likelihood, and mean, variance (without nugget) and size of the latent value of new observations."""
+    def _prediction(self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None) -> Prediction:
+        """The prediction of rows, given what is known of each."""
         raise NotImplementedError

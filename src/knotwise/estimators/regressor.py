@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from knotwise.data.exposure import check_known_noise, check_size, exposure_of, missing_name, require
 from knotwise.data.geometry import crs_of
@@ -33,13 +31,13 @@ from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import Gaussian
-from knotwise.likelihoods.response import by_blocks
 from knotwise.means import Mean
 from knotwise.noise import Inputs
-from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
+from knotwise.posterior.base import Latent
+from knotwise.prediction import Prediction
 from knotwise.progress import FitEvent
 from knotwise.selection.base import Selector
 
@@ -465,19 +463,18 @@ class GPRegressor(RegressorMixin, JointResponse):
                 )
             n_results = 2 if return_std else 1
             return predict_lazily(self, "predict", X, n_results=n_results, per_row=known, return_std=return_std)
-        likelihood, mean, variance, size = self._response(X, **known)
-        variance = variance + self.nugget_
+        prediction = self._prediction(X, **known)
         if return_cov:
+            ((likelihood, latent),) = [(part.likelihood, part.latent) for part in prediction.components]
             if not likelihood.conjugate:
                 raise InvalidInputError(
                     "`return_cov` is for Gaussian data: other observations depend on f through more than a covariance. "
                     "Use `return_std=True`, or `sample_latent` for joint samples of f."
                 )
             cov = self._latent_covariance(X)
-            cov.flat[:: len(cov) + 1] += likelihood.conditional_variance(mean)
-            return mean, cov
-        response, response_variance = self._by_blocks(likelihood, likelihood.response_moments, mean, variance, size)
-        return (response, np.sqrt(response_variance)) if return_std else response
+            cov.flat[:: len(cov) + 1] += likelihood.conditional_variance(latent.mean)
+            return latent.mean, cov
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None, trials: Any = None, offset: Any = None
@@ -557,8 +554,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         exposure = exposure_of(exposure, offset)
         if is_dask(X):
             return predict_lazily(self, "predict_median", X, per_row={"exposure": exposure, "trials": trials})
-        likelihood, mean, _, size = self._response(X, exposure, trials)
-        return likelihood.conditional_mean(mean, size)
+        return self._prediction(X, exposure, trials).median()
 
     def predict_interval(
         self,
@@ -611,8 +607,6 @@ class GPRegressor(RegressorMixin, JointResponse):
         >>> bool((narrow[:, 0] > lower).all())
         True
         """
-        from scipy.special import ndtri
-
         exposure = exposure_of(exposure, offset)
         check_level(level)
         if kind not in ("observation", "mean", "latent"):
@@ -623,16 +617,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         if is_dask(X):
             columns = ("lower", "upper")
             return predict_lazily(self, "predict_interval", X, columns=columns, per_row=known, level=level, kind=kind)
-        likelihood, mean, variance, size = self._response(X, **known)
-        tails = (0.5 - level / 2, 0.5 + level / 2)
-        if kind == "observation" and not likelihood.conjugate:
-            observed = variance + self.nugget_
-            quantiles = [partial(likelihood.predictive_quantile, p) for p in tails]
-            return np.column_stack([self._by_blocks(likelihood, each, mean, observed, size) for each in quantiles])
-        if kind == "observation":
-            mean, variance = likelihood.response_moments(mean, variance)
-        ends = [mean + ndtri(p) * np.sqrt(variance) for p in tails]
-        return np.column_stack([likelihood.conditional_mean(f, size) for f in ends] if kind == "mean" else ends)
+        return self._prediction(X, **known).interval(level, kind)
 
     def predict_exceedance(
         self, X: Any, threshold: float, exposure: Any = None, trials: Any = None, offset: Any = None
@@ -668,14 +653,11 @@ class GPRegressor(RegressorMixin, JointResponse):
         >>> gp.predict_exceedance([[0.25], [0.75]], threshold=0.5).round(3).tolist()
         [1.0, 0.0]
         """
-        from scipy.special import ndtr
-
         exposure = exposure_of(exposure, offset)
         if is_dask(X):
             known = {"exposure": exposure, "trials": trials}
             return predict_lazily(self, "predict_exceedance", X, per_row=known, threshold=threshold)
-        likelihood, mean, variance, size = self._response(X, exposure, trials)
-        return ndtr((mean - likelihood.latent_of_mean(threshold, size)) / np.sqrt(variance))
+        return self._prediction(X, exposure, trials).exceedance(threshold)
 
     def log_predictive_density(
         self,
@@ -727,33 +709,70 @@ class GPRegressor(RegressorMixin, JointResponse):
         known = require(self, "gp.log_predictive_density(X, y", **known)
         if is_dask(X):
             return predict_lazily(self, "log_predictive_density", X, per_row={"y": y, **known})
-        likelihood, mean, variance, size = self._response(X, **known)
-        y = as_finite_numbers(y, "y")
-        if y.shape != mean.shape:
-            raise InvalidInputError(f"X has {len(mean)} rows, but y has shape {y.shape}.")
-        observed = variance + self.nugget_
-        y = likelihood.check_targets(y, size)
-        return self._by_blocks(likelihood, likelihood.log_predictive_density, y, mean, observed, size)
+        prediction = self._prediction(X, **known)
+        return prediction.log_density(as_finite_numbers(y, "y"))
 
-    def _by_blocks(self, likelihood: Likelihood, function: Callable[..., Any], *per_row: Any) -> Any:
-        """Call a function of one value per row on blocks of rows, on `n_jobs` threads."""
-        if likelihood.conjugate:  # closed forms, and the noise may be one per row
-            return function(*per_row)
-        with executor_for(check_jobs(self.n_jobs)) as executor:
-            return by_blocks(function, *per_row, executor=executor)
+    def predictive(
+        self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None, offset: Any = None
+    ) -> Prediction:
+        """The distribution of a new observation at each row, from which every other question is answered.
 
-    def _response(
-        self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None
-    ) -> tuple[Likelihood, np.ndarray, np.ndarray, np.ndarray | float]:
-        """The likelihood, and mean, variance (without nugget) and size of the latent value of new observations."""
-        check_is_fitted(self)
-        latent = self.predict_latent(X)
-        likelihood = self.likelihood_
-        noise = check_known_noise(likelihood, noise_variance, len(latent.mean))
+        One pass through the model makes it: mean, interval, density and what else is asked of it need no other.
+
+        Parameters
+        ----------
+        X : array or data frame [n, D]
+            Inputs, in the units of the fit.
+        exposure : float or array [n], optional
+            What each new count is out of; needed if the fit had it.
+        trials : int or array [n], optional
+            Number of trials of each new binomial row; needed if the fit had it.
+        noise_variance : float or array [n], optional
+            Known noise variance of each new row of Gaussian data; a number is for all rows, and 0 is an observation
+            without noise. Needed if the fit had it; else the fitted noise is taken.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
+
+        Returns
+        -------
+        Prediction
+            With `mean`, `std` and `latent`, and the methods `interval(level)`, `quantile(p)`, `median()`,
+            `exceedance(threshold)`, `cdf(y)`, `log_density(y)`, `pit(y)` and `sample(n)`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+        >>> p = GPRegressor(knots=5, random_state=0).fit(X, y).predictive(X)
+        >>> lower, upper = p.interval(0.9).T
+        >>> bool((lower < p.mean).all()), p.log_density(y).shape, p.exceedance(0.5).shape
+        (True, (24,), (24,))
+        """
+        known = {"exposure": exposure_of(exposure, offset), "trials": trials, "noise_variance": noise_variance}
+        return self._prediction(X, **require(self, "gp.predictive(X", **known))
+
+    def _prediction(self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None) -> Prediction:
+        """The prediction of rows, given what is known of each: the one door of all that is said of observations."""
+        return self._observed(X, self.predict_latent(X), exposure, trials, noise_variance)
+
+    def _observed(
+        self, X: Any, latent: Latent, exposure: Any = None, trials: Any = None, noise_variance: Any = None
+    ) -> Prediction:
+        """The prediction of rows X whose latent marginals are known, in the user's units."""
+        likelihood, n_rows = self.likelihood_, len(latent.mean)
+        noise = check_known_noise(likelihood, noise_variance, n_rows)
         if noise is None and likelihood.uses_inputs:
             rows = Inputs(self._engine_inputs(X))
             noise = np.asarray(self._fit.model.noise_of(rows).variance(rows)) * self._fit.scaling.y_scale**2
         if noise is not None:
             likelihood = Gaussian.of_rows(noise)
-        size = check_size(likelihood, len(latent.mean), exposure=exposure, trials=trials)
-        return likelihood, latent.mean, latent.variance, 1.0 if size is None else size
+        size = check_size(likelihood, n_rows, exposure=exposure, trials=trials)
+        return Prediction.of(
+            likelihood,
+            latent,
+            size=1.0 if size is None else size,
+            nugget=self.nugget_,
+            n_jobs=check_jobs(self.n_jobs),
+        )

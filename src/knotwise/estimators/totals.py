@@ -146,21 +146,19 @@ def predict_total(
     known |= {"noise_variance": noise_variance}
     if kind == "observation":
         known = require(model, "gp.predict_total(X, kind='observation'", **known)
-    likelihood, mean, variance, size = model._response(X, **known)
-    group = check_groups(groups, len(mean))
+    prediction = model._prediction(X, **known)
+    latent = prediction.latent
+    group = check_groups(groups, len(prediction))
     weights = check_total_weights(weights, group, statistic)
-    rows = GroupedRows.of(model._engine_inputs(X), group, weights, size)
-    row_mean, row_variance = model._by_blocks(
-        likelihood, likelihood.response_moments, mean, variance + model.nugget_, size
-    )
-    estimate = rows.sum_by_group((weights * row_mean)[rows.order])
+    rows = GroupedRows.of(model._engine_inputs(X), group, weights, prediction.size)
+    estimate = rows.sum_by_group((weights * prediction.mean)[rows.order])
     summed = Summed(
         model._fit.posterior,
         model._fit.scaling,
         rows,
-        Response(likelihood, float(model.nugget_), kind),
-        Latent(mean[rows.order], variance[rows.order]),
-        np.maximum(row_variance - variance, 0.0)[rows.order],
+        Response(prediction.components[0].likelihood, float(model.nugget_), kind),
+        Latent(latent.mean[rows.order], latent.variance[rows.order]),
+        np.maximum(prediction.variance - latent.variance, 0.0)[rows.order],
     )
     with executor_for(check_jobs(model.n_jobs)) as executor:
         spread = summed.spread(estimate, level, n_samples, rng, executor)

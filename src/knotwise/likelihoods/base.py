@@ -55,8 +55,8 @@ class Likelihood(Part):
     >>> mean, variance = counts.response_moments(f, v)
     >>> mean.round(3).tolist(), counts.predictive_quantile(0.9, f, v).tolist()
     ([2.858], [7.0])
-    >>> counts.log_predictive_density(y, f, v).round(3).tolist()
-    [-2.041]
+    >>> counts.log_predictive_density(y, f, v).round(3).tolist(), counts.predictive_cdf(y, f, v).round(3).tolist()
+    ([-2.041], [0.693])
 
     In a fit:
 
@@ -525,6 +525,31 @@ class Likelihood(Part):
         from knotwise.likelihoods.response import log_predictive_density
 
         return log_predictive_density(self, y, mean, variance, size)
+
+    def predictive_cdf(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+    ) -> np.ndarray:
+        """P(Y <= y) for f ~ N(mean, variance).
+
+        Parameters
+        ----------
+        y : array [n]
+            Values between the ends of the support.
+        mean : array [n]
+            Means of the latent function.
+        variance : array [n]
+            Its variances; 0 is f known exactly.
+        size : float or array [n], default 1.0
+            Exposure of each count or number of its trials; 1 where the data say nothing.
+
+        Returns
+        -------
+        array [n]
+            Between 0 and 1; by quadrature where there is no closed form.
+        """
+        from knotwise.likelihoods.response import predictive_cdf
+
+        return predictive_cdf(self, y, mean, variance, size)
 
     def predictive_quantile(
         self, p: float, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0

@@ -154,6 +154,11 @@ class Gaussian(Likelihood):
         total = variance + self.value("noise_variance")
         return -0.5 * (LOG_2PI + np.log(total) + (y - mean) ** 2 / total)
 
+    def predictive_cdf(self, y, mean, variance, size=1.0):
+        from scipy.special import ndtr
+
+        return ndtr((y - mean) / np.sqrt(variance + self.value("noise_variance")))
+
     def predictive_quantile(self, p, mean, variance, size=1.0):
         from scipy.special import ndtri
 

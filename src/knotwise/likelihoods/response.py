@@ -30,12 +30,15 @@ SMALLEST = 1e-300
 
 
 def by_blocks(function: Callable[..., Any], *per_row: Any, executor: Executor | None = None) -> Any:
-    """Call a function of vectors on blocks of rows and join what it gives: one vector, or a tuple of them.
+    """Call a function of values per row on blocks of rows and join what it gives: one vector, or a tuple of them.
 
-    Blocks are the same for any number of threads. Memory beside the vectors is that of one block for each thread.
+    Values are numbers, or arrays [n] or [n, L]. Blocks are the same for any number of threads. Memory beside the arrays
+    is that of one block for each thread.
     """
-    arrays = np.broadcast_arrays(*(np.asarray(values, float) for values in per_row))
-    blocks = block_slices(len(arrays[0]), BLOCK_ROWS) or [slice(0, 0)]
+    given = [np.atleast_1d(np.asarray(values, float)) for values in per_row]
+    n_rows = max(map(len, given)) if all(map(len, given)) else 0
+    arrays = [np.broadcast_to(values, (n_rows, *values.shape[1:])) for values in given]
+    blocks = block_slices(n_rows, BLOCK_ROWS) or [slice(0, 0)]
     results = (executor or Serial()).map(lambda rows: function(*(values[rows] for values in arrays)), blocks)
     parts = list(results)
     if isinstance(parts[0], tuple):

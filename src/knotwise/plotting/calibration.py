@@ -8,7 +8,6 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted, write_title
-from knotwise.plotting.transform import probability_transform
 from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, require, size_of, view_of
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ def plot_pit(
 def _transform(view: View, rows: np.ndarray, y: np.ndarray, random_state: Any, options: dict[str, Any]) -> np.ndarray:
     from knotwise.data.validation import generator_from
 
-    return probability_transform(view, rows, y, rng=generator_from(random_state), **options)
+    return view.ask("_prediction", rows, **options).pit(y, generator_from(random_state))
 
 
 def _right_range(n: int | np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -53,20 +53,20 @@ def curve_of(
         unit = float(np.median(size))
         unit = max(round(unit), 1) if likelihood.size_name == "trials" else unit
         typical = {likelihood.size_name: unit}
-    low, high = view.ask("predict_interval", points, level, kind, **typical, **known).T
+    prediction = view.ask("_prediction", points, **typical, **known)
+    low, high = prediction.interval(level, kind).T
     band = f"{100 * level:g} % of "
     if kind == "latent":
-        return Curve(view.ask("predict_latent", points).mean, low, high, "mean of f", band + "f")
+        return Curve(prediction.latent.mean, low, high, "mean of f", band + "f")
     if kind == "observation":
         band += "new observations" if size is None else f"new counts at {likelihood.size_name} {unit:.3g}"
         band += "" if noise is None else f" with noise sd {np.sqrt(noise):.3g}"
-        return Curve(view.ask("predict", points, **typical) / unit, low / unit, high / unit, "mean", band)
+        return Curve(prediction.mean / unit, low / unit, high / unit, "mean", band)
     if view.of_labels or likelihood.conjugate:
         name = "probability" if view.of_labels else "mean"
-        return Curve(view.ask("predict", points), low, high, name, f"{band}the {name}")
+        return Curve(prediction.mean, low, high, name, f"{band}the {name}")
     # the mean of a skewed response can leave the band of its own parameter; the median cannot
-    median = view.ask("predict_median", points, **typical)
-    return Curve(median / unit, low / unit, high / unit, "median", band + "the mean response")
+    return Curve(prediction.median() / unit, low / unit, high / unit, "median", band + "the mean response")
 
 
 def response_name(view: View, y: Any, size: np.ndarray | None, kind: str) -> str:

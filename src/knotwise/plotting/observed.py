@@ -83,8 +83,8 @@ def plot_observed(
     targets = checked_targets(y, len(rows))
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     options = require(view, "plot_observed", offset, **options)
-    mean = view.ask("predict", rows, **options)
-    low, high = view.ask("predict_interval", rows, level, "observation", **options).T
+    prediction = view.ask("_prediction", rows, **options)
+    mean, (low, high) = prediction.mean, prediction.interval(level).T
     inside = (low <= targets) & (targets <= high)
     many = len(targets) > MOST_MARKS
     ax = axes_or_new(ax, size=(5.8, 5.0) if many else (5.2, 5.0))

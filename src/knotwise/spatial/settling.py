@@ -229,7 +229,8 @@ def _finest(cells: Cells, gp: Any) -> Step:
 def _step(frame: Window, coarse: tuple[Cells, Any], fine: tuple[Cells, Any]) -> Step:
     """What changes from one fit to the next, at the cells of the finer one."""
     cells, area = fine[0], fine[0].area
-    before, after = coarse[1].predict(cells.X, exposure=1), fine[1].predict(cells.X, exposure=1)
+    rates = fine[1]._prediction(cells.X)
+    before, after = coarse[1]._prediction(cells.X).mean, rates.mean
     total = float(after @ area)
     west, south, east, north = frame.bounds
     quarter = 2 * (cells.X["x"] > (west + east) / 2).to_numpy() + (cells.X["y"] > (south + north) / 2).to_numpy()
@@ -240,5 +241,5 @@ def _step(frame: Window, coarse: tuple[Cells, Any], fine: tuple[Cells, Any]) -> 
         float(coarse[1].predict(coarse[0].X, exposure=coarse[0].area).sum()),
         float(np.abs(before - after) @ area / total),
         float(np.abs(moved).max() / (total / 4)),
-        float(spread_of_mean(fine[1], cells.X) @ area / total),
+        float(spread_of_mean(rates) @ area / total),
     )

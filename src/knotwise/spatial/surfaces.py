@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.exposure import per_unit, require
+from knotwise.data.exposure import require
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.total_samples import Response
 from knotwise.likelihoods.counts import Counts
 from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.likelihoods.response import response_moments
+from knotwise.prediction import Prediction
 
 __all__ = ["Surface", "spread_of_mean"]
 
@@ -59,26 +60,24 @@ class Surface:
 
     def at(self, X: Any) -> dict[str, np.ndarray]:
         """The variables at rows, [n] each."""
-        model, known = self.model, self.sizes
-        sizes = {name: size for name, size in known.items() if name != "noise_variance"}
-        if self.kind == "observation":
-            mean, sd = model.predict(X, return_std=True, **known)
-        else:
-            mean, sd = model.predict(X, **per_unit(model, **known)), spread_of_mean(model, X, **sizes)
-        lower, upper = model.predict_interval(X, self.level, self.kind, **known).T
-        found = {"mean": mean, "sd": sd, "lower": lower, "upper": upper}
+        prediction = self.model._prediction(X, **self.sizes)
+        lower, upper = prediction.interval(self.level, self.kind).T
+        sd = prediction.std if self.kind == "observation" else spread_of_mean(prediction)
+        found = {"mean": prediction.mean, "sd": sd, "lower": lower, "upper": upper}
         if self.threshold is not None:
-            found["exceedance"] = model.predict_exceedance(X, self.threshold, **sizes)
+            found["exceedance"] = prediction.exceedance(self.threshold)
         return found
 
 
-def spread_of_mean(model: Any, X: Any, **sizes: float) -> np.ndarray:
-    """Posterior standard deviation of the mean response, whose expectation is that of `predict`, [n]."""
-    likelihood, mean, variance, size = model._response(X, **sizes)
-    response = MeanResponse(likelihood, float(model.nugget_), "mean")
-    if isinstance(likelihood, Counts | Multiplicative):  # the mean response is log-normal
-        return response.mean(mean + variance / 2, size) * np.sqrt(np.expm1(variance))
-    return np.sqrt(response_moments(response, mean, variance, size)[1])  # type: ignore[arg-type]
+def spread_of_mean(prediction: Prediction) -> np.ndarray:
+    """Posterior standard deviation of the mean response, [n]."""
+    (part,) = prediction.components
+    latent, response = part.latent, MeanResponse(part.likelihood, float(part.nugget), "mean")
+    if isinstance(part.likelihood, Counts | Multiplicative):  # the mean response is log-normal
+        mean = response.mean(latent.mean + latent.variance / 2, np.asarray(prediction.size))
+        return mean * np.sqrt(np.expm1(latent.variance))
+    moments = response_moments(response, latent.mean, latent.variance, prediction.size)  # type: ignore[arg-type]
+    return np.sqrt(moments[1])
 
 
 class MeanResponse(Response):

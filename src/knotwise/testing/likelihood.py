@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.likelihoods.base import Likelihood
-from knotwise.likelihoods.response import log_predictive_density, predictive_quantile, response_moments
+from knotwise.likelihoods.response import log_predictive_density, predictive_cdf, predictive_quantile, response_moments
 from knotwise.testing.declared import check_declared
 
 __all__ = ["check_likelihood"]
@@ -382,6 +382,9 @@ def _check_closed_forms(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, si
         expected = log_predictive_density(likelihood, y, f, variance, size)
         actual = likelihood.log_predictive_density(y, f, variance, size)
         _same(likelihood, "`log_predictive_density`", actual, expected, rtol=1e-8, atol=1e-8)
+    if type(likelihood).predictive_cdf is not Likelihood.predictive_cdf:
+        expected = predictive_cdf(likelihood, y, f, variance, size)
+        _same(likelihood, "`predictive_cdf`", likelihood.predictive_cdf(y, f, variance, size), expected, rtol=1e-8)
     if type(likelihood).predictive_quantile is not Likelihood.predictive_quantile:
         for p in (0.1, 0.9):
             quantile = likelihood.predictive_quantile(p, f, variance, size)
