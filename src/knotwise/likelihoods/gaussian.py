@@ -88,12 +88,12 @@ class Gaussian(Likelihood):
         return {"noise_variance": self.noise_variance} if isinstance(self.noise_variance, Noise) else {}
 
     def value(self, name: str):
-        if self.children():
-            raise InvalidInputError(
-                f"The noise variance is not one number but {self.noise_variance}: ask for its values at some rows, "
-                "`noise.variance(rows)`, or for the likelihood of these rows, `likelihood.at(rows)`."
-            )
-        return super().value(name)
+        if self.parameters:
+            return super().value(name)
+        raise InvalidInputError(
+            f"The noise variance is not one number but {self.noise_variance}: ask for its values at some rows, "
+            "`noise.variance(rows)`, or for the likelihood of these rows, `likelihood.at(rows)`."
+        )
 
     def validate(self) -> None:
         if self.children():  # a noise that is a part has parameters of its own

@@ -9,11 +9,11 @@ from the data when a model is fitted; outside a fit it counts as 1 (0 on the ide
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from math import exp
-from typing import Any, ClassVar, TypeVar
+from math import exp, isnan
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,17 @@ from knotwise.numerics.parameters import Parameter
 __all__ = ["Part", "short_repr"]
 
 P = TypeVar("P", bound="Part")
+
+
+class Layout(NamedTuple):
+    """Where the parameters of a part lie in theta: (name, positive, start, stop) of its own, with None for the stop of
+    a number, how many entries these have, and the names of the children behind them.
+    """
+
+    own: tuple[tuple[str, bool, int, int | None], ...]
+    n_own: int
+    children: tuple[str, ...]
+
 
 LONGEST = 12  # numbers of a list that are shown
 
@@ -74,6 +85,33 @@ class Part:
         return {}
 
     # -- the flat vector ------------------------------------------------------------------
+
+    # the layout is asked once: copies by `with_theta` share it, setting an attribute forgets it, and it is no content
+    __slots__ = ("__dict__", "__weakref__", "_known")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        object.__setattr__(self, "_known", None)
+
+    def __getstate__(self) -> dict[str, Any] | None:
+        return self.__dict__ or None
+
+    @property
+    def _layout(self) -> Layout:
+        known = getattr(self, "_known", None)
+        if known is None:
+            known = self._find_layout()
+            object.__setattr__(self, "_known", known)
+        return known
+
+    def _find_layout(self) -> Layout:
+        own, start = [], 0
+        for p in self.parameters:
+            value = self.value(p.name)
+            stop = start + value.size if isinstance(value, np.ndarray) else None
+            own.append((p.name, p.positive, start, stop))
+            start = start + 1 if stop is None else stop
+        return Layout(tuple(own), start, tuple(self.children()))
 
     @property
     def names(self) -> list[str]:
@@ -127,9 +165,8 @@ class Part:
     @property
     def size(self) -> int:
         """Length of theta."""
-        return sum(_size(self.value(p.name)) for p in self.parameters) + sum(
-            part.size for part in self.children().values()
-        )
+        layout = self._layout
+        return layout.n_own + sum(getattr(self, child).size for child in layout.children)
 
     def value(self, name: str) -> Any:
         """The natural value of a parameter, with the default for one that is still None.
@@ -170,13 +207,7 @@ class Part:
         Part
             A new one; this one stays as it is.
         """
-
-        def natural(p: Parameter, value: Any) -> Any:
-            if isinstance(value, np.ndarray):
-                return np.exp(value) if p.positive else np.array(value)
-            return _safe_exp(value) if p.positive else value
-
-        return self._with_flat(theta, natural)
+        return self._with_flat(theta, unconstrained=True)
 
     @property
     def given(self) -> np.ndarray:
@@ -199,28 +230,29 @@ class Part:
         Part
             A new one; this one stays as it is.
         """
+        return self._with_flat(values, unconstrained=False)
 
-        def natural(p: Parameter, value: Any) -> Any:
-            if isinstance(value, np.ndarray):
-                return np.array(value)
-            return None if np.isnan(value) else value
-
-        return self._with_flat(values, natural)
-
-    def _with_flat(self: P, flat: np.ndarray, natural: Callable[[Parameter, Any], Any]) -> P:
-        """A copy with each parameter a function of its share of a flat vector: of an array, or of a number."""
-        new = object.__new__(type(self))
-        new.__dict__.update(self.__dict__)
-        start = 0
-        for p in self.parameters:
-            old = self.value(p.name)
-            share = flat[start : start + len(old)] if isinstance(old, np.ndarray) else float(flat[start])
-            start += _size(old)
-            new.__dict__[p.name] = natural(p, share)
-        for child, part in self.children().items():
-            stop = start + part.size
-            new.__dict__[child] = part._with_flat(flat[start:stop], natural)
-            start = stop
+    def _with_flat(self: P, flat: np.ndarray, *, unconstrained: bool) -> P:
+        """A copy with the values of a flat vector: unconstrained ones, or natural ones with NaN for a None."""
+        layout, new = self._layout, object.__new__(type(self))
+        values = new.__dict__
+        values.update(self.__dict__)
+        if unconstrained:  # with a None there may be another number of parameters
+            object.__setattr__(new, "_known", layout)
+        for name, positive, start, stop in layout.own:
+            if stop is not None:
+                share = flat[start:stop]
+                values[name] = np.exp(share) if unconstrained and positive else np.array(share)
+            elif unconstrained:
+                values[name] = _safe_exp(float(flat[start])) if positive else float(flat[start])
+            else:
+                values[name] = None if isnan(flat[start]) else float(flat[start])
+        begin = layout.n_own
+        for child in layout.children:
+            part = getattr(self, child)
+            end = begin + part.size
+            values[child] = part._with_flat(flat[begin:end], unconstrained=unconstrained)
+            begin = end
         return new
 
     # -- scikit-learn's face of a part -------------------------------------------------------
@@ -298,10 +330,6 @@ class Part:
 
 def _joined(own: list[Any], inner: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.atleast_1d(np.asarray(value, float)) for value in own] + inner or [np.empty(0)])
-
-
-def _size(value: np.ndarray | float) -> int:
-    return value.size if isinstance(value, np.ndarray) else 1
 
 
 def _safe_exp(x: float) -> float:
