@@ -220,7 +220,7 @@ def _given(model: Model) -> np.ndarray:
 
 
 def _with_given(model: Model, values: np.ndarray) -> Model:
-    kernel, likelihood, nugget, mean = np.split(values, np.cumsum(model.sizes))
+    kernel, likelihood, nugget, mean = np.split(values, np.cumsum(model.sizes[:-1]))
     return replace(
         model,
         kernel=model.kernel.with_given(kernel),

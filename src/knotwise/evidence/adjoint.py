@@ -112,7 +112,7 @@ class GradientPass(ProjectedPass):
             kernel.theta + model.kernel.diag_pullback(block.rows.X, pulled.c_bar) + pulled.theta_bar,
             kernel.Z,
             fit.rule.likelihood_bar(block, sites, pulled.noise_bar, W_bar, slope),
-            float(pulled.noise_bar.sum()) if model.nugget.size else 0.0,
+            float(pulled.noise_bar.sum()) if model.sizes[2] else 0.0,
             -float(pulled.r_bar.sum()),
             pulled.gram,
         )

@@ -134,26 +134,26 @@ class Model:
     def noise_directions(self) -> np.ndarray:
         """For each entry of theta 1 where more of it is more noise, -1 where it is less, 0 where it is none."""
         signs = [p.direction if p.role == "noise" else 0 for p in self.likelihood.flat_parameters()]
-        before, _, after = self.sizes
-        return np.concatenate([np.zeros(before), signs, np.zeros(after + self.mean.size)])
+        kernel, _, nugget, mean = self.sizes
+        return np.concatenate([np.zeros(kernel), signs, np.zeros(nugget + mean)])
 
     @property
     def theta(self) -> np.ndarray:
         return np.concatenate([part.theta for part in self.parts])
 
     @cached_property
-    def sizes(self) -> tuple[int, int, int]:
-        """Lengths of the kernel's, the likelihood's and the nugget's share of theta; the rest is the mean's."""
-        return self.kernel.size, self.likelihood.size, self.nugget.size
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Lengths of the kernel's, the likelihood's, the nugget's and the mean's share of theta."""
+        return self.kernel.size, self.likelihood.size, self.nugget.size, self.mean.size
 
     def with_theta(self, theta: np.ndarray) -> Model:
         """The same model at other parameters."""
-        p, q, r = self.sizes
+        p, q, r, s = self.sizes
         new = replace(
             self,
             kernel=self.kernel.with_theta(theta[:p]),
             likelihood=self.likelihood.with_theta(theta[p : p + q]),
-            mean=self.mean.with_theta(theta[p + q + r :]),
+            mean=self.mean.with_theta(theta[p + q + r :]) if s else self.mean,
             nugget=self.nugget.with_theta(theta[p + q : p + q + r]) if r else self.nugget,
         )
         new.__dict__["sizes"] = self.sizes  # structure does not change with the values
@@ -163,8 +163,9 @@ class Model:
         self, kernel_bar: np.ndarray, likelihood_bar: np.ndarray, nugget_bar: float, mean_bar: float
     ) -> np.ndarray:
         """Gradients of the parts in the order of theta; that of the nugget's variance goes to the log scale."""
-        nugget = [nugget_bar * self.nugget.variance] * self.nugget.size
-        return np.concatenate([kernel_bar, likelihood_bar, nugget, [mean_bar] * self.mean.size])
+        _, _, n_nugget, n_mean = self.sizes
+        nugget = [nugget_bar * self.nugget.variance] * n_nugget
+        return np.concatenate([kernel_bar, likelihood_bar, nugget, [mean_bar] * n_mean])
 
     def noise_of(self, rows: NoisyRows) -> Noise:
         """The noise of Gaussian rows: known of each of them, or the likelihood's. Decided only here."""

@@ -432,16 +432,13 @@ class Kernel(Part):
         >>> Matern32(lengthscale=[1.0, 2.0]).per_column("lengthscale").tolist()
         [1.0, 2.0]
         """
-        value = np.asarray(self.value(name), float)
-        return value[list(self.groups)] if value.ndim and self.groups is not None else value
-
-    def value(self, name):
         if name == "column_scales" and isinstance(self.column_scales, str):
             raise InvalidInputError(
                 f"{type(self).__name__} counts in standard deviations of the columns (`column_scales='standard'`), "
                 "which only a fit knows: `kernel_` of a fitted estimator has them."
             )
-        return super().value(name)
+        value = np.asarray(self.value(name), float)
+        return value[list(self.groups)] if value.ndim and self.groups is not None else value
 
     def validate(self) -> None:
         super().validate()

@@ -74,8 +74,11 @@ class Gaussian(Likelihood):
     @property
     def noise(self) -> Noise:
         """The noise as a part: the one given, or one number for all rows."""
-        given = self.noise_variance
-        return given if isinstance(given, Noise) else ConstantNoise(given)
+        if not self.parameters:
+            return self.noise_variance
+        noise = object.__new__(ConstantNoise)  # of a value that has been checked
+        noise.noise_variance = self.noise_variance  # type: ignore[assignment]
+        return noise
 
     @property
     def uses_inputs(self) -> bool:

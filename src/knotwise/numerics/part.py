@@ -166,7 +166,8 @@ class Part:
     def size(self) -> int:
         """Length of theta."""
         layout = self._layout
-        return layout.n_own + sum(getattr(self, child).size for child in layout.children)
+        inner = sum([getattr(self, child).size for child in layout.children]) if layout.children else 0
+        return layout.n_own + inner
 
     def value(self, name: str) -> Any:
         """The natural value of a parameter, with the default for one that is still None.

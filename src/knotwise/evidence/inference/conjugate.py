@@ -39,7 +39,7 @@ class Conjugate:
     def refuses(self, model: Model) -> str:
         if not model.likelihood.conjugate:
             return "it is for Gaussian data; use 'laplace'."
-        return "a nugget cannot be told from Gaussian noise." if model.nugget.size else ""
+        return "a nugget cannot be told from Gaussian noise." if model.sizes[2] else ""
 
     def for_power(self, power: float) -> Conjugate:
         return self
