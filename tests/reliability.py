@@ -48,7 +48,7 @@ CASES = {
     27: ("predict works on all rows of the fit again", "time and state do not depend on them"),
     28: ("batched predictions differ from those in one go", "equal to 1e-12"),
     29: ("pickle, deepcopy or clone fail", "they work at each stage of life; no pool or lock is kept"),
-    30: ("old files cannot be read", "files of every version load; newer ones are refused clearly"),
+    30: ("a file of another version", "refused clearly, with what to do"),
     31: (
         "the optimiser ends abnormally",
         "one warning with the gradient norm, the bounds and advice; `converged_` is false",

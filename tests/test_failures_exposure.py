@@ -368,52 +368,6 @@ def test_a_scorer_of_the_user_may_ask_for_rates():
     assert np.isfinite(found).all()
 
 
-# -- files of version 1, which do not tell ------------------------------------------------------------
-
-
-@pytest.fixture
-def old():
-    """A model of counts that had an exposure, whose file does not tell; and rows and counts."""
-    gp = knotwise.load(GOLDEN / "counts-1.knotwise")
-    return gp, X[:5], np.array([2.0, 0.0, 1.0, 4.0, 3.0])
-
-
-def score_by_scikit_learn(gp, X, y, exposure=None):
-    """By the scorer of scikit-learn, or where that has no place for an exposure by ours."""
-    scorer = make_scorer(r2_score) if exposure is None else response_scorer(r2_score, greater_is_better=True)
-    return scorer(gp, X, y, **({} if exposure is None else {"exposure": exposure}))
-
-
-OLD_CALLS = {
-    "score": lambda gp, X, y, **size: gp.score(X, y, **size),
-    "density": lambda gp, X, y, **size: gp.log_predictive_density(X, y, **size),
-    "interval": lambda gp, X, y, **size: gp.predict_interval(X, **size),
-    "std": lambda gp, X, y, **size: gp.predict(X, return_std=True, **size),
-    "scorer": lambda gp, X, y, **size: score_by_scikit_learn(gp, X, y, **size),
-    "plot_calibration": lambda gp, X, y, **size: plotting.plot_calibration(gp, X, y, **size),
-    "plot_pit": lambda gp, X, y, **size: plotting.plot_pit(gp, X, y, **size),
-    "plot_observed": lambda gp, X, y, **size: plotting.plot_observed(gp, X, y, **size),
-    "plot_fit": lambda gp, X, y, **size: plotting.plot_fit(gp, X, y, **size),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("call", OLD_CALLS)
-def test_an_old_file_is_answered_as_before_with_one_warning_that_it_does_not_tell(call, old):
-    with pytest.warns(FitWarning, match="does not tell whether the fit had `exposure`") as told:
-        answer = OLD_CALLS[call](*old)
-    assert len(told) == 1 and told[0].filename == __file__
-    expected = OLD_CALLS[call](*old, exposure=1)  # without a warning
-    if not call.startswith("plot"):
-        assert_array_equal(answer, expected)
-
-
-def test_an_old_file_of_data_without_exposure_is_answered_without_a_warning(old):
-    for name in ("sparse-1", "exact-1"):
-        gp = knotwise.load(GOLDEN / f"{name}.knotwise")
-        gp.score(*old[1:])
-        gp.predict(old[1], return_std=True)
-
-
 # -- the command line -----------------------------------------------------------------------------
 
 
@@ -481,14 +435,3 @@ def test_the_command_line_refuses_counts_without_the_column_that_the_fit_had(
     else:
         assert not shown.out
     assert cli.main([*words, f"--{name}", name]) == 0
-
-
-@pytest.mark.parametrize("kind", ["predict", "predict std", "diagnose", "plot pit", "plot fit"])
-def test_the_command_line_warns_once_that_an_old_file_does_not_tell(kind, folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    command, *words = words_of(kind, "poisson")
-    words = [command, str(GOLDEN / "counts-1.knotwise"), str(folder / "t.csv"), *words, "--inputs", "a,b"]
-    if kind == "plot fit":
-        words[words.index("a")] = "column 0"
-    assert cli.main(words) == 0
-    assert capsys.readouterr().err.count("does not tell whether the fit had exposure") == 1

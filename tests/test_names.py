@@ -122,17 +122,6 @@ def test_a_model_with_a_shared_name_is_fitted_saved_and_loaded(tmp_path):
     assert loaded.parameters_["likelihood__variance"] == 0.25
 
 
-def test_a_file_that_numbered_a_shared_name_has_the_names_of_today():
-    """Case 48: two parts with a parameter of one name."""
-    from pathlib import Path
-
-    import knotwise
-
-    loaded = knotwise.load(Path(__file__).parent / "golden" / "shared-name-1.knotwise")
-    assert loaded.parameters_.names == ("kernel__variance", "lengthscale", "likelihood__variance", "mean")
-    assert loaded.parameters_["lengthscale"] == loaded.kernel_.lengthscale
-
-
 def test_one_parameter_has_one_pair_of_bounds():
     twice = {"likelihood__noise_variance": (0.5, 0.6), "noise_variance": (0.1, 0.2)}
     with pytest.raises(InvalidInputError, match="which are the same parameter"):

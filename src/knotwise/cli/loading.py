@@ -11,7 +11,7 @@ from knotwise.cli.columns import require_columns, same_for_all
 from knotwise.cli.command import UsageError
 from knotwise.cli.rows import Wanted
 from knotwise.cli.tables import Table, check_readable
-from knotwise.errors import InvalidInputError, nearest, warn
+from knotwise.errors import InvalidInputError, nearest
 
 __all__ = [
     "KNOWN_OPTIONS",
@@ -49,33 +49,25 @@ def size_name(gp: Any) -> str | None:
 def require_option(gp: Any, arguments: Namespace, otherwise: str = "") -> None:
     """Refuse to judge or predict observations without the exposure, trials or known noise that the fit had.
 
-    `otherwise` is what can be asked for instead. Where an old file does not tell, a warning does, once.
+    `otherwise` is what can be asked for instead.
     """
-    from knotwise.data.exposure import assume_nothing_known, is_missing, missing_name
+    from knotwise.data.exposure import is_missing, missing_name
 
     given = {KNOWN_OPTIONS[option]: value for option, value in given_options(arguments).items()}
     if hasattr(gp, "classes_"):
         return
-    missing = is_missing(gp, **dict.fromkeys(KNOWN_OPTIONS.values()) | given)
-    if missing is False:
+    if not is_missing(gp, **dict.fromkeys(KNOWN_OPTIONS.values()) | given):
         return
     name = str(missing_name(gp))
     option = option_word(name)
-    of_noise = name == "noise_variance"
-    if missing:
-        needed = (
-            f"known noise, so that the noise of another observation is not known: name its column with {option}, or "
-            "give one variance for all rows"
-            if of_noise
-            else f"{name}, without which a count has no meaning: name its column with {option}, where 1 stands for one "
-            f"{unit_name(name)}"
-        )
-        raise UsageError(f"The model was fitted with {needed}{otherwise}.")
-    what, taken = ("known noise", "its fitted noise is taken") if of_noise else (name, "1 is taken for each row")
-    warn(
-        f"the model file does not tell whether the fit had {what}, and {taken}; name the column with {option} if it had"
+    needed = (
+        f"known noise, so that the noise of another observation is not known: name its column with {option}, or "
+        "give one variance for all rows"
+        if name == "noise_variance"
+        else f"{name}, without which a count has no meaning: name its column with {option}, where 1 stands for one "
+        f"{unit_name(name)}"
     )
-    assume_nothing_known(gp)
+    raise UsageError(f"The model was fitted with {needed}{otherwise}.")
 
 
 def given_options(arguments: Namespace) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.cells import and_more
 from knotwise.data.validation import as_finite_numbers, as_numbers
 from knotwise.distributed.collections import is_dask
-from knotwise.errors import InvalidInputError, warn
+from knotwise.errors import InvalidInputError
 from knotwise.evidence.full import MAX_FULL_ROWS
 from knotwise.likelihoods.base import Likelihood
 from knotwise.noise import NO_NOISE, NOISE_FLOOR
@@ -19,7 +19,6 @@ from knotwise.noise import NO_NOISE, NOISE_FLOOR
 __all__ = [
     "NoiseRemarks",
     "UsableNoise",
-    "assume_nothing_known",
     "check_known_noise",
     "check_noise_variance",
     "check_size",
@@ -150,10 +149,8 @@ def missing_name(model: Any) -> str | None:
     return "noise_variance" if model.likelihood_.conjugate else model.likelihood_.size_name
 
 
-def is_missing(model: Any, **given: Any) -> bool | None:
-    """Whether the fit had what this call, which may take the names that are given, lacks; None where a file does not
-    tell.
-    """
+def is_missing(model: Any, **given: Any) -> bool:
+    """Whether the fit had what this call, which may take the names that are given, lacks."""
     name = missing_name(model)
     if name not in given or any(value is not None for value in given.values()):
         return False  # another one than the model's is refused where it is checked
@@ -164,40 +161,24 @@ def require(model: Any, call: str, **given: Any) -> dict[str, Any]:
     """What is given for a call about observations, by name; refused where the fit had it and the call has not.
 
     `call` is the call without its closing bracket, such as "gp.score(X, y"; `given` has all names among `WORDS` that
-    it takes. A model from an old file, which does not tell, gets a size of 1 or the fitted noise, and the user a
-    warning.
+    it takes.
     """
-    missing = is_missing(model, **given)
-    if missing is False:
-        return given
-    name = str(missing_name(model))
-    why, what, instead = WORDS[name]
-    if call == "gp.predict(X":  # the one that scikit-learn makes by itself
-        instead = BY_SCIKIT_LEARN.format(name=name)
-    if missing:
+    if is_missing(model, **given):
+        name = str(missing_name(model))
+        why, what, instead = WORDS[name]
+        if call == "gp.predict(X":  # the one that scikit-learn makes by itself
+            instead = BY_SCIKIT_LEARN.format(name=name)
         raise InvalidInputError(
             f"This model was fitted with `{name}`: {why}. Write `{call}, {name}=...)` with {what}.{instead}",
             missing=name,
         )
-    value, taken, otherwise = 1.0, "1 is taken for each row", f"; `{name}=1` says that it had not"
-    if name == "noise_variance":
-        value, taken, otherwise = model.likelihood_.value(name), "the noise variance in `parameters_` is taken", ""
-    warn(
-        f"This model comes from a file of an older format, which does not tell whether the fit had `{name}`: {taken}. "
-        f"Write `{call}, {name}=...)` if it had{otherwise}."
-    )
-    return given | {name: value}
+    return given
 
 
 def per_unit(model: Any, **given: Any) -> dict[str, Any]:
     """What is given for a call about rates: 1 where the fit had an exposure or trials and the call has none."""
     sizes = {name: given.get(name) for name in ("exposure", "trials")}
-    return given if is_missing(model, **sizes) is False else given | {str(missing_name(model)): 1.0}
-
-
-def assume_nothing_known(model: Any) -> None:
-    """Take it from now on that the fit had no exposure, trials or known noise, where a file does not tell."""
-    model._fit = replace(model._fit, size_given=bool(model._fit.size_given), noise_given=bool(model._fit.noise_given))
+    return given | {str(missing_name(model)): 1.0} if is_missing(model, **sizes) else given
 
 
 @dataclass(frozen=True)

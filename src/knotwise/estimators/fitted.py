@@ -29,12 +29,10 @@ class Fit:
 
     `table` has the parameters with which the fit began, and their bounds; `n_rows` the number of rows, each as often as
     it counts. `training` is the problem with the data, which a model from a file does not have, nor a pickled one whose
-    rows are elsewhere, and `row_numbers` the
-    rows of the user's data that its rows are, None for all. `size_given` says whether the data came with an exposure or
-    trials; None where a file of version 1 does not tell. `noise_given` says whether each row came with its own known
-    noise; None where an older file does not tell. `noise_remark` is what was said of known noise that was too small;
-    empty where it was used as given. `errors` are the standard errors of the parameters in the
-    user's units that a file holds.
+    rows are elsewhere, and `row_numbers` the rows of the user's data that its rows are, None for all. `size_given` says
+    whether the data came with an exposure or trials, `noise_given` whether each row came with its own known noise.
+    `noise_remark` is what was said of known noise that was too small; empty where it was used as given. `errors` are
+    the standard errors of the parameters in the user's units that a file holds.
     """
 
     selection: Selection
@@ -44,8 +42,8 @@ class Fit:
     n_rows: int | float
     training: Problem | None = None
     row_numbers: np.ndarray | None = None
-    size_given: bool | None = None
-    noise_given: bool | None = False
+    size_given: bool = False
+    noise_given: bool = False
     noise_remark: str = ""
     errors: ParameterErrors | None = None
 

@@ -12,15 +12,12 @@ from knotwise.errors import ModelFileError
 from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.saving import FIT, FIT_1, FORMAT, INPUTS, LEFT_OUT, noise_is_held
+from knotwise.estimators.saving import FIT, FORMAT, INPUTS, LEFT_OUT
 from knotwise.evidence import Evidence, Point
-from knotwise.kernels.base import Kernel
 from knotwise.numerics.parameters import ParameterTable
-from knotwise.numerics.standard_errors import ParameterErrors
-from knotwise.persistence.archive import read_archive
-from knotwise.persistence.labels import Labels
+from knotwise.persistence.archive import FORMAT_VERSION, read_archive
 from knotwise.persistence.parts import read_arguments
-from knotwise.persistence.records import check_model
+from knotwise.persistence.records import LABELS, check_model
 from knotwise.persistence.schema import Reading, Text, Whole, refuse
 from knotwise.posterior.base import Posterior
 from knotwise.posterior.build import posterior_of
@@ -28,8 +25,6 @@ from knotwise.selection.base import Selection
 
 __all__ = ["load"]
 
-#: the version of the format from which on kernels in settings are in the units of the data
-IN_UNITS_OF_THE_DATA = 4
 CLASSES: dict[str, type] = {"GPRegressor": GPRegressor, "GPClassifier": GPClassifier}
 
 
@@ -71,11 +66,11 @@ def load(path: str | os.PathLike[str]) -> GPRegressor | GPClassifier:
     """
     try:
         archive = read_archive(path)
-        manifest, given = archive.manifest, Reading(archive.arrays, archive.version)
+        manifest, given = archive.manifest, Reading(archive.arrays)
         if list(manifest) != ["format", "version", "knotwise", "numpy", "model"]:
             raise refuse("manifest", "an object with format, version, knotwise, numpy and model")
-        if manifest["format"] != FORMAT or Whole.read(manifest["version"], "version", given) != archive.version:
-            raise refuse("format", f"{FORMAT!r} of version {archive.version}, as its end says")
+        if manifest["format"] != FORMAT or Whole.read(manifest["version"], "version", given) != FORMAT_VERSION:
+            raise refuse("format", f"{FORMAT!r} of version {FORMAT_VERSION}, as its end says")
         for name in ("knotwise", "numpy"):
             Text.read(manifest[name], name, given)
         estimator = _read_estimator(manifest["model"], "", given, classes=tuple(CLASSES))
@@ -107,14 +102,12 @@ def _read_estimator(data: Any, at: str, given: Reading, *, classes: tuple[str, .
     given.sizes["D"] = inputs["n_features"] if estimator._encoding is None else len(estimator._encoding.columns)
     if inputs["names"] is not None:
         estimator.feature_names_in_ = np.array(inputs["names"], object)
-    if given.version is not None and given.version < IN_UNITS_OF_THE_DATA:
-        estimator.kernel = _in_standard_deviations(estimator)
     if regressor:
         fit, encoding = _read_fit(data["fit"], f"{at}fit", given), estimator.encoding_
         columns = None if encoding is None else encoding.columns
         estimator._fit = replace(fit, scaling=fit.scaling.of_columns(columns))
     else:
-        estimator.classes_ = Labels().read(data["classes"], f"{at}classes", given)
+        estimator.classes_ = LABELS.read(data["classes"], f"{at}classes", given)
         estimator.models_ = _read_models(data["models"], f"{at}models", given, estimator)
     try:
         with np.errstate(all="ignore"):
@@ -122,18 +115,6 @@ def _read_estimator(data: Any, at: str, given: Reading, *, classes: tuple[str, .
     except (ArithmeticError, ValueError) as error:  # numbers that no fit ends with
         raise refuse(f"{at}fit", f"a fit ({error})") from None
     return estimator
-
-
-def _in_standard_deviations(estimator: Any) -> Any:
-    """The kernel of an old file's settings, whose values, and bounds of them, are for standardised columns."""
-
-    def change(kernel: Any) -> Any:  # whose columns may still be names
-        if kernel.children():
-            return kernel.with_values(**{name: change(inner) for name, inner in kernel.children().items()})
-        counts = any(p.x_power and (estimator.bounds or getattr(kernel, p.name) is not None) for p in kernel.parameters)
-        return kernel.with_values(column_scales="standard") if kernel.takes_column_scales and counts else kernel
-
-    return change(estimator.kernel) if isinstance(estimator.kernel, Kernel) else estimator.kernel
 
 
 def _read_models(data: Any, at: str, given: Reading, classifier: Any) -> list[Any]:
@@ -149,7 +130,7 @@ def _read_models(data: Any, at: str, given: Reading, classifier: Any) -> list[An
 
 
 def _read_fit(data: Any, at: str, given: Reading) -> Fit:
-    fit = (FIT_1 if given.version == 1 else FIT).read(data, at, given)
+    fit = FIT.read(data, at, given)
     state, table, selection = fit["state"], fit["table"], fit["selection"]
     table = check_model(state.model, table, selection["theta"], given.sizes, f"{at}.state")
     posterior = posterior_of(state)
@@ -163,45 +144,22 @@ def _read_fit(data: Any, at: str, given: Reading) -> Fit:
         posterior,
         table,
         fit["n_rows"],
-        size_given=_size_given(fit, posterior, at),
-        noise_given=_noise_given(fit, posterior, table, at),
-        noise_remark=fit.get("noise_remark") or "",
-        errors=_errors(fit, at),
+        **_checked(fit, posterior, table, at),
     )
 
 
-def _errors(fit: dict[str, Any], at: str) -> ParameterErrors | None:
-    errors = fit.get("errors")
+def _checked(fit: dict[str, Any], posterior: Posterior, table: ParameterTable, at: str) -> dict[str, Any]:
+    """What the file says of the fit beside its numbers; refused where these contradict it."""
+    model, errors = fit["state"].model, fit["errors"]
+    rows = posterior.rows if posterior.is_exact else None
     if errors is not None and (np.diagonal(errors.covariance) < 0).any():
         raise refuse(f"{at}.errors.covariance", "free of negative variances")
-    return errors
-
-
-def _size_given(fit: dict[str, Any], posterior: Posterior, at: str) -> bool | None:
-    """Whether the fit had an exposure or trials: by the file's own word, by the rows that it holds, or not known."""
-    rows = posterior.rows if posterior.is_exact else None
-    known: bool | None = None
-    if fit["state"].model.likelihood.size_name is None:
-        known = False
-    elif rows is not None:
-        known = rows.size is not None
-    told = fit.get("size_given", known)
-    if known is not None and told is not known:
-        raise refuse(f"{at}.size_given", "true where the fit had an exposure or trials, and false elsewhere")
-    return told
-
-
-def _noise_given(fit: dict[str, Any], posterior: Posterior, table: ParameterTable, at: str) -> bool | None:
-    """Whether each row of the fit came with its own known noise: by the file's word, as far as it can be, or not known.
-
-    Known noise holds the parameter of the noise, so that one that is free was learned.
-    """
-    rows, told = posterior.rows if posterior.is_exact else None, fit.get("noise_given")
-    may_be = noise_is_held(fit["state"].model, table)
-    if rows is not None and may_be:
-        may_be = rows.noise_variance is not None
-    if told and not may_be:
+    if model.likelihood.size_name is None or rows is not None:
+        known = model.likelihood.size_name is not None and rows is not None and rows.size is not None
+        if fit["size_given"] is not known:
+            raise refuse(f"{at}.size_given", "true where the fit had an exposure or trials, and false elsewhere")
+    held = table.fixed[[owner == "likelihood" for owner in model.owners]].all()  # as known noise holds it
+    may_be = model.likelihood.conjugate and held and (rows is None or rows.noise_variance is not None)
+    if fit["noise_given"] and not may_be:
         raise refuse(f"{at}.noise_given", "true only where the noise of the rows was known")
-    if told is not None or not may_be:
-        return bool(told)
-    return None if rows is None else True
+    return {name: fit[name] for name in ("size_given", "noise_given", "noise_remark", "errors")}

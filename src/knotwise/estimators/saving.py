@@ -12,14 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.encoding.encoding import EncodingRecord
 from knotwise.data.scaling import Scaling
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.fitted import Fit
-from knotwise.evidence import Model
-from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
-from knotwise.persistence.labels import Labels
 from knotwise.persistence.parts import write_arguments
-from knotwise.persistence.records import RESULT, STATE, TABLE, TRACE
+from knotwise.persistence.records import LABELS, RESULT, STATE, TABLE, TRACE
 from knotwise.persistence.schema import (
     Array,
     Count,
@@ -30,9 +26,7 @@ from knotwise.persistence.schema import (
     Optional,
     Reading,
     Record,
-    Since,
     Text,
-    WhereKnown,
     Whole,
     Writing,
     refuse,
@@ -40,7 +34,7 @@ from knotwise.persistence.schema import (
 from knotwise.selection.trace import Status
 from knotwise.version import __version__
 
-__all__ = ["FIT", "FIT_1", "FORMAT", "INPUTS", "LEFT_OUT", "noise_is_held", "save"]
+__all__ = ["FIT", "FORMAT", "INPUTS", "LEFT_OUT", "save"]
 
 LOG = logging.getLogger("knotwise")
 
@@ -62,7 +56,7 @@ class StatusWord:
             raise refuse(at, f"one of {', '.join(Status)}") from None
 
 
-FIT_1 = Fields(  # of version 1
+FIT = Fields(
     scaling=Record(
         Scaling,
         x_centre=Array(("D",), squared=True),
@@ -81,26 +75,22 @@ FIT_1 = Fields(  # of version 1
         failed_restarts=Whole,
         trace=TRACE,
         knots_as_given=Optional(Array(("K", "D"))),
-        status=Since(2, Optional(StatusWord()), None),
-        advice=Since(2, Text, ""),
+        status=Optional(StatusWord()),
+        advice=Text,
     ),
-)
-ERRORS = Record(
-    ParameterErrors, covariance=Array(("P", "P"), finite=False), notes=ListOf(Text, tuple, "P"), remark=Text
-)
-FIT = Fields(
-    **FIT_1.specs,
-    size_given=Optional(Flag),
-    errors=WhereKnown(ERRORS),
-    noise_given=WhereKnown(Flag),
-    noise_remark=WhereKnown(Text),
+    size_given=Flag,
+    errors=Optional(
+        Record(ParameterErrors, covariance=Array(("P", "P"), finite=False), notes=ListOf(Text, tuple, "P"), remark=Text)
+    ),
+    noise_given=Flag,
+    noise_remark=Text,
 )
 INPUTS = Fields(
     n_features=Whole,
     names=Optional(ListOf(Text, dim="features")),
-    encoding=Since(3, Optional(EncodingRecord()), None),
-    crs=WhereKnown(Text),
-    target=WhereKnown(Text),
+    encoding=Optional(EncodingRecord()),
+    crs=Optional(Text),
+    target=Optional(Text),
 )
 
 
@@ -142,22 +132,11 @@ def _write_estimator(estimator: Any, at: str, out: Writing) -> dict[str, Any]:
         "inputs": INPUTS.write(inputs, f"{at}inputs", out),
     }
     if cls.__name__ == "GPRegressor":
-        return written | {"fit": _write_fit(estimator._fit, _errors_of(estimator), f"{at}fit", out)}
+        fit = {name: getattr(estimator._fit, name) for name in FIT.specs if name != "state"}
+        fit |= {"state": estimator._fit.posterior.state, "errors": _errors_of(estimator)}
+        return written | {"fit": FIT.write(fit, f"{at}fit", out)}
     models = [_write_estimator(model, f"{at}models.{i}.", out) for i, model in enumerate(estimator.models_)]
-    return written | {"classes": Labels().write(estimator.classes_, f"{at}classes", out), "models": models}
-
-
-def _write_fit(fit: Fit, errors: ParameterErrors | None, at: str, out: Writing) -> dict[str, Any]:
-    written = {name: getattr(fit, name) for name in FIT.specs if name != "state"}
-    noise_given = fit.noise_given if noise_is_held(fit.model, fit.table) else None  # else it was learned
-    known = {"noise_given": noise_given, "noise_remark": fit.noise_remark or None}
-    return FIT.write(written | known | {"state": fit.posterior.state, "errors": errors}, at, out)
-
-
-def noise_is_held(model: Model, table: ParameterTable) -> bool:
-    """Whether the noise of Gaussian data was held: known by row, or by the user's wish."""
-    own = [owner == "likelihood" for owner in model.owners]
-    return model.likelihood.conjugate and bool(table.fixed[own].all())
+    return written | {"classes": LABELS.write(estimator.classes_, f"{at}classes", out), "models": models}
 
 
 def _errors_of(estimator: Any) -> ParameterErrors | None:

@@ -27,7 +27,7 @@ __all__ = [
 MANIFEST = "manifest.json"
 #: 1980-01-01 00:00, the first moment of zip files: the same model gives the same bytes at any time
 DOS_TIME, DOS_DATE = 0, 0x21
-#: the end of every file, of every version: what it is, and the digest of all bytes before the digest
+#: the end of every file: what it is, and the digest of all bytes before the digest
 SEAL = "knotwise model file, format {:04d}, sha256 "
 SEAL_SIZE = len(SEAL.format(1)) + 64
 #: version needed, flags (none: no encryption, no trailing sizes), method (0: stored), time, date

@@ -1,23 +1,28 @@
-"""Parts of a model and settings of an estimator in a manifest."""
+"""Parts of a model and settings of an estimator in a manifest.
+
+A file names a class that one of knotwise's packages exports in its `__all__`, and the values of its arguments, nothing
+else; so loading one runs no code but that of these constructors. What is not exported there, such as a user's own
+kernel, can neither be saved nor be loaded.
+"""
 
 from __future__ import annotations
 
 import inspect
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from knotwise import kernels, knots, likelihoods, means, nugget, optimize, priors
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.kernels.base import Kernel
 from knotwise.means import Constant, Linear, Zero
-from knotwise.persistence.registry import FAMILIES, HOMES
 from knotwise.persistence.schema import (
     DTYPES,
     Array,
     Fields,
     ListOf,
     Number,
-    Optional,
     Reading,
     Whole,
     Writing,
@@ -26,24 +31,49 @@ from knotwise.persistence.schema import (
     refuse,
 )
 
-__all__ = ["Part", "Setting", "read_arguments", "write_arguments"]
+__all__ = ["FAMILIES", "Part", "Setting", "read_arguments", "write_arguments"]
+
+
+def exported(package: ModuleType, method: str, *bases: type) -> dict[str, type]:
+    """The classes that a package exports and that have this method, by name; without those that are bases only."""
+    members = [getattr(package, name) for name in package.__all__]
+    return {cls.__name__: cls for cls in members if isinstance(cls, type) and hasattr(cls, method) and cls not in bases}
+
+
+FAMILIES: dict[str, dict[str, type]] = {
+    "kernel": exported(kernels, "value_and_pullback", kernels.Kernel, kernels.Stationary),
+    "likelihood": exported(likelihoods, "derivatives", likelihoods.Likelihood),
+    "mean": exported(means, "basis", means.Mean),
+    "nugget": {cls.__name__: cls for cls in (nugget.Nugget, nugget.NoNugget)},
+    "prior": exported(priors, "log_density"),
+    "knots": exported(knots, "select", knots.Selector),
+    "proposal": exported(knots, "propose", knots.Proposal),
+    "optimizer": exported(optimize, "maximize", optimize.Optimizer),
+}
+
+#: the family and the name of each class; a subclass of one is another class, and has none
+HOMES: dict[type, tuple[str, str]] = {
+    cls: (family, name) for family, classes in FAMILIES.items() for name, cls in classes.items()
+}
 
 #: what a part has learned from the data of a fit, beside the arguments of its constructor
-LEARNED: dict[type, Any] = {
-    Linear: Optional(
-        Fields(
-            offset=Number(squared=True),
-            centre=Array(("bound",), squared=True),
-            scale=Array(("bound",), squared=True),
-            intercept_sd=Number(squared=True),
-        )
+LEARNED: dict[type, Fields] = {
+    Linear: Fields(
+        offset=Number(squared=True),
+        centre=Array(("bound",), squared=True),
+        scale=Array(("bound",), squared=True),
+        intercept_sd=Number(squared=True),
     ),
-    # where it is integrated out, and left out elsewhere
-    Constant: Fields(level=Number(squared=True), level_sd=Number(squared=True)),
-    Zero: Fields(offset=Number(squared=True)),  # left out in files before version 4
+    Constant: Fields(level=Number(squared=True), level_sd=Number(squared=True)),  # where it is integrated out
+    Zero: Fields(offset=Number(squared=True)),
 }
 #: which columns share an entry of a kernel's lists, where columns are encoded
 GROUPS = Fields(groups=ListOf(Whole, tuple))
+
+
+def _learned(cls: type) -> Fields | None:
+    """What a part of the class may have learned."""
+    return GROUPS if issubclass(cls, Kernel) else LEARNED.get(cls)
 
 
 def _argument_names(cls: type) -> tuple[str, ...]:
@@ -57,7 +87,7 @@ def write_arguments(value: Any, at: str, out: Writing, leave_out: tuple[str, ...
 
 
 def read_arguments(cls: type, data: Any, at: str, given: Reading, leave_out: tuple[str, ...] = ()) -> Any:
-    """An object of the class, made with these arguments; those that a later version has added keep their defaults."""
+    """An object of the class, made with these arguments, and with the defaults of others."""
     if not isinstance(data, dict) or not set(data) <= set(_argument_names(cls)) - set(leave_out):
         raise refuse(at, f"the arguments of {cls.__name__}")
     values = {name: Setting().read(value, f"{at}.{name}", given) for name, value in data.items()}
@@ -82,13 +112,9 @@ class Part:
                 "and a model file can name no other. Keep this model with pickle."
             )
         written = {"class": name, "arguments": write_arguments(value, f"{at}.arguments", out)}
-        if type(value) is Linear:
-            learned = value if "offset" in vars(value) else None  # a setting has learned nothing yet
-            written["learned"] = LEARNED[Linear].write(learned, f"{at}.learned", out)
-        elif (type(value) is Constant and "level" in vars(value)) or (type(value) is Zero and "offset" in vars(value)):
-            written["learned"] = LEARNED[type(value)].write(value, f"{at}.learned", out)
-        elif isinstance(value, Kernel) and value.groups is not None:
-            written["learned"] = GROUPS.write(value, f"{at}.learned", out)
+        learned = _learned(type(value))
+        if learned is not None and all(vars(value).get(entry) is not None for entry in learned.specs):
+            written["learned"] = learned.write(value, f"{at}.learned", out)
         return written
 
     def read(self, data: Any, at: str, given: Reading) -> Any:
@@ -96,15 +122,14 @@ class Part:
         if not isinstance(name, str) or name not in FAMILIES[self.family]:
             raise refuse(at, f"a {self.family} that this knotwise knows")
         cls = FAMILIES[self.family][name]
-        learned = cls is Linear or (issubclass(cls, Constant | Zero | Kernel) and "learned" in data)
+        learned = _learned(cls) if "learned" in data else None
         if list(data) != ["class", "arguments", *(["learned"] if learned else [])]:
             raise refuse(at, f"a description of {cls.__name__}")
         part = read_arguments(cls, data["arguments"], f"{at}.arguments", given)
-        if learned:
+        if learned is not None:
             if cls is Constant and not part.integrated:
                 raise refuse(f"{at}.learned", "left out for a mean that is held or a parameter")
-            spec = GROUPS if issubclass(cls, Kernel) else LEARNED[cls]
-            vars(part).update(spec.read(data["learned"], f"{at}.learned", given) or {})
+            vars(part).update(learned.read(data["learned"], f"{at}.learned", given))
             if issubclass(cls, Kernel) and set(part.groups) != set(range(len(set(part.groups)))):
                 raise refuse(f"{at}.learned.groups", "numbers of groups from 0 on")
         return part

@@ -1,4 +1,4 @@
-"""The fitted objects of the engine in a manifest: which fields they have there, and what must hold between them.
+"""Fitted objects in a manifest: which fields they have there, and what must hold between them.
 
 Sizes: D columns of the inputs, K knots, P parameters, M knots and mean coefficients, N rows (of the exact GP, and with
 neighbours).
@@ -6,6 +6,7 @@ neighbours).
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +31,6 @@ from knotwise.persistence.schema import (
     Optional,
     Reading,
     Record,
-    Since,
     Spec,
     Text,
     Whole,
@@ -40,7 +40,48 @@ from knotwise.persistence.schema import (
 from knotwise.posterior.vecchia import VecchiaState
 from knotwise.selection.trace import Action, KnotStep, KnotTrace, known_action
 
-__all__ = ["RESULT", "STATE", "TABLE", "TRACE", "check_model"]
+__all__ = ["LABELS", "RESULT", "STATE", "TABLE", "TRACE", "check_model"]
+
+
+#: of labels: bool, integers, floating point numbers, text of some width, or any of these as Python objects
+LABEL_DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9][0-9]{0,5}|\|O")
+LARGEST_LABELS = 2**22  # bytes: a few labels of a huge width would take much memory
+
+
+class Labels:
+    """Sorted labels of at least two classes."""
+
+    def write(self, value: np.ndarray, at: str, out: Writing) -> dict[str, Any]:
+        values = value.tolist()
+        known = all(type(v) in (bool, int, float, str) for v in values) and LABEL_DTYPE.fullmatch(value.dtype.str)
+        if not known or value.nbytes > LARGEST_LABELS:
+            raise InvalidInputError(
+                f"The labels of the classes, {values[:3]} and so on of dtype {value.dtype}, are not numbers or text of "
+                "moderate length, as a model file can hold them. Keep this model with pickle, or use other labels."
+            )
+        return {"dtype": value.dtype.str, "values": values}
+
+    def read(self, data: Any, at: str, given: Reading) -> np.ndarray:
+        if not isinstance(data, dict) or list(data) != ["dtype", "values"] or not isinstance(data["values"], list):
+            raise refuse(at, "an object with dtype and values")
+        dtype, values = data["dtype"], data["values"]
+        if not isinstance(dtype, str) or not LABEL_DTYPE.fullmatch(dtype):
+            raise refuse(f"{at}.dtype", "a type that labels can have")
+        if len(values) < 2 or len(values) * np.dtype(dtype).itemsize > LARGEST_LABELS:
+            raise refuse(f"{at}.values", "labels of moderate number and length")
+        if not all(type(v) in (bool, int, float, str) for v in values):
+            raise refuse(f"{at}.values", "a list of numbers or text")
+        try:
+            labels = np.array(values, dtype)
+            faithful = labels.tolist() == values and bool(np.array_equal(np.unique(labels), labels))
+        except (TypeError, ValueError, OverflowError):
+            faithful = False
+        if not faithful:
+            raise refuse(f"{at}.values", f"a sorted list of different labels of dtype {dtype}")
+        return labels
+
+
+LABELS = Labels()
 
 
 class Word:
@@ -77,7 +118,7 @@ class Trace:
                 residual_information=Number(finite=False),
                 theta=Optional(Array(("P",))),
                 note=Text,
-                inference=Since(2, Text, ""),
+                inference=Text,
             )
         ),
     )
@@ -105,37 +146,16 @@ RESULT = Record(
     history=Array(("evaluations",), finite=False),
 )
 
-FIELDS_OF_TABLE = Fields(
+TABLE = Fields(
     names=ListOf(Text, tuple, "P"),
     transforms=ListOf(Text, tuple, "P"),
     values=Array(("P",)),
     lower=Array(("P",), finite=False),
     upper=Array(("P",), finite=False),
     fixed=Array(("P",), "bool"),
-    given=Since(4, Optional(Array(("P",), finite=False)), None),
+    given=Optional(Array(("P",), finite=False)),
+    priors=ListOf(Optional(Part("prior")), tuple, "P"),
 )
-
-
-class Table:
-    """A table of parameters, with the prior of each or null; without `priors` where no parameter has one."""
-
-    plain = FIELDS_OF_TABLE
-    with_priors = Fields(**FIELDS_OF_TABLE.specs, priors=ListOf(Optional(Part("prior")), tuple, "P"))
-
-    def write(self, value: ParameterTable, at: str, out: Writing) -> dict[str, Any]:
-        has_priors = any(prior is not None for prior in value.priors)
-        return (self.with_priors if has_priors else self.plain).write(value, at, out)
-
-    def read(self, data: Any, at: str, given: Reading) -> dict[str, Any]:
-        if not isinstance(data, dict) or "priors" not in data or given.version == 1:
-            return self.plain.read(data, at, given)
-        table = self.with_priors.read(data, at, given)
-        if all(prior is None for prior in table["priors"]):
-            raise refuse(f"{at}.priors", "left out where no parameter has one")
-        return table
-
-
-TABLE = Table()
 
 
 class InferenceWord:
@@ -179,16 +199,14 @@ MODEL = ModelRecord(
     mean=Part("mean"),
     power=Number(),
     nugget=Part("nugget"),
-    inference=Since(2, InferenceWord(), None),
+    inference=InferenceWord(),
 )
 
 
 class NeighbourRecord(Record):
-    """A state with neighbours, of which there are no more than rows; files of version 1 have none."""
+    """A state with neighbours, of which there are no more than rows."""
 
     def read(self, data: Any, at: str, given: Reading) -> VecchiaState:
-        if given.version == 1:
-            raise refuse(at, "a state of version 1, which knows no neighbours")
         state = super().read(data, at, given)
         for name in ("n_neighbors", "n_predicting"):
             if not 1 <= getattr(state, name) <= len(state.X):
@@ -245,13 +263,11 @@ def check_model(
 ) -> ParameterTable:
     """Refuse a model that does not fit the number of columns, its table of parameters or its factors.
 
-    Returns the table, with what the parts of the model say of their parameters, and with the names that these have now:
-    where two parts shared a name, the first files numbered it (`variance[0]`, `variance[1]`).
+    Returns the table, with what the parts of the model say of their parameters.
     """
     try:
         model.kernel.bind(None, sizes["D"])  # which checks the columns that it names, and its lists
         names = tuple(flat_names(model.names))
-        numbered = tuple(flat_names([name for part in model.parts for name in part.names]))
         parameters = model.flat_parameters(sizes["D"])
         n_basis = model.mean.basis(np.zeros((1, sizes["D"]))).shape[1]
         with np.errstate(all="ignore"):
@@ -259,17 +275,16 @@ def check_model(
             model.kernel(np.zeros((1, sizes["D"])))  # which knows the scales of its columns
     except (KnotwiseError, ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
         raise refuse(at, f"a model of {sizes['D']} columns ({error})") from None
-    known = table["names"] in (names, numbered) and table["transforms"] == tuple(p.transform for p in parameters)
+    known = table["names"] == names and table["transforms"] == tuple(p.transform for p in parameters)
     if not known or not np.allclose(own, theta, rtol=1e-6, atol=1e-6):
         raise refuse(at, "a model with the parameters in `table` and `theta`")
     given = table["given"]
     if given is not None and any(value <= 0 for value, p in zip(given, parameters, strict=True) if p.positive):
         raise refuse(at, "a model of which positive values were given")
-    priors = table.get("priors", (None,) * len(names))
     if n_basis != (sizes["basis"] if "basis" in sizes else sizes["M"] - sizes["K"]):
         raise refuse(at, "a model whose mean fits its factors")
     if min(sizes[name] for name in ("D", "K", "N", "points") if name in sizes) < 1:
         raise refuse(at, "a model with columns and knots")
-    parameters = tuple(replace(p, prior=prior or p.prior) for p, prior in zip(parameters, priors, strict=True))
+    parameters = tuple(replace(p, prior=prior or p.prior) for p, prior in zip(parameters, table["priors"], strict=True))
     bounds = {name: table[name] for name in ("values", "lower", "upper", "fixed", "given")}
     return ParameterTable(names, parameters, **bounds, parts=tuple(model.owners))

@@ -28,7 +28,6 @@ __all__ = [
     "Record",
     "Spec",
     "Text",
-    "WhereKnown",
     "Whole",
     "Writing",
     "number_from_json",
@@ -68,13 +67,9 @@ class Writing:
 
 @dataclass
 class Reading:
-    """The arrays of a file, each to be taken once, and the sizes that those taken so far agree on.
-
-    `version` is that of the format, where what a file holds depends on it.
-    """
+    """The arrays of a file, each to be taken once, and the sizes that those taken so far agree on."""
 
     arrays: dict[str, np.ndarray]
-    version: int | None = None
     sizes: dict[str, int] = field(default_factory=dict)
 
     def take(self, name: Any, at: str) -> np.ndarray:
@@ -267,36 +262,6 @@ def _check_place(array: np.ndarray, at: str, *, short: bool) -> np.ndarray:
 # -- objects --------------------------------------------------------------------------------------
 
 
-class Since:
-    """A field that files before a version of the format do not have; they are read with a default."""
-
-    def __init__(self, version: int, spec: Spec, default: Any) -> None:
-        self.version, self.spec, self.default = version, spec, default
-
-    def is_after(self, version: int | None) -> bool:
-        """Whether files of a version do not have the field yet."""
-        return version is not None and version < self.version
-
-    def write(self, value: Any, at: str, out: Writing) -> Any:
-        return self.spec.write(value, at, out)
-
-    def read(self, data: Any, at: str, given: Reading) -> Any:
-        return self.spec.read(data, at, given)
-
-
-class WhereKnown:
-    """A field that only files have whose models know it; None is left out, and read where it is not there."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-
-    def write(self, value: Any, at: str, out: Writing) -> Any:
-        return self.spec.write(value, at, out)
-
-    def read(self, data: Any, at: str, given: Reading) -> Any:
-        return self.spec.read(data, at, given)
-
-
 class Fields:
     """Named values; all of them, in this order, and no others."""
 
@@ -305,17 +270,12 @@ class Fields:
 
     def write(self, value: Any, at: str, out: Writing) -> dict[str, Any]:
         get = value.get if isinstance(value, dict) else lambda name: getattr(value, name)
-        known = {n: s for n, s in self.specs.items() if not isinstance(s, WhereKnown) or get(n) is not None}
-        return {name: spec.write(get(name), _entry_path(at, name), out) for name, spec in known.items()}
+        return {name: spec.write(get(name), _entry_path(at, name), out) for name, spec in self.specs.items()}
 
     def read(self, data: Any, at: str, given: Reading) -> dict[str, Any]:
-        later = {n: s.default for n, s in self.specs.items() if isinstance(s, Since) and s.is_after(given.version)}
-        unknown = (n for n, s in self.specs.items() if isinstance(s, WhereKnown) and isinstance(data, dict))
-        later |= {name: None for name in unknown if name not in data}
-        known = {name: spec for name, spec in self.specs.items() if name not in later}
-        if not isinstance(data, dict) or list(data) != list(known):
-            raise refuse(at or "model", f"an object with {', '.join(known)}")
-        return later | {name: spec.read(data[name], _entry_path(at, name), given) for name, spec in known.items()}
+        if not isinstance(data, dict) or list(data) != list(self.specs):
+            raise refuse(at or "model", f"an object with {', '.join(self.specs)}")
+        return {name: spec.read(data[name], _entry_path(at, name), given) for name, spec in self.specs.items()}
 
 
 def _entry_path(at: str, name: str) -> str:

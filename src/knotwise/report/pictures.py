@@ -43,7 +43,7 @@ def curve(view: View, data: Data) -> Picture:
     """The fit along the only column."""
     figure = new_figure((WIDTH, 3.7))
     counts_without_size = data.y is None and view.model.likelihood_.size_name is not None
-    noise_unknown = view.model._fit.noise_given is not False and "noise_variance" not in data.sizes
+    noise_unknown = view.model._fit.noise_given and "noise_variance" not in data.sizes
     y = None if data.y is None else Named(data.y, data.target)
     kind = "mean" if counts_without_size or noise_unknown else None
     plot_fit(view.gp, data.X, y, ax=figure.subplots(), kind=kind, **data.sizes)

@@ -97,7 +97,7 @@ def _areas(gp: Any, area: np.ndarray, statistic: str) -> dict[str, np.ndarray]:
     likelihood = getattr(gp, "likelihood_", None)  # a classifier has none
     if likelihood is None or likelihood.size_name != "exposure":
         return {"weights": area}
-    if is_missing(gp, exposure=None) is False:
+    if not is_missing(gp, exposure=None):
         raise InvalidInputError(
             "The model was fitted without `exposure`, so that its intensity is per row, not per unit of area, and has "
             "no integral over a region. Fit with the areas of the cells: "
