@@ -288,19 +288,6 @@ def edited(path, change):
     return path
 
 
-def test_an_older_file_that_does_not_tell_is_answered_with_one_warning(tmp_path):
-    fitted().save(tmp_path / "m.knotwise")
-    old = knotwise.load(edited(tmp_path / "m.knotwise", lambda fit: fit.pop("noise_given")))
-    assert old._fit.noise_given is None
-    with pytest.warns(FitWarning, match=r"does not tell .* `noise_variance`.*`parameters_` is taken") as caught:
-        std = old.predict(NEW, return_std=True)[1]
-    assert len(caught) == 1
-    assert_allclose(std**2, old.predict_latent(NEW).variance + np.mean(SD**2), rtol=1e-10)
-    fitted("exact").save(tmp_path / "m.knotwise")  # whose rows tell
-    exact = knotwise.load(edited(tmp_path / "m.knotwise", lambda fit: fit.pop("noise_given")))
-    assert exact._fit.noise_given is True
-
-
 def test_a_file_that_claims_known_noise_where_it_was_learned_is_refused(tmp_path):
     unfitted(optimizer="lbfgs").fit(X, Y).save(tmp_path / "m.knotwise")
     path = edited(tmp_path / "m.knotwise", lambda fit: fit.update(noise_given=True))
