@@ -105,6 +105,7 @@ NEEDS_SIZE = {
     "predict of a pipeline": lambda gp, y, **size: make_pipeline(StandardScaler().fit(X), gp).predict(X, **size),
     "score": lambda gp, y, **size: gp.score(X, y, **size),
     "log_predictive_density": lambda gp, y, **size: gp.log_predictive_density(X, y, **size),
+    "predictive": lambda gp, y, **size: gp.predictive(X, **size).mean,
     "predict_interval": lambda gp, y, **size: gp.predict_interval(X, **size),
     "predict_interval of observations": lambda gp, y, **size: gp.predict_interval(X, kind="observation", **size),
     "predict with std": lambda gp, y, **size: gp.predict(X, return_std=True, **size),
