@@ -1,6 +1,7 @@
 """Tables as people have them: categories, dates and missing values, against dense twins and one's own encoding."""
 
 import logging
+import re
 import warnings
 from decimal import Decimal
 
@@ -13,6 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
+from knotwise.data.cells import is_missing
+from knotwise.data.groups import check_groups
 from knotwise.errors import FitWarning, InvalidInputError, UnknownOptionError
 from knotwise.kernels import Linear, Matern52, SquaredExponential
 from knotwise.means import Linear as LinearMean
@@ -351,6 +354,34 @@ def test_text_among_numbers_is_refused_with_its_row():
         held().fit(commas, y)
 
 
+@pytest.mark.parametrize("text", ["1_000", "\uff11\uff12", "$1,200"])
+def test_only_the_digits_0_to_9_are_numbers_in_frames_as_in_files(text):
+    frame, y = table()
+    slip = frame.astype({"depth": object})
+    slip.loc[4, "depth"] = text
+    no_number = rf"'depth' holds {re.escape(repr(text))} in row 4, which is not a number"
+    for gp in (held(), held(missing="mean")):
+        with pytest.raises(InvalidInputError, match=no_number):
+            gp.fit(slip, y)
+        with pytest.raises(InvalidInputError, match=no_number):
+            gp.fit(frame, y).predict(slip)
+    codes = slip.drop(columns="city")
+    with pytest.raises(InvalidInputError, match=no_number):
+        held(kernel=Matern52()).fit(frame[["depth"]], y).predict(codes)
+    for given in (slip["depth"], slip["depth"].tolist(), np.array(slip["depth"].map(str).tolist())):
+        with pytest.raises(InvalidInputError, match=rf"y must be numbers.*{re.escape(repr(text))} in row 4"):
+            held().fit(frame, given)
+    numerals = frame["depth"].map(repr)
+    assert_array_equal(held().fit(frame, numerals).predict(frame), held().fit(frame, frame["depth"]).predict(frame))
+
+
+def test_amounts_are_text_that_looks_like_numbers():
+    frame, y = table()
+    amounts = frame.assign(depth=[f"${1000 * v:,.2f}" for v in frame["depth"]])
+    with pytest.raises(InvalidInputError, match=r"holds '\$.*in row 0, which is not a number, and is text that looks"):
+        held().fit(amounts, y)
+
+
 def test_text_among_dates_is_refused_with_its_row():
     frame, y = table()
     for dates in ([pd.Timestamp("2024-01-31")] * N, ["2024-01-31"] * N):
@@ -518,6 +549,12 @@ def test_every_kind_of_missing_value_is_missing():
     array = as_objects.to_numpy(object)
     for gaps in (as_objects, nullable, array):
         assert_allclose(held(missing="mean").fit(gaps, y).predict(gaps), expected, rtol=1e-12)
+    for gap in (None, np.nan, pd.NA, pd.NaT, Decimal("NaN"), np.datetime64("NaT"), np.timedelta64("NaT")):
+        assert is_missing(gap)
+        with pytest.raises(InvalidInputError, match="`groups` has no label in row 0"):
+            check_groups([gap, "a"], 2)
+    with pytest.raises(InvalidInputError, match="Input y contains NaN in row 1 and 1 more row"):
+        held().fit(frame, [y[0], None, pd.NA, *y[3:]])
 
 
 # -- dates --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import openpyxl
 import pytest
 from cli_tables import QUICK, make_columns, write_csv
 
-from knotwise.cli.numerals import looks_like_amount
+from knotwise.data.cell_text import looks_like_amount
 
 
 def rounded(columns):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from knotwise.cli import text as cli_text
+from knotwise.cli import reading as cli_reading
 
 FIT = ["fit", "t.csv", "--target", "y", "-o", "m.knotwise"]
 PREDICT = ["predict", "good.knotwise", "t.csv"]
@@ -193,7 +193,7 @@ def test_a_mistake_is_one_line_that_names_it_and_changes_nothing(mistake, mistak
 
 
 def test_a_mistake_far_down_leaves_the_old_predictions(folder, here, run, monkeypatch):
-    monkeypatch.setattr(cli_text, "CHUNK_ROWS", 5)
+    monkeypatch.setattr(cli_reading, "CHUNK_ROWS", 5)
     (here / "t.csv").write_text("a,b\n" + "1,2\n" * 17 + "1,?\n")
     (here / "p.csv").write_text("old")
     code, _, err = run("predict", folder / "y.knotwise", "t.csv", "-o", "p.csv")
@@ -211,6 +211,6 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_user(folder, here, run, m
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", "new.csv")
 
-    monkeypatch.setattr(cli_text, "open", refuse, raising=False)
+    monkeypatch.setattr(cli_reading, "open", refuse, raising=False)
     code, out, err = run("predict", folder / "y.knotwise", folder / "new.csv")
     assert code == 1 and not out and "Permission denied" in err and "new.csv" in err

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
-from knotwise.cli import text as cli_text
+from knotwise.cli import reading as cli_reading
 from knotwise.cli.output import write_table
 from knotwise.kernels import SquaredExponential
 
@@ -160,7 +160,7 @@ def test_a_table_comes_from_stdin_and_predictions_go_to_stdout(folder, run, monk
 
 def test_pieces_of_a_long_table_are_predicted_like_the_whole(folder, run, monkeypatch):
     whole = read_csv(run("predict", folder / "count.knotwise", folder / "new.csv", "--exposure", "area")[1])
-    monkeypatch.setattr(cli_text, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(cli_reading, "CHUNK_ROWS", 7)
     pieces = read_csv(run("predict", folder / "count.knotwise", folder / "new.csv", "--exposure", "area")[1])
     assert list(whole) == list(pieces)
     assert_allclose(numbers(pieces, *pieces), numbers(whole, *whole), rtol=1e-12)
@@ -306,7 +306,7 @@ def test_exceedance_is_that_of_the_python_api(folder, run):
 
 
 def test_samples_are_joint_draws_of_all_rows(folder, run, monkeypatch):
-    monkeypatch.setattr(cli_text, "CHUNK_ROWS", 7)  # which must not cut the draws
+    monkeypatch.setattr(cli_reading, "CHUNK_ROWS", 7)  # which must not cut the draws
     columns = make_columns(20, seed=2)
     new, names = inputs(columns), ["sample_1", "sample_2", "sample_3"]
     gp = load(folder / "count.knotwise")

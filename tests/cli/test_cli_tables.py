@@ -9,7 +9,7 @@ from cli_tables import QUICK, inputs, make_columns, read_csv, write_csv
 
 import knotwise
 from knotwise import GPRegressor
-from knotwise.cli import text as cli_text
+from knotwise.cli import reading as cli_reading
 from knotwise.kernels import SquaredExponential
 
 
@@ -81,7 +81,7 @@ def test_the_same_table_is_read_whatever_its_dress(name, words, write, folder, h
 
 
 def test_rows_with_missing_values_are_named_or_left_out_and_counted(folder, columns, here, run, monkeypatch):
-    monkeypatch.setattr(cli_text, "CHUNK_ROWS", 9)
+    monkeypatch.setattr(cli_reading, "CHUNK_ROWS", 9)
     texts = {name: [repr(float(v)) for v in columns[name]] for name in ("a", "b", "y")}
     for row, name, mark in ((0, "a", ""), (4, "a", "NA"), (30, "b", "NaN"), (30, "y", "null"), (69, "y", " ")):
         texts[name][row] = mark

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from knotwise.cli.command import count
-from knotwise.cli.numerals import is_whole, to_float
+from knotwise.data.cell_text import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
 
 __all__ = [

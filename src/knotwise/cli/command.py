@@ -1,17 +1,34 @@
-"""What a command is, and how its words become values."""
+"""What a command is, how its words become values, and what is said beside the result.
+
+That goes to stderr, so that stdout stays clean.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
+from typing import Any
 
-from knotwise.cli.numerals import is_whole
+from knotwise.data.cell_text import is_whole
 from knotwise.errors import KnotwiseError
 
-__all__ = ["Command", "UsageError", "count", "explain_interruption", "in_options"]
+__all__ = [
+    "Command",
+    "UsageError",
+    "count",
+    "explain_interruption",
+    "in_options",
+    "note",
+    "print_json",
+    "warnings_as_notes",
+]
 
 #: settings of Python that are options here, by the same name but for the sign between words
 SETTING = re.compile(
@@ -58,3 +75,45 @@ def in_options(text: str) -> str:
         return f"--{found['name'].replace('_', '-')}{value}"
 
     return SETTING.sub(option, text)
+
+
+def note(text: object) -> None:
+    """Say something on stderr, in one line."""
+    print("knotwise:", " ".join(str(text).split()), file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[list[str]]:
+    """Turn warnings for the user into notes, and collect them; that about column names, which we match, is left out."""
+    told: list[str] = []
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def tell(message: Any, category: type[Warning], *others: Any, **options: Any) -> None:
+            if not issubclass(category, UserWarning):
+                show(message, category, *others, **options)
+            elif str(message) not in told:
+                told.append(str(message))
+                note(f"warning: {in_options(str(message))}")
+
+        warnings.showwarning = tell
+        warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield told
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one JSON object on stdout; what is not finite becomes null."""
+    print(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if hasattr(value, "tolist"):  # of NumPy, which this module does without
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value

@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.cli.columns import is_missing, require_columns
-from knotwise.cli.command import UsageError
+from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
 from knotwise.cli.fit import check_arguments, choose_columns, prepare
-from knotwise.cli.messages import note, print_json, warnings_as_notes
-from knotwise.cli.numerals import is_whole
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
-from knotwise.cli.tables import Table, kind_of_file
+from knotwise.cli.tables import Table, kind_of_file, require_columns
 from knotwise.crossvalidation.validate import cross_validate
-from knotwise.data.cells import NamedRows
+from knotwise.data.cell_text import is_whole
+from knotwise.data.cells import NamedRows, missing_texts
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.coordinates import named_pair
 
@@ -134,7 +132,7 @@ def _with_blocks(wanted: Wanted, arguments: Namespace, by_column: bool) -> Wante
 
 def _labels(table: Table, rows: Rows, name: str) -> np.ndarray:
     labels = rows.kept[name]
-    gaps = np.flatnonzero(is_missing(labels))
+    gaps = np.flatnonzero(missing_texts(labels))
     if len(gaps):
         raise InvalidInputError(
             f"The column {name!r} of {table.name} has no block in {table.unit} {rows.places[gaps[0]]}. Fill it in."

@@ -1,16 +1,22 @@
-"""`knotwise summary` and `knotwise diagnose`: what a model is, and whether it can be trusted."""
+"""`knotwise summary` and `knotwise diagnose`: what a model is, and whether it can be trusted.
+
+Predictions are compared with known values: are they near, and are intervals and probabilities right?
+"""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from knotwise.cli.command import UsageError
-from knotwise.cli.loading import load_model
-from knotwise.cli.messages import print_json, warnings_as_notes
+from knotwise.cli.command import UsageError, print_json, warnings_as_notes
+from knotwise.cli.loading import choose_columns, load_model, require_option
+from knotwise.cli.reading import open_table
+from knotwise.cli.rows import known_labels, read_rows, target_numbers, told_with_places
 from knotwise.report.models import models_of
+from knotwise.report.scores import Share, judge_labels, judge_numbers
 
-__all__ = ["diagnose", "diagnosis_facts", "diagnosis_text", "facts", "summary"]
+__all__ = ["Check", "check_predictions", "diagnose", "diagnosis_facts", "diagnosis_text", "facts", "summary"]
 
 
 def summary(arguments: Namespace) -> None:
@@ -58,8 +64,6 @@ def diagnose(arguments: Namespace) -> None:
     gp = load_model(arguments)
     check = None
     if arguments.data is not None:
-        from knotwise.cli.check import check_predictions
-
         with warnings_as_notes():
             check = check_predictions(gp, arguments)
     if arguments.json:
@@ -84,3 +88,45 @@ def diagnosis_text(gp: Any) -> str:
     return "\n\n".join(
         f"{'' if label is None else f'class {label!r}: '}{model.diagnose()}" for label, model in models_of(gp)
     )
+
+
+@dataclass(frozen=True)
+class Check:
+    """Scores of predictions on rows with known values."""
+
+    table: str
+    n_rows: int
+    n_dropped: int
+    scores: dict[str, float]
+    shares: tuple[Share, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every share is where a right model's would be."""
+        return not any(share.problem for share in self.shares)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as numbers, strings, lists and dicts."""
+        return asdict(self) | {"ok": self.ok}
+
+    def __str__(self) -> str:
+        left_out = f" ({self.n_dropped} left out)" if self.n_dropped else ""
+        lines = [f"predictions of {self.n_rows} rows of {self.table}{left_out}"]
+        lines += [f"  {name.replace('_', ' '):<28} {value:.4g}" for name, value in self.scores.items()]
+        lines += [f"  {share}" for share in self.shares]
+        return "\n".join(lines)
+
+
+def check_predictions(gp: Any, arguments: Namespace) -> Check:
+    """Compare predictions with the values of a table."""
+    require_option(gp, arguments)
+    with open_table(arguments) as table:
+        rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
+    with told_with_places(rows, table):
+        if hasattr(gp, "classes_"):
+            labels = known_labels(table, rows, arguments.target, gp.classes_.tolist())
+            scores, shares = judge_labels(gp, rows.X, labels)
+        else:
+            y = target_numbers(table, rows, arguments.target, arguments.decimal)
+            scores, shares = judge_numbers(gp, rows.X, y, rows.extras)
+    return Check(table.name, len(rows), rows.n_dropped, scores, tuple(shares))

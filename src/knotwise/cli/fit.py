@@ -11,17 +11,14 @@ from typing import Any
 import numpy as np
 
 from knotwise import kernels
-from knotwise.cli.columns import require_columns, same_for_all
-from knotwise.cli.command import UsageError, explain_interruption
+from knotwise.cli.command import UsageError, explain_interruption, note, print_json, warnings_as_notes
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
 from knotwise.cli.loading import KNOWN_OPTIONS, given_options, option_word
-from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.parts import are_parts, check_parts, files_of, open_first, read_parts, workers
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
-from knotwise.cli.tables import Table
-from knotwise.cli.targets import are_labels, labels_of, target_numbers
+from knotwise.cli.rows import Rows, Wanted, are_labels, labels_of, read_rows, target_numbers, told_with_places
+from knotwise.cli.tables import Table, require_columns, same_for_all
 from knotwise.data.cells import NamedRows
 from knotwise.errors import InvalidInputError
 from knotwise.estimators import GPClassifier, GPRegressor

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from knotwise.cli.columns import require_columns, same_for_all
 from knotwise.cli.command import UsageError
 from knotwise.cli.rows import Wanted
-from knotwise.cli.tables import Table, check_readable
+from knotwise.cli.tables import Table, check_readable, require_columns, same_for_all
 from knotwise.errors import InvalidInputError, nearest
 
 __all__ = [

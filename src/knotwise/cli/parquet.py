@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.cli.columns import NotANumberError, TextColumn, check_names
-from knotwise.cli.tables import CHUNK_ROWS, Piece
+from knotwise.cli.tables import CHUNK_ROWS, Piece, TextColumn, check_names
+from knotwise.data.cells import NotANumberError, label_of
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.files import write_atomically
 
@@ -90,7 +90,7 @@ class ArrowColumn:
         return types.is_string(self.values.type) or types.is_large_string(self.values.type)
 
     def text(self) -> list[str]:
-        return ["" if value is None else _as_text(value) for value in self.values.to_pylist()]
+        return ["" if value is None else label_of(value).strip() for value in self.values.to_pylist()]
 
     def numbers(self) -> np.ndarray:
         arrow = _pyarrow()
@@ -109,12 +109,6 @@ class ArrowColumn:
         if not self.is_text:  # dates are not what they look like
             raise NotANumberError(0, f"{texts[0]} ({kind})")
         return TextColumn(texts).numbers()
-
-
-def _as_text(value: Any) -> str:
-    """A value as other tables have it; one text for 1 and 1.0, which may be the code of a level."""
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
-    return str(int(value) if whole else value).strip()
 
 
 def write_parquet(path: Path, pieces: Iterable[dict[str, Any]]) -> None:

@@ -6,8 +6,8 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
+from knotwise.cli.command import print_json, warnings_as_notes
 from knotwise.cli.loading import choose_columns, load_model
-from knotwise.cli.messages import print_json, warnings_as_notes
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.parts import are_parts
 from knotwise.cli.predicting import Counted, check_arguments, predict_table, say_what_was_left_out

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knotwise.cli.command import UsageError
+from knotwise.cli.command import UsageError, print_json, warnings_as_notes
 from knotwise.cli.loading import choose_columns, load_model
-from knotwise.cli.messages import print_json, warnings_as_notes
 from knotwise.cli.parquet import open_parquet, write_no_rows, write_parquet
 from knotwise.cli.parts import check_parts, files_of, open_first, workers
 from knotwise.cli.predicting import Counted, check_arguments, predict_table, say_what_was_left_out

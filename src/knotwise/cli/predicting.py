@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.cli.command import UsageError
+from knotwise.cli.command import UsageError, note
 from knotwise.cli.loading import given_options, require_option, size_name, unit_name
-from knotwise.cli.messages import note
 from knotwise.cli.parts import are_parts
 from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
 from knotwise.cli.tables import Table

@@ -6,15 +6,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from knotwise.cli.command import UsageError
+from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
 from knotwise.cli.loading import KNOWN_OPTIONS, choose_columns, given_options, load_model, option_word, require_option
-from knotwise.cli.messages import note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import read_rows, told_with_places
+from knotwise.cli.rows import known_labels, read_rows, target_numbers, told_with_places
 from knotwise.cli.tables import Table
-from knotwise.cli.targets import known_labels, target_numbers
 from knotwise.errors import unknown_option
 from knotwise.plotting.style import require_matplotlib
 

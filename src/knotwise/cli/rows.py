@@ -1,8 +1,9 @@
-"""From a table to arrays: inputs, target and sizes by the names of their columns, without missing values."""
+"""From a table to arrays by the names of columns: inputs, known facts of each row, a target of numbers or labels."""
 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,17 +11,41 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.cli.columns import MISSING, Column, NotANumberError, TextColumn, is_missing
-from knotwise.cli.messages import note
-from knotwise.cli.numerals import are_plain, is_code, is_whole, looks_like_amount, looks_like_number, meant_as_number
-from knotwise.cli.tables import Piece, Table
-from knotwise.data.cells import is_basic_date
+from knotwise.cli.command import note
+from knotwise.cli.tables import Column, Piece, Table, TextColumn
+from knotwise.data.cell_text import (
+    are_plain,
+    is_basic_date,
+    is_code,
+    is_gap,
+    is_numeral,
+    is_whole,
+    looks_like_amount,
+    looks_like_number,
+    meant_as_number,
+    to_float,
+)
+from knotwise.data.cells import NotANumberError, missing_texts, numbers_of
 from knotwise.data.encoding.choose import too_many_levels
 from knotwise.errors import InvalidInputError, warn
 
-__all__ = ["Rows", "Wanted", "iterate_rows", "number_error", "read_rows", "told_with_places"]
+__all__ = [
+    "Rows",
+    "Wanted",
+    "are_labels",
+    "iterate_rows",
+    "known_labels",
+    "labels_of",
+    "number_error",
+    "read_rows",
+    "target_numbers",
+    "told_with_places",
+]
 
 FEW_PLACES = 5  # places of missing values that an error names for each column
+MOST_CLASSES = 100
+MANY_CLASSES = 20  # of text that nobody has called labels
+LARGEST_WHOLE = 2.0**53  # up to which every whole number is a float
 
 
 @dataclass(frozen=True)
@@ -129,14 +154,14 @@ def _convert(table: Table, piece: Piece, wanted: Wanted) -> tuple[Rows, dict[str
     target = [] if wanted.target is None else piece.columns[wanted.target].text()
     kept = {name: piece.columns[name].text() for name in wanted.keep}
     missing = {
-        name: is_missing(values) if name in texts else np.isnan(values)
+        name: missing_texts(values) if name in texts else np.isnan(values)
         for name, values in zip(wanted.inputs, inputs, strict=True)
         if name not in wanted.may_lack
     }
     missing |= {name: np.isnan(extras[argument]) for argument, name in wanted.extras.items()}
     extras |= {argument: np.full(len(X), value) for argument, value in wanted.same.items()}
     if wanted.target is not None:
-        missing[wanted.target] = is_missing(target)
+        missing[wanted.target] = missing_texts(target)
     categories = tuple(name for name in texts if getattr(piece.columns[name], "is_category", False))
     return Rows(X, target, extras, kept, piece.places, categories=categories), missing
 
@@ -145,7 +170,7 @@ def _mixed(inputs: Sequence[Any], names: Sequence[str]) -> np.ndarray:
     """Inputs of which some are text: an array of objects, None where a value is missing."""
     X = np.empty((len(inputs[0]), len(inputs)), object)
     for i, values in enumerate(inputs):
-        gaps = np.isnan(values) if isinstance(values, np.ndarray) else is_missing(values)
+        gaps = np.isnan(values) if isinstance(values, np.ndarray) else missing_texts(values)
         X[:, i] = values
         X[gaps, i] = None
     return X
@@ -162,12 +187,12 @@ def _is_text(name: str, column: Column) -> bool:
     try:
         column.numbers()
     except NotANumberError:
-        texts = [text for text in column.text() if text not in MISSING]
+        texts = [text for text in column.text() if not is_gap(text)]
         return sum(meant_as_number(text, ",") for text in texts) < len(texts) / 2  # a comma may be decimal
     stored_as_text = getattr(column, "is_text", False)
     if not stored_as_text and not isinstance(column, TextColumn):
         return False
-    texts = [text for text in column.text() if text not in MISSING]
+    texts = [text for text in column.text() if not is_gap(text)]
     if texts and all(map(is_basic_date, texts)):
         note(f"the input {name!r} holds eight digits that are dates, such as {texts[0]}, and is taken for dates")
         return True
@@ -265,3 +290,63 @@ def told_with_places(rows: Rows, table: Table) -> Iterator[None]:
         raise told from None
     finally:
         warnings.showwarning = show
+
+
+def are_labels(texts: Sequence[str], decimal: str) -> bool:
+    """Whether a target is text: most of its values are no numbers, nor meant to be, as 1_000 and $1,200 are."""
+    return sum(count for text, count in Counter(texts).items() if meant_as_number(text, decimal)) < len(texts) / 2
+
+
+def target_numbers(table: Table, rows: Rows, target: str, decimal: str) -> np.ndarray:
+    """The target as numbers."""
+    try:
+        return numbers_of(rows.target, decimal)
+    except NotANumberError as bad:
+        error = number_error(table, "target", target, int(rows.places[bad.index]), bad.value)
+        raise InvalidInputError(f"{error} If the target is a label, add --classes.") from None
+
+
+def labels_of(texts: Sequence[str], target: str, *, asked: bool) -> np.ndarray:
+    """The target as labels: whole numbers if all are, without leading zeros, else text. Very many need to be `asked`
+    for.
+    """
+    different = sorted(set(texts))
+    if not asked and MANY_CLASSES < len(different) <= MOST_CLASSES:
+        raise InvalidInputError(
+            f"The target {target!r} is text with {len(different)} different values in {len(texts)} rows, such as "
+            f"{', '.join(map(repr, different[:3]))}. If they are labels, add --classes, and a classifier fits a model "
+            "for each; if they are numbers, write plain ones; or choose another --target."
+        )
+    if len(different) > MOST_CLASSES:
+        raise InvalidInputError(
+            f"The target {target!r} has {len(different)} different labels in {len(texts)} rows, such as "
+            f"{', '.join(map(repr, different[:3]))}. A classifier fits a model for each, of at most {MOST_CLASSES}: "
+            "join some labels, or predict a number."
+        )
+    if not all(map(is_numeral, different)) or any(map(is_code, different)):
+        return np.array(texts, str)
+    numbers = np.array(texts, float)
+    whole = (numbers == np.floor(numbers)) & (np.abs(numbers) < LARGEST_WHOLE)
+    return numbers.astype(np.int64) if whole.all() else np.array(texts, str)
+
+
+def known_labels(table: Table, rows: Rows, target: str, classes: Sequence[Any]) -> np.ndarray:
+    """The target as labels of a fitted classifier."""
+    label_of = {_key(str(label)): label for label in classes}
+    labels = []
+    for text, place in zip(rows.target, rows.places, strict=True):
+        if _key(text) not in label_of:
+            raise InvalidInputError(
+                f"The target {target!r} of {table.name} is {text!r} in {table.unit} {place}, which is none of the "
+                f"model's classes {list(label_of.values())}."
+            )
+        labels.append(label_of[_key(text)])
+    return np.array(labels)
+
+
+def _key(text: str) -> str:
+    """The same for 1 and 1.0, but not for the code 01."""
+    whole = (
+        is_numeral(text) and not is_code(text) and to_float(text).is_integer() and abs(to_float(text)) < LARGEST_WHOLE
+    )
+    return str(int(to_float(text))) if whole else text

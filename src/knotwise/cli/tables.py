@@ -1,18 +1,100 @@
-"""What a table is, read in pieces, and which kind of file it is in by the ending of its name."""
+"""What a table is: columns that are read in pieces, their names, and the kind of its file by the ending."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from knotwise.cli.columns import Column
-from knotwise.errors import InvalidInputError, nearest
+from knotwise.data.cells import NotANumberError, numbers_of
+from knotwise.errors import InvalidInputError, nearest, unknown_option
 
-__all__ = ["CHUNK_ROWS", "Piece", "Table", "check_readable", "kind_of_file", "kind_of_input"]
+__all__ = [
+    "CHUNK_ROWS",
+    "Column",
+    "Piece",
+    "Table",
+    "TextColumn",
+    "check_names",
+    "check_readable",
+    "kind_of_file",
+    "kind_of_input",
+    "require_columns",
+    "same_for_all",
+]
+
+
+class Column(Protocol):
+    """Some rows of one column."""
+
+    def text(self) -> list[str]:
+        """The values as text, empty where one is missing."""
+        ...
+
+    def numbers(self) -> np.ndarray:
+        """The values as numbers, NaN where one is missing."""
+        ...
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """Values as a text file has them; `is_text` where the file has types, and says that these are text."""
+
+    values: list[str]
+    decimal: str = "."
+    is_text: bool = False
+
+    def text(self) -> list[str]:
+        return [value.strip() for value in self.values]
+
+    def numbers(self) -> np.ndarray:
+        return numbers_of(self.values, self.decimal)
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def check_names(names: Sequence[str], table: str) -> None:
+    """Refuse a table in which two columns have one name, or whose first line is no line of names."""
+    for name in names:
+        if name and names.count(name) > 1:
+            where = [str(i + 1) for i, other in enumerate(names) if other == name]
+            raise InvalidInputError(
+                f"The column name {name!r} stands {len(where)} times in {table}, at columns {', '.join(where)}. "
+                "Rename all but one."
+            )
+    if not any(names):
+        raise InvalidInputError(f"{table} has no column names in its first line. Add a line with the names.")
+    try:
+        numbers_of([name for name in names if name])
+    except NotANumberError:
+        return
+    raise InvalidInputError(
+        f"The first line of {table} holds numbers ({', '.join(names[:3])}), not column names. Add a line with names."
+    )
+
+
+def require_columns(asked: Iterable[str], what: str, columns: Sequence[str]) -> None:
+    """Refuse a column that the table does not have, with the nearest that it has."""
+    for name in asked:
+        if name not in columns:
+            raise unknown_option(what, name, filter(None, columns))
+
+
+def same_for_all(columns: Sequence[str], arguments: Namespace) -> dict[str, float]:
+    """Known noise that is a number for all rows, by the argument of `fit`; empty where the option names a column."""
+    given = arguments.noise_variance
+    if given is None or given in columns:
+        return {}
+    try:
+        return {"noise_variance": float(numbers_of([given], arguments.decimal)[0])}
+    except NotANumberError:
+        return {}
+
 
 CHUNK_ROWS = 8192
 

@@ -9,16 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.cells import (
-    as_dates,
-    as_floats,
-    is_category,
-    is_iso_date,
-    kind_of,
-    missing_in,
-    raw_columns,
-    some_rows,
-)
+from knotwise.data.cell_text import is_iso_date
+from knotwise.data.cells import as_dates, as_floats, is_category, kind_of, missing_in, raw_columns, some_rows
 from knotwise.data.encoding.kinds import LonLat, labels_in
 from knotwise.data.geometry import as_columns, geometry_of, has_geometry
 from knotwise.errors import InvalidInputError

@@ -1,30 +1,37 @@
-"""Single columns of a table as people give them: which values are missing, numbers, dates, levels."""
+"""Columns and values of a table as people give them: which are missing, numbers, dates, text, levels.
+
+The one reader of cells, of data frames and of files, whose texts mean what `cell_text` says.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from knotwise.data.cell_text import are_plain, is_basic_date, is_gap, iso_date, number_or_gap, to_float, with_point
 from knotwise.errors import InvalidInputError
 
 __all__ = [
     "NamedRows",
+    "NotANumberError",
     "and_more",
     "as_dates",
     "as_floats",
     "first_repeated",
-    "is_basic_date",
     "is_category",
-    "is_iso_date",
+    "is_missing",
     "is_number",
     "is_text",
     "label_of",
     "missing_in",
+    "missing_texts",
+    "number_of",
+    "numbers_of",
     "plain",
     "raw_columns",
     "some_rows",
@@ -32,10 +39,8 @@ __all__ = [
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 SHOWN_ROWS = 5
-#: 2024-01-31, 20240131 or 2024-W05-3, and after T or a space a time; Python alone takes 1610121512345 for 1610-12-15
-ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d|\d{8}|\d{4}-?W\d\d(-?\d)?)([Tt ].+)?", re.ASCII)
-#: years in which eight digits are a date rather than a code
-FIRST_YEAR, LAST_YEAR = 1900, 2099
+#: types of which a value can differ from itself
+HAVE_NAN = (float, complex, Decimal, np.inexact, np.datetime64, np.timedelta64)
 #: what to do with values that are numbers in another dress, by the name of their type
 REMEDIES = {
     "Timedelta": "Convert durations to numbers (`column.dt.total_seconds()`)",
@@ -94,15 +99,14 @@ def missing_in(values: np.ndarray) -> np.ndarray:
         return np.isnan(values)
     if values.dtype.kind == "M":
         return np.isnat(values)
-    return np.fromiter((_is_missing(value) for value in values), bool, len(values))
+    return np.fromiter(map(is_missing, values), bool, len(values))
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value is missing: None, NaN of any kind, NaT or NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    if isinstance(value, np.datetime64):
-        return bool(np.isnat(value))
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return isinstance(value, HAVE_NAN) and bool(value != value)  # noqa: PLR0124
 
 
 def first_repeated(names: Sequence[Any]) -> Any | None:
@@ -125,38 +129,17 @@ def is_number(value: Any) -> bool:
     if isinstance(value, date | np.datetime64 | np.timedelta64):
         return False
     try:
-        float(value)
+        number_of(value)
     except (TypeError, ValueError):
         return False
     return True
 
 
-def iso_date(text: str) -> datetime:
-    """The date that a text is in ISO 8601; `ValueError` where it is none."""
-    if ISO_DATE.fullmatch(text.strip()) is None:
-        raise ValueError(f"{text!r} is no date")
-    return datetime.fromisoformat(text.strip())
-
-
-def is_iso_date(value: Any) -> bool:
-    """Whether a value is text such as 2024-01-31 or 2024-01-31T12:00."""
-    if not isinstance(value, str) or "-" not in value:
-        return False
-    try:
-        iso_date(value)
-    except ValueError:
-        return False
-    return True
-
-
-def is_basic_date(value: Any) -> bool:
-    """Whether a value is text of eight digits that are a date of our time, such as 20240131."""
-    if not isinstance(value, str) or len(value.strip()) != 8:
-        return False
-    try:
-        return FIRST_YEAR <= iso_date(value).year <= LAST_YEAR and value.strip().isdecimal()
-    except ValueError:
-        return False
+def number_of(value: Any) -> float:
+    """The number that a value is, text with it; `TypeError` or `ValueError` where it is none."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return to_float(value) if isinstance(value, str) else float(value)
 
 
 def label_of(value: Any) -> str:
@@ -187,7 +170,7 @@ def as_floats(column: Any, what: str) -> np.ndarray:
     numbers = np.full(len(values), np.nan)
     for row in np.flatnonzero(~missing):
         try:
-            numbers[row] = float(values[row])
+            numbers[row] = number_of(values[row])
         except (TypeError, ValueError):
             remedy = REMEDIES.get(type(values[row]).__name__, "Correct it")
             raise InvalidInputError(
@@ -250,3 +233,37 @@ def some_rows(rows: np.ndarray) -> str:
 def and_more(n_bad: int) -> str:
     """How many rows are bad beside the one that is named."""
     return f" and {n_bad - 1} more row{'s' if n_bad > 2 else ''}" if n_bad > 1 else ""
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+class NotANumberError(ValueError):
+    """A cell of a file that is neither a finite number nor missing; `index` is its row within the piece."""
+
+    def __init__(self, index: int, value: str) -> None:
+        super().__init__(value)
+        self.index, self.value = index, value
+
+
+def missing_texts(texts: Sequence[str]) -> np.ndarray:
+    """Which cells of a file are gaps, [n]."""
+    return np.fromiter(map(is_gap, texts), bool, len(texts))
+
+
+def numbers_of(cells: Sequence[str], decimal: str = ".") -> np.ndarray:
+    """The numbers of cells of a file, [n], NaN for gaps; `NotANumberError` tells the first that is no number."""
+    texts = cells if decimal == "." else [with_point(text, decimal) for text in cells]
+    try:
+        numbers = np.fromiter(map(float if are_plain(texts) else to_float, texts), float, len(texts))
+    except ValueError:  # rare, so the rows are looked at one by one only then
+        numbers = np.empty(len(texts))
+        for i, text in enumerate(texts):
+            number = number_or_gap(text)
+            if number is None:
+                raise NotANumberError(i, cells[i].strip()) from None
+            numbers[i] = number
+    if np.isinf(numbers).any():
+        index = int(np.argmax(np.isinf(numbers)))
+        raise NotANumberError(index, cells[index].strip())
+    return numbers

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.data.cells import and_more
+from knotwise.data.cells import and_more, is_missing
 from knotwise.data.observations import sorted_order
 from knotwise.data.validation import as_finite_numbers
 from knotwise.errors import InvalidInputError
@@ -46,7 +46,7 @@ def check_groups(given: Any, n_rows: int) -> Groups:
     if values.dtype.kind not in "OfcmM":
         _check_labels(np.zeros(values.shape, bool) | masked, values, n_rows)
     else:
-        missing = np.array([_is_missing(value) for value in values.ravel().tolist()], bool)
+        missing = np.array([is_missing(value) for value in values.ravel().tolist()], bool)
         _check_labels(missing.reshape(values.shape) | masked, values, n_rows)
     try:
         labels, codes = np.unique(values, return_inverse=True)
@@ -69,11 +69,6 @@ def _check_labels(missing: np.ndarray, values: np.ndarray, n_rows: int) -> None:
             f"`groups` has no label in row {bad[0]}{and_more(len(bad))}. Drop these rows, or give them a label.",
             rows=bad,
         )
-
-
-def _is_missing(value: Any) -> bool:
-    # NaN and pandas' NaT differ from themselves, its NA cannot be compared at all
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)  # noqa: PLR0124
 
 
 def check_total_weights(given: Any, groups: Groups, statistic: str) -> np.ndarray:

@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples, check_array, check_X_y, validate_data
 
-from knotwise.data.cells import and_more, first_repeated, is_text, missing_in, plain
+from knotwise.data.cells import (
+    and_more,
+    first_repeated,
+    is_missing,
+    is_number,
+    is_text,
+    kind_of,
+    missing_in,
+    number_of,
+    plain,
+)
 from knotwise.data.encoding.choose import choose_encoding
 from knotwise.data.encoding.encoding import CodedRows, EncodedRows
 from knotwise.data.geometry import as_columns
@@ -199,16 +209,18 @@ def as_numbers(given: Any, name: str) -> np.ndarray:
     refuse_masked_and_dates(given, name)
     if getattr(getattr(given, "dtype", None), "kind", "") == "c":
         raise InvalidInputError(f"Complex data not supported: {_what(name)} has the type {given.dtype}.")
-    try:
-        return np.asarray(given, float)
-    except (TypeError, ValueError):
-        values = np.asarray(given, object)
+    if not _holds_text(given):
+        try:
+            return np.asarray(given, float)
+        except (TypeError, ValueError):
+            pass  # some value is missing in a way of its own, or is no number
+    values = np.asarray(given, object)
     numbers = np.full(values.shape, np.nan)
     for place, value in np.ndenumerate(values):
-        if type(value).__name__ == "NAType":  # of pandas
+        if is_missing(value):
             continue
         try:
-            numbers[place] = float(value)
+            numbers[place] = number_of(value)
         except (TypeError, ValueError):
             where = f" in row {place[0]}" if place else ""
             raise InvalidInputError(
@@ -216,6 +228,17 @@ def as_numbers(given: Any, name: str) -> np.ndarray:
                 rows=np.array(place[:1], int),
             ) from None
     return numbers
+
+
+def _holds_text(given: Any) -> bool:
+    """Whether text is among the values, of which NumPy would read more than we do."""
+    if kind_of(given) in "biufc":
+        return False
+    try:
+        values = np.asarray(given)
+    except ValueError:  # rows of different lengths, for which there are other words
+        return False
+    return values.dtype.kind in "SU" or (values.dtype.kind == "O" and any(map(is_text, values.flat)))
 
 
 def as_finite_numbers(given: Any, name: str) -> np.ndarray:
@@ -271,11 +294,8 @@ def refuse_text(
         for row, value in enumerate(column):
             if isinstance(value, DATES):
                 raise _dates(f"Column {name!r}", f"{value!s} in row {row}")
-            try:
-                float(value)
-            except (TypeError, ValueError):
-                what = "which is not a number"
-            else:
+            what = "which is not a number"
+            if is_number(value):
                 if numerals or not is_text(value):
                     continue
                 what = "which is text and may be a code (`pandas.to_numeric(column)` makes numbers of it)"

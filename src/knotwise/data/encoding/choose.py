@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date
@@ -10,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.cell_text import is_basic_date, is_guessed_date, is_iso_date, is_numeral, meant_as_number
 from knotwise.data.cells import (
     MICROSECONDS_PER_DAY,
     as_dates,
     as_floats,
-    is_basic_date,
     is_category,
-    is_iso_date,
     is_number,
     is_text,
     kind_of,
@@ -35,10 +33,6 @@ MISSING_WORDS = ("error", "mean", "indicator")
 #: levels beyond which a column of text is taken for something else than a category, and beyond which nothing goes
 MANY_LEVELS, MOST_LEVELS = 100, 1000
 FEW_LEVELS = 10  # that may be as many as half of the rows
-#: 31/1/24, 31.01.2024, 2024/1/31 and 2024-01: dates of which one must know how they are meant
-OTHER_DATE = re.compile(
-    r"(\d{1,2}/\d{1,2}/(\d{4}|\d{2})|\d{1,2}[.-]\d{1,2}[.-]\d{4}|\d{4}[/.]\d{1,2}[/.]\d{1,2}|\d{4}-\d{2}$)\b"
-)
 LON_NAMES, LAT_NAMES = ("lon", "longitude", "lng", "long"), ("lat", "latitude")
 HIGH_LATITUDE = 45.0  # where a degree of longitude is 0.7 of one of latitude
 
@@ -257,11 +251,11 @@ def _refuse_numerals(column: Any, name: str) -> None:
 def _refuse_numbers_in_text(labels: list[str | None], rows: np.ndarray, name: str) -> None:
     """Refuse text that is mostly numbers, and too many of them for levels, with the first value that is none."""
     texts = {row: label for row in rows.tolist() if (label := labels[row]) is not None}
-    if sum(is_number(text.replace(",", ".")) for text in texts.values()) <= len(texts) / 2:
+    if sum(meant_as_number(text, ",") for text in texts.values()) <= len(texts) / 2:
         return
-    bad = next((row for row, text in texts.items() if not is_number(text)), None)
+    bad = next((row for row, text in texts.items() if not is_numeral(text)), None)
     slip = "" if bad is None else f" holds {texts[bad]!r:.100} in row {bad}, which is not a number, and"
-    comma = bad is not None and is_number(texts[bad].replace(",", "."))
+    comma = bad is not None and is_numeral(texts[bad].replace(",", "."))
     first = "Correct it, and convert the column first" if slip and not comma else "Convert the column first"
     column = "column.str.replace(',', '.')" if comma else "column"
     raise InvalidInputError(
@@ -285,7 +279,7 @@ def _refuse_names_of_parts(encoding: Encoding) -> None:
 
 def _refuse_other_dates(values: np.ndarray, name: str) -> None:
     """Refuse text that is mostly dates in a form whose day, month or year is a guess: they would become levels."""
-    found = [value for value in values.tolist() if isinstance(value, str) and OTHER_DATE.match(value.strip())]
+    found = [value for value in values.tolist() if is_guessed_date(value)]
     if len(found) > len(values) / 2:
         raise InvalidInputError(
             f"Column {name!r} holds {found[0]!r:.40}, which looks like a date whose day or month is a guess. Write "
