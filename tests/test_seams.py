@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
+import knotwise
 from knotwise import GPRegressor
 from knotwise import likelihoods as lik
 from knotwise.errors import InvalidInputError
@@ -19,7 +20,7 @@ from knotwise.kernels import Linear as LinearKernel
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.knots import Fixed
 from knotwise.means import Constant, Linear, Zero
-from knotwise.noise import Inputs
+from knotwise.noise import ConstantNoise, Inputs
 from knotwise.nugget import Nugget
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior
@@ -363,6 +364,18 @@ def test_a_noise_function_is_learned_by_an_estimator(rng):
     noise = gp.likelihood_.noise.variance(Inputs(ends))
     assert_allclose(sd**2, gp.predict_latent(ends).variance + noise, rtol=1e-10)
     assert gp.log_predictive_density(X, y).mean() > constant.log_predictive_density(X, y).mean() + 0.05
+
+
+def test_a_noise_that_is_a_part_is_saved_with_its_likelihood(rng, tmp_path):
+    X = rng.uniform(size=(60, 1))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=60)
+    gp = GPRegressor(likelihood=lik.Gaussian(ConstantNoise(0.02)), knots=6, random_state=0).fit(X, y)
+    plain = GPRegressor(likelihood=lik.Gaussian(0.02), knots=6, random_state=0).fit(X, y)
+    assert_allclose(gp.log_evidence_, plain.log_evidence_, rtol=1e-12)
+    gp.save(tmp_path / "gp.knotwise")
+    again = knotwise.load(tmp_path / "gp.knotwise")
+    assert_array_equal(again.predict_interval(X), gp.predict_interval(X))
+    assert again.likelihood_.noise.variance(Inputs(X)) == gp.parameters_["noise_variance__noise_variance"]
 
 
 def test_a_noise_function_is_refused_in_words_where_one_number_is_needed():

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise import kernels, knots, likelihoods, means, nugget, optimize, priors
+from knotwise import kernels, knots, likelihoods, means, noise, nugget, optimize, priors
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.kernels.base import Kernel
 from knotwise.means import Constant, Linear, Zero
@@ -44,6 +44,7 @@ FAMILIES: dict[str, dict[str, type]] = {
     "kernel": exported(kernels, "value_and_pullback", kernels.Kernel, kernels.Stationary),
     "likelihood": exported(likelihoods, "derivatives", likelihoods.Likelihood),
     "mean": exported(means, "basis", means.Mean),
+    "noise": exported(noise, "pullback", noise.Noise),
     "nugget": {cls.__name__: cls for cls in (nugget.Nugget, nugget.NoNugget)},
     "prior": exported(priors, "log_density"),
     "knots": exported(knots, "select", knots.Selector),
