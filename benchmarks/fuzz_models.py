@@ -34,8 +34,7 @@ import knotwise
 from knotwise import GPClassifier, GPRegressor, kernels
 from knotwise.data.exposure import per_unit
 from knotwise.errors import KnotwiseError, ModelFileError
-from knotwise.persistence.archive import FORMAT_VERSION
-from knotwise.persistence.container import MANIFEST, SEAL, directory, local_header, place
+from knotwise.persistence.archive import FORMAT_VERSION, MANIFEST, SEAL, directory, local_header, place
 
 EXTRA_MEMORY = 50e6  # bytes that a load may take beyond what the process has
 LONGEST = 1.0  # seconds of processor time

@@ -16,7 +16,7 @@ import numpy as np
 from knotwise.likelihoods import Bernoulli
 from knotwise.likelihoods.base import Derivatives
 from knotwise.optimize.adadelta import Adadelta
-from knotwise.report.tables import Table
+from knotwise.report.html import Table
 from knotwise_reproduction import runs
 from knotwise_reproduction.data import PUBLISHED, Task
 from knotwise_reproduction.experiments import EXPERIMENTS, FULL

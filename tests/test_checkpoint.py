@@ -19,8 +19,7 @@ from sklearn.base import clone
 from knotwise import GPClassifier, GPRegressor
 from knotwise.checkpoint import journal as journal_module
 from knotwise.checkpoint.digest import digest
-from knotwise.checkpoint.journal import MAGIC, SEAL, Journal
-from knotwise.checkpoint.records import decode, encode
+from knotwise.checkpoint.journal import MAGIC, SEAL, Journal, decode, encode
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.files import write_atomically
 from knotwise.kernels import Matern32, SquaredExponential

@@ -15,8 +15,7 @@ import pytest
 from sklearn.base import clone
 
 from knotwise import GPClassifier, GPRegressor
-from knotwise.checkpoint.journal import MAGIC, SEAL, Journal, _seal
-from knotwise.checkpoint.records import encode
+from knotwise.checkpoint.journal import MAGIC, SEAL, Journal, _seal, encode
 from knotwise.errors import FitWarning
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import OneAtATime, RandomSubset

@@ -8,8 +8,7 @@ import pytest
 
 from browser import open_page
 from knotwise.plotting.style import MissingMatplotlibError
-from knotwise.report.html import Html, paragraph, table_element, tag
-from knotwise.report.tables import Table
+from knotwise.report.html import Html, Table, paragraph, table_element, tag
 from knotwise_reproduction import report
 from knotwise_reproduction.claims import judge_claims
 from knotwise_reproduction.experiments import EXPERIMENTS

@@ -12,7 +12,7 @@ from cli_tables import make_columns
 from numpy.testing import assert_allclose
 
 from knotwise.cli import parquet, parts
-from knotwise.cli.predict_parts import part_names
+from knotwise.cli.predict import part_names
 
 pq = pytest.importorskip("pyarrow.parquet")
 pa = pytest.importorskip("pyarrow")

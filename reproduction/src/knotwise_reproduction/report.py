@@ -15,6 +15,7 @@ from knotwise.plotting.style import MissingMatplotlibError
 from knotwise.report.drawing import Picture, smaller
 from knotwise.report.html import (
     Html,
+    Table,
     anchor,
     code_block,
     fold,
@@ -26,7 +27,6 @@ from knotwise.report.html import (
     tag,
 )
 from knotwise.report.html import page as html_page
-from knotwise.report.tables import Table
 from knotwise_reproduction.claims import Claim, judge_claims
 from knotwise_reproduction.experiments import EXPERIMENTS, Experiment, job_of
 from knotwise_reproduction.figures import SETTINGS, PaperFigure, draw_figures, missing_figures

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.blocks import available_cores
-from knotwise.report.tables import WORDS, Table
+from knotwise.report.html import WORDS, Table
 from knotwise_reproduction.claims import judge_claims
 from knotwise_reproduction.data import SETTINGS
 from knotwise_reproduction.display import Display, duration

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from knotwise.report.tables import Table
+from knotwise.report.html import Table
 from knotwise_reproduction.data import KNOTWISE, PUBLISHED, SETTINGS
 from knotwise_reproduction.experiments import EXPERIMENTS, Experiment
 from knotwise_reproduction.published import TABLES

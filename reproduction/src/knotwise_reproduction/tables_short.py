@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from knotwise.report.tables import Table
+from knotwise.report.html import Table
 from knotwise_reproduction.data import KNOTWISE
 from knotwise_reproduction.experiments import EXPERIMENTS, FULL
 from knotwise_reproduction.results import Results, Row, Value, metric, spread

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from knotwise.cli.command import UsageError, print_json, warnings_as_notes
-from knotwise.cli.loading import choose_columns, load_model, require_option
+from knotwise.cli.loading import choose_columns, load_model, observed_values, require_option
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import known_labels, read_rows, target_numbers, told_with_places
-from knotwise.report.models import models_of
-from knotwise.report.scores import Share, judge_labels, judge_numbers
+from knotwise.cli.rows import read_rows, told_with_places
+from knotwise.report.scores import Share, judge
+from knotwise.report.words import models_of
 
 __all__ = ["Check", "check_predictions", "diagnose", "diagnosis_facts", "diagnosis_text", "facts", "summary"]
 
@@ -123,10 +123,5 @@ def check_predictions(gp: Any, arguments: Namespace) -> Check:
     with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     with told_with_places(rows, table):
-        if hasattr(gp, "classes_"):
-            labels = known_labels(table, rows, arguments.target, gp.classes_.tolist())
-            scores, shares = judge_labels(gp, rows.X, labels)
-        else:
-            y = target_numbers(table, rows, arguments.target, arguments.decimal)
-            scores, shares = judge_numbers(gp, rows.X, y, rows.extras)
+        scores, shares = judge(gp, rows.X, observed_values(gp, table, rows, arguments), rows.extras)
     return Check(table.name, len(rows), rows.n_dropped, scores, tuple(shares))

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from knotwise.cli.command import UsageError
-from knotwise.cli.rows import Wanted
+from knotwise.cli.rows import Rows, Wanted, known_labels, target_numbers
 from knotwise.cli.tables import Table, check_readable, require_columns, same_for_all
 from knotwise.errors import InvalidInputError, nearest
 
@@ -17,6 +19,7 @@ __all__ = [
     "choose_columns",
     "given_options",
     "load_model",
+    "observed_values",
     "option_word",
     "require_option",
     "size_name",
@@ -107,6 +110,15 @@ def choose_columns(gp: Any, table: Table, arguments: Namespace) -> Wanted:
     inputs = _inputs(gp, table, arguments.inputs)
     columns = {option: name for option, name in given.items() if option not in same}
     return Wanted(inputs, target, columns, keep, *_encoded(gp, inputs), same=same)
+
+
+def observed_values(gp: Any, table: Table, rows: Rows, arguments: Namespace) -> np.ndarray | None:
+    """The labels or numbers in the column of --target, if it was given."""
+    if arguments.target is None:
+        return None
+    if hasattr(gp, "classes_"):
+        return known_labels(table, rows, arguments.target, gp.classes_.tolist())
+    return target_numbers(table, rows, arguments.target, arguments.decimal)
 
 
 def text_inputs(gp: Any) -> list[str]:

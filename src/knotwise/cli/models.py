@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
+from typing import Any
 
 import knotwise.cli.arguments as words
 from knotwise.cli.command import Command, count
@@ -52,10 +53,15 @@ def add_cv_arguments(parser: ArgumentParser) -> None:
     )
     words.add_json_argument(parser)
     _add_kind_and_model_arguments(parser, labels=False)
+    _add_run_group(parser)
+    parser.set_defaults(checkpoint=None, no_progress=True)
+
+
+def _add_run_group(parser: ArgumentParser) -> Any:
     group = parser.add_argument_group("run")
     group.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the random numbers (default 0)")
     group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
-    parser.set_defaults(checkpoint=None, no_progress=True)
+    return group
 
 
 def _add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True) -> None:
@@ -131,9 +137,7 @@ def _add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True
 
 
 def _add_run_arguments(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("run")
-    group.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the random numbers (default 0)")
-    group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
+    group = _add_run_group(parser)
     group.add_argument(
         "--checkpoint", metavar="FOLDER", help="keep finished steps there; the same command then goes on"
     )

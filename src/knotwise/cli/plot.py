@@ -9,11 +9,19 @@ import numpy as np
 
 from knotwise import plotting
 from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
-from knotwise.cli.loading import KNOWN_OPTIONS, choose_columns, load_model, option_word, require_option, text_inputs
+from knotwise.cli.loading import (
+    KNOWN_OPTIONS,
+    choose_columns,
+    load_model,
+    observed_values,
+    option_word,
+    require_option,
+    text_inputs,
+)
 from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import known_labels, read_rows, target_numbers, told_with_places
+from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.errors import unknown_option
 from knotwise.plotting import style
 from knotwise.plotting.view import Named
@@ -98,13 +106,8 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
     with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     say_what_was_left_out(rows.n_dropped)
-    y = None
-    if arguments.target is not None:
-        if hasattr(gp, "classes_"):
-            values = known_labels(table, rows, arguments.target, gp.classes_.tolist())
-        else:
-            values = target_numbers(table, rows, arguments.target, arguments.decimal)
-        y = Named(values, arguments.target)
+    values = observed_values(gp, table, rows, arguments)
+    y = None if values is None else Named(values, arguments.target)
     for name in ("at", "what", "threshold"):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)

@@ -7,11 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
-from knotwise.cli.loading import KNOWN_OPTIONS, choose_columns, given_options, load_model, option_word, require_option
+from knotwise.cli.loading import (
+    KNOWN_OPTIONS,
+    choose_columns,
+    given_options,
+    load_model,
+    observed_values,
+    option_word,
+    require_option,
+)
 from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import known_labels, read_rows, target_numbers, told_with_places
+from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.cli.tables import Table
 from knotwise.errors import unknown_option
 from knotwise.plotting.style import require_matplotlib
@@ -54,12 +62,7 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
             require_option(gp, arguments)
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     say_what_was_left_out(rows.n_dropped)
-    y = None
-    if arguments.target is not None:
-        if hasattr(gp, "classes_"):
-            y = known_labels(table, rows, arguments.target, gp.classes_.tolist())
-        else:
-            y = target_numbers(table, rows, arguments.target, arguments.decimal)
+    y = observed_values(gp, table, rows, arguments)
     names |= {"data_name": Path(table.name).name, "target": arguments.target, **rows.extras}
     with told_with_places(rows, table):
         write_report(gp, output, rows.X, y, **names)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import html
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 
 from knotwise.report.drawing import Picture
-from knotwise.report.tables import WORDS, Table
 
 __all__ = [
+    "WORDS",
     "Html",
+    "Table",
     "anchor",
     "code_block",
     "empty_tag",
@@ -31,6 +33,30 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 #: how much wider than its own size a picture may be on a large screen
 LARGER = 1.3
+
+
+#: columns of words, to the left; numbers are to the right
+WORDS = (
+    *("method", "by", "data", "settings", "parameter", "column", "what", "note", "action", "step"),
+    "observed class",
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, the names of the columns, rows of plain text, a note below, and a name for links (that of the title)."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    name: str = ""
+
+    def to_markdown(self) -> str:
+        """The table in Markdown, with its title above and its note below; numbers are to the right."""
+        rule = [":--" if name in WORDS else "--:" for name in self.columns]
+        lines = ["| " + " | ".join(cells) + " |" for cells in [self.columns, rule, *self.rows]]
+        return "\n".join([f"**{self.title}**", "", *lines, *(["", self.note] if self.note else [])])
 
 
 class Html(str):

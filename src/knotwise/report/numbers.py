@@ -9,10 +9,9 @@ import numpy as np
 from knotwise.plotting.style import abridge
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
-from knotwise.report.models import numbered, of_class
+from knotwise.report.html import Table
 from knotwise.report.scores import Share
-from knotwise.report.tables import Table
-from knotwise.report.words import number, percent, sentence, short_name
+from knotwise.report.words import number, numbered, of_class, percent, sentence, short_name
 
 __all__ = ["coefficient_table", "confusion_table", "parameter_table", "score_table", "share_table", "trace_table"]
 

@@ -7,8 +7,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from knotwise.data.exposure import exposure_of
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
 from knotwise.errors import InvalidInputError
@@ -20,9 +18,16 @@ from knotwise.report import pictures, sections
 from knotwise.report.data import Data, data_of
 from knotwise.report.drawing import Picture, quiet_drawing
 from knotwise.report.html import Html, join, page, paragraph, picture_element
-from knotwise.report.models import models_of, of_class
-from knotwise.report.scores import Share, judge_labels, judge_numbers
-from knotwise.report.words import describe_calibration, describe_comparison, describe_fit, says_little, short_name
+from knotwise.report.scores import Share, judge
+from knotwise.report.words import (
+    describe_calibration,
+    describe_comparison,
+    describe_fit,
+    models_of,
+    of_class,
+    says_little,
+    short_name,
+)
 from knotwise.version import __version__
 
 __all__ = ["write_report"]
@@ -91,9 +96,7 @@ def _judge(view: View, data: Data) -> tuple[dict[str, float], list[Share]]:
         return {}, []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        if view.classes is not None:
-            return judge_labels(view.gp, data.X, data.y)
-        return judge_numbers(view.gp, data.X, np.asarray(data.y, float), data.sizes)
+        return judge(view.gp, data.X, data.y, data.sizes)
 
 
 def _headline(view: View, data: Data, maps: list[Picture]) -> Picture | None:

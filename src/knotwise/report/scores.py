@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Share", "judge_labels", "judge_numbers"]
+__all__ = ["Share", "judge"]
 
 LEVELS = (0.5, 0.8, 0.95)
 CHANCE = 0.99  # that a right model lies in the range beside a share, if rows are independent
@@ -31,8 +31,12 @@ class Share:
         )
 
 
-def judge_numbers(gp: Any, X: Any, y: np.ndarray, sizes: dict[str, Any]) -> tuple[dict[str, float], list[Share]]:
-    """Scores and shares of a regressor's predictions; `sizes` are exposure, trials or known noise of the rows."""
+def judge(gp: Any, X: Any, y: Any, sizes: dict[str, Any]) -> tuple[dict[str, float], list[Share]]:
+    """Scores and shares of predictions; `sizes` are exposure, trials or known noise of the rows."""
+    return _judge_labels(gp, X, y) if hasattr(gp, "classes_") else _judge_numbers(gp, X, np.asarray(y, float), sizes)
+
+
+def _judge_numbers(gp: Any, X: Any, y: np.ndarray, sizes: dict[str, Any]) -> tuple[dict[str, float], list[Share]]:
     density = gp.log_predictive_density(X, y, **sizes)  # refuses values that cannot be
     error = y - gp.predict(X, **sizes)
     scores = {
@@ -54,8 +58,7 @@ def judge_numbers(gp: Any, X: Any, y: np.ndarray, sizes: dict[str, Any]) -> tupl
     return scores, shares
 
 
-def judge_labels(gp: Any, X: Any, y: np.ndarray) -> tuple[dict[str, float], list[Share]]:
-    """Scores and shares of a classifier's predictions."""
+def _judge_labels(gp: Any, X: Any, y: np.ndarray) -> tuple[dict[str, float], list[Share]]:
     log_probability = gp.log_predictive_density(X, y)  # refuses labels that it does not know
     codes = np.searchsorted(gp.classes_, y)
     proba = gp.predict_proba(X)

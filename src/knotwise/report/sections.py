@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
@@ -13,7 +14,6 @@ from knotwise.report import pictures
 from knotwise.report.data import Data
 from knotwise.report.drawing import Picture
 from knotwise.report.html import Html, code_block, fold, join, paragraph, picture_element, table_element, tag
-from knotwise.report.models import models_of, of_class
 from knotwise.report.numbers import (
     coefficient_table,
     confusion_table,
@@ -22,9 +22,16 @@ from knotwise.report.numbers import (
     share_table,
     trace_table,
 )
-from knotwise.report.predicting import command_lines, python_lines
 from knotwise.report.scores import Share
-from knotwise.report.words import describe_calibration, describe_knots_of, kernel_name, sentence, short_name
+from knotwise.report.words import (
+    describe_calibration,
+    describe_knots_of,
+    kernel_name,
+    models_of,
+    of_class,
+    sentence,
+    short_name,
+)
 
 __all__ = [
     "calibration_section",
@@ -39,10 +46,11 @@ __all__ = [
 ]
 
 FIRST_EFFECTS, MOST_EFFECTS = 6, 100  # columns in sight, and in all
+MOST_NAMES = 8  # columns in a line of code
 TITLES = {"problem": "Problem", "note": "Note", "ok": "Fine", "unknown": "Not checked"}
 #: questions that a diagnosis answers
 QUESTIONS = {
-    "convergence": "Did the fit arrive?",
+    "convergence": "Did the fit converge?",
     "bounds": "Is a parameter at the end of its range?",
     "numerics": "Are the computations exact enough?",
     "knots": "Are there enough knots?",
@@ -152,9 +160,52 @@ def predict_section(view: View, model_name: str) -> Html:
     """How to predict new rows."""
     intro = "From a model that was saved with gp.save:" if not model_name else ""
     return join(
-        paragraph(intro), code_block(python_lines(view, model_name)), paragraph("At the shell:"),
-        code_block(command_lines(view, model_name)),
+        paragraph(intro), code_block(_python_lines(view, model_name)), paragraph("At the shell:"),
+        code_block(_command_lines(view, model_name)),
     )  # fmt: skip
+
+
+def _python_lines(view: View, model_name: str) -> str:
+    """Predictions of new rows in Python."""
+    gp = view.gp
+    named = hasattr(gp, "feature_names_in_")
+    if named:
+        names = [str(name) for name in gp.feature_names_in_]
+        more = ", ..." if len(names) > MOST_NAMES else ""
+        rows = f"new = pd.read_csv('new.csv')[[{', '.join(map(repr, names[:MOST_NAMES]))}{more}]]"
+    else:
+        rows = f"new = ...  # an array [n, {len(view.names)}], its columns as in the fit"
+    load = f"gp = knotwise.load({model_name or 'model.knotwise'!r})"
+    lines = ["import knotwise", *(["import pandas as pd"] if named else []), "", load, rows, *_calls(view)]
+    return "\n".join(lines)
+
+
+def _calls(view: View) -> list[str]:
+    if view.classes is not None:
+        return ["labels = gp.predict(new)", "probabilities = gp.predict_proba(new)  # one column for each class"]
+    if view.model._fit.noise_given:
+        return [
+            "mean = gp.predict(new)",
+            "low, high = gp.predict_interval(new, 0.95, kind='mean').T  # of the function",
+            "low, high = gp.predict_interval(new, 0.95, noise_variance=noise_variance).T  # of new observations",
+        ]
+    size: Any = view.model.likelihood_.size_name if view.model._fit.size_given else None
+    if size:
+        unit = "per unit of exposure" if size == "exposure" else "per trial"
+        return [
+            f"rate = gp.predict(new, {size}=1)  # {unit}",
+            f"low, high = gp.predict_interval(new, 0.95, {size}={size}).T  # of new counts",
+        ]
+    return ["mean, sd = gp.predict(new, return_std=True)", "low, high = gp.predict_interval(new, 0.95).T"]
+
+
+def _command_lines(view: View, model_name: str) -> str:
+    """The same at the shell."""
+    size: Any = None if view.classes is not None else view.model.likelihood_.size_name
+    more = f" --{size} COLUMN" if size and view.model._fit.size_given else ""
+    more = " --noise-variance COLUMN" if view.model._fit.noise_given else more
+    inputs = "" if hasattr(view.gp, "feature_names_in_") else " --inputs A,B,..."
+    return f"knotwise predict {quote(model_name or 'model.knotwise')} new.csv{more}{inputs} -o predictions.csv"
 
 
 def facts(values: dict[str, Any]) -> Html:

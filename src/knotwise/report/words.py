@@ -11,7 +11,6 @@ from knotwise.kernels.compose import OnColumns
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
-from knotwise.report.models import models_of
 from knotwise.report.scores import Share
 from knotwise.selection.trace import Status
 
@@ -21,7 +20,10 @@ __all__ = [
     "describe_fit",
     "describe_knots_of",
     "kernel_name",
+    "models_of",
     "number",
+    "numbered",
+    "of_class",
     "percent",
     "says_little",
     "sentence",
@@ -44,6 +46,24 @@ TARGETS = {
     "LogNormal": "positive numbers (log-normal)",
     "Beta": "shares (beta)",
 }
+
+
+def models_of(gp: Any) -> list[tuple[Any, Any]]:
+    """The latent models and the class that each has the probability of, None for a regressor."""
+    if not hasattr(gp, "classes_"):
+        return [(None, gp)]
+    labels = gp.classes_.tolist()
+    return list(zip(labels[1:] if len(gp.models_) == 1 else labels, gp.models_, strict=True))
+
+
+def of_class(gp: Any, label: Any) -> str:
+    """Which model something is about, in words; nothing where there is one."""
+    return f" (class {label!r})" if len(getattr(gp, "classes_", ())) > 2 else ""
+
+
+def numbered(name: str, gp: Any, model: Any) -> str:
+    """A name for a place in the page that is of one model; labels may have no letter in common with a link."""
+    return f"{name}-{next(i for i, (_, each) in enumerate(models_of(gp)) if each is model)}"
 
 
 def sentence(text: str) -> str:
