@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.evidence.blocks import Sums
-from knotwise.evidence.inference import SiteFit
+from knotwise.evidence.inference import Inference, SiteFit
 from knotwise.evidence.model import Model
 from knotwise.evidence.projection import ProjectedPass
 from knotwise.evidence.residual import Pulled, Sites, Summed, residual_of
@@ -25,13 +25,14 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
-class Variational:
+class Variational(Inference):
     """The Gaussian q(f) with the largest lower bound of the log evidence, at power 0 and without a nugget."""
 
     name = "Variational inference"
     word = "toy"
     value_name = "bound"
     several_passes = True
+    is_bound = True
 
     def refuses(self, model):
         if model.power != 0 or model.nugget.size or not residual_of(model).diagonal:

@@ -11,7 +11,6 @@ import numpy as np
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.evidence import Model
 from knotwise.kernels.base import Kernel
-from knotwise.kernels.others import Linear
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Columns, Parameter, ParameterTable, same_scale
 from knotwise.numerics.part import Part, short_repr
@@ -298,7 +297,7 @@ def kernel_to_engine(kernel: Kernel, units: InputUnits) -> Kernel:
                     "scales were others, and takes no `column_scales`. Give it a value per column, or keep the scales "
                     "of the inputs in both fits (`standardize=False`)."
                 )
-        if isinstance(leaf, Linear) and leaf.centre is not None:
+        if leaf.takes_centre and leaf.centre is not None:
             new["centre"] = (np.asarray(leaf.centre, float) - units.centres[first]) / units.x_scale[first]
         return leaf.with_values(**new) if new else leaf
 
@@ -322,7 +321,7 @@ def kernel_to_user(kernel: Kernel, units: InputUnits) -> Kernel:
                 new["column_scales"] = units.scales[first]
             elif leaf.takes_column_scales:
                 new["column_scales"] = np.ones(len(first))
-        if isinstance(leaf, Linear):
+        if leaf.takes_centre:
             inner = 0.0 if leaf.centre is None else leaf.centre
             new["centre"] = units.centres[first] + units.x_scale[first] * inner
         return leaf.with_values(**new) if new else leaf

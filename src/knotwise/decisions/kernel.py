@@ -18,7 +18,6 @@ from knotwise.decisions.signal import n_told, threshold
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.kernels.base import Kernel
-from knotwise.kernels.compose import OnColumns
 from knotwise.kernels.describe import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
 from knotwise.optimize.lbfgs import LBFGS
@@ -196,7 +195,8 @@ def choose_kernel(make: Callable[[Kernel], Problem], rng: np.random.Generator) -
 
 def _maker(make: Callable[[Kernel], Problem], like: Kernel) -> Callable[[Kernel], Problem]:
     """Makes problems for kernels on the columns of another."""
-    return (lambda kernel: make(kernel.on(like.columns))) if isinstance(like, OnColumns) else make
+    columns = like.restricted_to
+    return make if columns is None else lambda kernel: make(kernel.on(columns))
 
 
 def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
@@ -250,7 +250,7 @@ def _one_or_several(make: Callable[[Kernel], Problem], plain: Problem, one: Trie
 def _roughen(make: Callable[[Kernel], Problem], best: Tried, trial: Trial) -> Tried:
     """The same with a rougher kernel, and a still rougher one, for as long as that is better."""
     like = best.problem.model.kernel
-    per_column = getattr(like.kernel if isinstance(like, OnColumns) else like, "ard", False)
+    per_column = getattr(like.unrestricted, "ard", False)
     for kind in SMOOTHER_FIRST[1:]:
         problem = _maker(make, like)(kind(ard=per_column))
         longer = np.log(LONGER) * problem.table.with_role("lengthscale") * problem.free

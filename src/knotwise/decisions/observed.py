@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Point, Rows
-from knotwise.evidence.inference import HeldSites, Variational
+from knotwise.evidence.inference import HeldSites
 from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.residual import Neighbours, arrange
 from knotwise.optimize.lbfgs import LBFGS
@@ -40,8 +40,7 @@ class Observed:
 def with_neighbours(problem: Problem, residual: Neighbours) -> Problem:
     """The problem where near rows predict what the knots leave, by the inference of which all values are."""
     inference = problem.model.inference
-    if isinstance(inference, Variational):
-        inference = replace(inference, near=True)
+    inference = inference and inference.with_neighbours()
     model = replace(problem.model, power=1.0, residual=residual, inference=inference)
     return replace(problem, model=model, n_restarts=0, guide=None)
 
@@ -64,8 +63,8 @@ def observe(
     arrangement = arrange(model.kernel, rows, n_neighbors, rng, around=True)
     order = arrangement.rows
     near = with_neighbours(problem.on_rows(rows[order]), arrangement.residual)
-    if isinstance(near.model.inference, Variational):
-        inference = replace(near.model.inference, tolerance=max(FOUND, near.model.inference.tolerance))
+    if near.model.inference is not None:
+        inference = near.model.inference.with_tolerance(FOUND, at_least=True)
         near = replace(near, model=replace(near.model, inference=inference))
     if start is not None:
         near.run.blocks.restore(np.column_stack([np.zeros(len(rows)), start.W, start.b])[order])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import KnotwiseError
-from knotwise.kernels.stationary import Stationary
 from knotwise.optimize.lbfgs import LBFGS
 from knotwise.selection.places import NearnessPass
 from knotwise.selection.problem import Problem
@@ -86,7 +85,7 @@ def least_gain(problem: Problem) -> float:
 def n_told(problem: Problem) -> int:
     """How many free parameters the data can tell something of: not the length-scale of a constant column."""
     told, lengthscales = problem.free.copy(), problem.table.with_role("lengthscale")
-    if isinstance(problem.model.kernel, Stationary):
+    if problem.model.kernel.takes_column_scales:
         for i in np.flatnonzero(lengthscales):
             told[i] &= problem.summary.varies[list(problem.table.parameters[i].columns)].any()
     return int(told.sum())

@@ -17,7 +17,7 @@ from knotwise.evidence.certificate import (
     posterior_bound,
     variational_model,
 )
-from knotwise.evidence.inference import Conjugate, Variational, inference_of
+from knotwise.evidence.inference import inference_of
 from knotwise.noise import NOISE_FLOOR
 from knotwise.selection.pivots import Pivots
 from knotwise.selection.problem import Problem
@@ -93,7 +93,7 @@ def _exact(fit: Any, problem: Problem) -> Found:
     except KnotwiseError as error:
         return Found(exact=True, why=str(error))
     known = likelihood.jointly_concave and evidence.converged
-    own = known and isinstance(inference_of(fit.model), Variational)
+    own = known and inference_of(fit.model).is_bound
     top, posterior = evidence.value if known else None, evidence.value if own else None
     return Found(evidence.value, top, posterior, 0, 0.0, likelihood.quadratic, True, evidence.why, evidence.converged)
 
@@ -161,8 +161,7 @@ def _more_knots(fit: Any, problem: Problem, wanted: int) -> Knots | None:
 
 def _is_bound(model: Model, *, exact: bool = False) -> bool:
     """Whether the value of a fit is itself a bound of the exact GP's log evidence."""
-    known = isinstance(inference_of(model), Variational | Conjugate)
-    return known and (exact or (model.power == 0 and model.residual is None))
+    return inference_of(model).is_bound and (exact or (model.power == 0 and model.residual is None))
 
 
 # -- words ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 
 from knotwise.errors import InvalidInputError
 from knotwise.kernels.base import Kernel
-from knotwise.kernels.ranges import columns_seen, has_sill, name_of, reach_along, summands
+from knotwise.kernels.ranges import columns_seen, name_of, reach_along, summands
 from knotwise.noise import NOISE_FLOOR
 from knotwise.numerics.linalg import cholesky
 
@@ -41,7 +41,7 @@ class Separation:
         n_columns = len(x_scale)
         parts = summands(kernel)
         for part in parts:
-            if not has_sill(part):
+            if not part.stationary:
                 raise InvalidInputError(
                     f"The kernel has a part, {name_of(part)}, that is not stationary: its semivariance depends on the "
                     "place, so that there is no semivariogram. `gp.diagnose()` tests the residuals of any model."

@@ -87,7 +87,7 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     kernel = kernel_from(options.kernel, feature_names, n_columns)
     refuse_mixed_scales(kernel, scaling.columns(feature_names or ()))
     mean = mean_from(options.mean).on_columns(feature_names, n_columns)
-    if isinstance(nugget, NoNugget) and options.optimizer is not None:
+    if not nugget.size and options.optimizer is not None:
         nugget = _least_nugget(link)
     wanted, guide = inference_from(options.inference, Model(kernel, likelihood, mean, power, nugget))
     asked = scaling.to_engine(wanted)

@@ -14,7 +14,7 @@ from knotwise.data.validation import check_count, refuse_masked_and_dates
 from knotwise.decisions.auto import Auto
 from knotwise.errors import InvalidInputError, unknown_option, warn
 from knotwise.evidence import Model
-from knotwise.evidence.inference import NAMED, Inference, Variational, inference_of
+from knotwise.evidence.inference import NAMED, Inference, inference_of
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
 from knotwise.likelihoods import Likelihood, likelihood_named
@@ -80,7 +80,7 @@ def neighbors_from(given: Any, options: Any, likelihood: Likelihood) -> int | No
 
 
 def _is_variational(inference: Any) -> bool:
-    return isinstance(inference, Variational) or (isinstance(inference, str) and inference in ("auto", "variational"))
+    return getattr(inference, "word", inference) in ("auto", "variational")
 
 
 def likelihood_from(given: Any) -> Likelihood:

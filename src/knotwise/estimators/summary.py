@@ -10,7 +10,6 @@ import numpy as np
 
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
-from knotwise.kernels.compose import OnColumns
 from knotwise.numerics.estimates import Estimates
 from knotwise.numerics.tabular import html_lines, make_frame
 from knotwise.posterior.base import Shares
@@ -113,7 +112,7 @@ def describe_choice(model: Any) -> str:
     if model.kernel is not None or tried <= 0:
         return ""
     said = f", the best of {tried} that were tried"
-    if not isinstance(model.kernel_, OnColumns):
+    if model.kernel_.restricted_to is None:
         return said
     names, numbers = model._column_names, model.kernel_.indices()
     columns = ", ".join(str(names[i]) if len(names) else str(i) for i in numbers)

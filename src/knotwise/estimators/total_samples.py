@@ -11,8 +11,6 @@ from knotwise.data.groups import PLACES_PER_BLOCK, GroupedRows
 from knotwise.data.scaling import Scaling
 from knotwise.errors import TooLargeError
 from knotwise.likelihoods.base import Likelihood
-from knotwise.likelihoods.counts import Counts
-from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.numerics.blocks import Executor, block_slices
 from knotwise.posterior.base import MAX_JOINT_ROWS, Posterior, covariance_root
 
@@ -48,7 +46,7 @@ class Response:
         """E(y | f), averaged over the nugget, which is independent noise on f."""
         if self.nugget == 0:
             return self.likelihood.conditional_mean(f, size)
-        if isinstance(self.likelihood, Counts | Multiplicative):  # E e^(f + n) = e^(f + nugget / 2)
+        if self.likelihood.log_link:  # E e^(f + n) = e^(f + nugget / 2)
             return self.likelihood.conditional_mean(f + self.nugget / 2, size)
         # the trapezoidal rule converges quickly on smooth functions: 1e-7 or less for a logit at these steps
         sd = float(np.sqrt(self.nugget))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.evidence import Model
-from knotwise.kernels.ranges import HARDLY_CORRELATED, columns_seen, has_sill, name_of, reach_along, summands
+from knotwise.kernels.ranges import HARDLY_CORRELATED, columns_seen, name_of, reach_along, summands
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import REACH_95, ParameterErrors
 from knotwise.numerics.tabular import html_table, make_frame
@@ -133,7 +133,7 @@ def variogram_of(model: Model, table: ParameterTable, errors: ParameterErrors) -
         own = slice(start, start + part.size)
         start += part.size
         name = name_of(part) if len(parts) > 1 else ""
-        if not has_sill(part):
+        if not part.stationary:
             grows = True
             sills.append(_without_number("partial sill", name_of(part), "not stationary: its variance has no limit"))
             continue

@@ -9,7 +9,8 @@ import numpy as np
 from knotwise.evidence.blocks import Beside, Block, Sums
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
-from knotwise.evidence.residual import Independent, RowAdjoints, Sites, residual_of
+from knotwise.evidence.residual import RowAdjoints, Sites, residual_of
+from knotwise.evidence.residual.independent import independent_of
 from knotwise.numerics.linalg import scratch, times_lower, times_lower_transposed
 
 __all__ = ["NO_GRADIENT", "Gradient", "sparse_gradient"]
@@ -148,6 +149,5 @@ def _moved_precision(
     projector: Projector, sites: Sites, seen: Projection, quad: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The adjoint of the sites' precisions, and how they change with the latent values."""
-    residual = residual_of(projector.model)
-    assert isinstance(residual, Independent) and sites.third is not None  # sites that move are those of rows
-    return residual.precision_bar(projector.model, sites, seen.c, quad), sites.third
+    assert sites.third is not None  # sites that move are those of rows
+    return independent_of(projector.model).precision_bar(projector.model, sites, seen.c, quad), sites.third

@@ -155,6 +155,27 @@ class Kernel(Part):
     column_scales: Any = None
     #: whether the kernel divides its inputs by `column_scales`, which are an argument of its constructor
     takes_column_scales: ClassVar[bool] = False
+    #: whether the kernel has a `centre`, where the function is 0, in the units of its columns
+    takes_centre: ClassVar[bool] = False
+    #: whether it depends on the inputs at all
+    sees_inputs: ClassVar[bool] = True
+    #: whether correlation comes back at every period
+    periodic: ClassVar[bool] = False
+
+    @property
+    def stationary(self) -> bool:
+        """Whether k(x + s, z + s) = k(x, z), as far as is known: the covariance is one of differences."""
+        return False
+
+    @property
+    def restricted_to(self) -> list[int | str] | None:
+        """The columns to which `on` has restricted it; None for all."""
+        return None
+
+    @property
+    def unrestricted(self) -> Kernel:
+        """The kernel without the restriction to columns of `on`; itself where there is none."""
+        return self
 
     def __call__(self, X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
         """Evaluate k at all pairs of rows.

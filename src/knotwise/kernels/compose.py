@@ -28,6 +28,10 @@ class Pair(Kernel):
         return {"k1": self.k1, "k2": self.k2}
 
     @property
+    def stationary(self) -> bool:
+        return self.k1.stationary and self.k2.stationary
+
+    @property
     def n_leaves(self) -> int:
         return self.k1.n_leaves + self.k2.n_leaves
 
@@ -173,6 +177,18 @@ class OnColumns(Kernel):
 
     def children(self):
         return {"kernel": self.kernel}
+
+    @property
+    def stationary(self) -> bool:
+        return self.kernel.stationary
+
+    @property
+    def restricted_to(self) -> list[int | str]:
+        return as_list_of_columns(self.columns)
+
+    @property
+    def unrestricted(self) -> Kernel:
+        return self.kernel
 
     @property
     def n_leaves(self) -> int:

@@ -33,6 +33,8 @@ class Constant(ConstantDiagonal):
     [[4.0]]
     """
 
+    sees_inputs = False
+    stationary = True
     parameters = (VARIANCE,)
 
     def __init__(self, variance: float | None = None) -> None:
@@ -94,6 +96,7 @@ class Linear(Kernel):
     parameters = (replace(VARIANCE, units="y^2/x^2", per_column=True),)
 
     takes_column_scales = True
+    takes_centre = True
 
     def __init__(
         self,
@@ -225,6 +228,8 @@ class Periodic(ConstantDiagonal):
     [[2.0, 0.271]]
     """
 
+    periodic = True
+    stationary = True
     parameters = (
         VARIANCE,
         replace(LENGTHSCALE, units="none", bounds=(1e-2, 1e2)),  # in radii of the circle

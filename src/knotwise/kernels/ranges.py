@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from knotwise.kernels.base import Kernel
-from knotwise.kernels.compose import OnColumns, Product, Sum
-from knotwise.kernels.others import Constant, Periodic
-from knotwise.kernels.stationary import Stationary
+from knotwise.kernels.compose import Sum
 
-__all__ = ["HARDLY_CORRELATED", "Reach", "columns_seen", "has_sill", "name_of", "reach_along", "summands"]
+__all__ = ["HARDLY_CORRELATED", "Reach", "columns_seen", "name_of", "reach_along", "summands"]
 
 #: the correlation at the practical range
 HARDLY_CORRELATED = 0.05
@@ -36,24 +33,20 @@ def summands(kernel: Kernel) -> list[Kernel]:
     """The kernels whose sum this one is, in the order of theta; itself, where it is none."""
     if isinstance(kernel, Sum):
         return [*summands(kernel.k1), *summands(kernel.k2)]
-    if isinstance(kernel, OnColumns):
-        return [OnColumns(inner, kernel.columns) for inner in summands(kernel.kernel)]
+    if kernel.restricted_to is not None:
+        return [inner.on(kernel.restricted_to) for inner in summands(kernel.unrestricted)]
     return [kernel]
 
 
 def columns_seen(kernel: Kernel, n_columns: int) -> list[int]:
     """Numbers of the columns on which a bound kernel depends, in order."""
-    return sorted({column for leaf, columns in _leaves(kernel, list(range(n_columns))) for column in columns})
-
-
-def has_sill(kernel: Kernel) -> bool:
-    """Whether the variance is the same everywhere and the covariance one of differences, as far as is known."""
-    return all(isinstance(leaf, Stationary | Constant | Periodic) for leaf, _ in _leaves(kernel, []))
+    return sorted({column for leaf, columns in _leaves(kernel, n_columns) for column in columns if leaf.sees_inputs})
 
 
 def name_of(kernel: Kernel) -> str:
     """A kernel by the names of its factors."""
-    return " * ".join(type(leaf).__name__ for leaf, _ in _leaves(kernel, []))
+    inner = kernel.children().values()
+    return " * ".join(name_of(part) for part in inner) if inner else type(kernel).__name__  # type: ignore[arg-type]
 
 
 def reach_along(kernel: Kernel, column: int, n_columns: int, unit: float = 1.0) -> Reach:
@@ -66,8 +59,7 @@ def reach_along(kernel: Kernel, column: int, n_columns: int, unit: float = 1.0) 
     from scipy.optimize import brentq
 
     nothing = np.zeros(kernel.size)
-    leaves = [leaf for leaf, columns in _leaves(kernel, list(range(n_columns))) if column in columns]
-    if any(isinstance(leaf, Periodic) for leaf in leaves):
+    if any(leaf.periodic and column in columns for leaf, columns in _leaves(kernel, n_columns)):
         return Reach(np.inf, nothing, "repeats itself: correlation comes back with every period")
     origin, there = np.zeros((1, n_columns)), np.zeros((1, n_columns))
     sill = float(kernel.diag(origin)[0])
@@ -85,13 +77,13 @@ def reach_along(kernel: Kernel, column: int, n_columns: int, unit: float = 1.0) 
     return Reach(distance, -moved / (distance * bar.Z[0, column]))
 
 
-def _leaves(kernel: Kernel, columns: list[int]) -> Iterator[tuple[Kernel, list[int]]]:
-    """Elementary kernels, and the columns that each of them depends on."""
-    if isinstance(kernel, Sum | Product):
-        yield from _leaves(kernel.k1, columns)
-        yield from _leaves(kernel.k2, columns)
-    elif isinstance(kernel, OnColumns):
-        inner = [columns[i] for i in kernel.indices()] if columns else []
-        yield from _leaves(kernel.kernel, inner)
-    else:
-        yield kernel, [] if isinstance(kernel, Constant) else columns
+def _leaves(kernel: Kernel, n_columns: int) -> list[tuple[Kernel, list[int]]]:
+    """Elementary kernels, and the columns that each of them is given."""
+    found: list[tuple[Kernel, list[int]]] = []
+
+    def keep(leaf: Kernel, columns: list[int]) -> Kernel:
+        found.append((leaf, columns))
+        return leaf
+
+    kernel.map_leaves(keep, range(n_columns))
+    return found

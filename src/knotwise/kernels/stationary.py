@@ -76,6 +76,7 @@ class Stationary(ConstantDiagonal):
     distances_by_product: ClassVar[bool] = True
 
     takes_column_scales = True
+    stationary = True
 
     def __init__(
         self,

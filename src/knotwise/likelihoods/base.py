@@ -81,6 +81,8 @@ class Likelihood(Part):
     quadratic: ClassVar[bool] = False
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
+    #: whether E(y | f) is e^f times what does not depend on f
+    log_link: ClassVar[bool] = False
     #: whether y is one of two labels, which have no size
     binary: ClassVar[bool] = False
     #: values of a continuous y that have a probability of their own beside its density, such as 0 of rain: there

@@ -45,6 +45,7 @@ class Counts(Likelihood):
     """
 
     size_name = "exposure"
+    log_link = True
     discrete = True
     starts_from_means = True
 

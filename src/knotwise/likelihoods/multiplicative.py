@@ -25,6 +25,7 @@ class Multiplicative(Likelihood):
     .. math:: y = e^f \varepsilon, \qquad \varepsilon > 0 \text{ independent of } f
     """
 
+    log_link = True
     starts_from_means = True
 
     def log_error_moments(self) -> tuple[float, float]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from knotwise import kernels, knots, likelihoods, means, noise, nugget, optimize, priors
 from knotwise.errors import InvalidInputError, KnotwiseError
-from knotwise.kernels.base import Kernel
 from knotwise.means import Constant, Linear, Zero
 from knotwise.persistence.schema import (
     DTYPES,
@@ -74,7 +73,7 @@ GROUPS = Fields(groups=ListOf(Whole, tuple))
 
 def _learned(cls: type) -> Fields | None:
     """What a part of the class may have learned."""
-    return GROUPS if issubclass(cls, Kernel) else LEARNED.get(cls)
+    return GROUPS if issubclass(cls, kernels.Kernel) else LEARNED.get(cls)
 
 
 def _argument_names(cls: type) -> tuple[str, ...]:
@@ -131,7 +130,7 @@ class Part:
             if cls is Constant and not part.integrated:
                 raise refuse(f"{at}.learned", "left out for a mean that is held or a parameter")
             vars(part).update(learned.read(data["learned"], f"{at}.learned", given))
-            if issubclass(cls, Kernel) and set(part.groups) != set(range(len(set(part.groups)))):
+            if self.family == "kernel" and set(part.groups) != set(range(len(set(part.groups)))):
                 raise refuse(f"{at}.learned.groups", "numbers of groups from 0 on")
         return part
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecision
-from knotwise.evidence.inference import NAMED, Inference, Variational
+from knotwise.evidence.inference import NAMED, Inference
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.parameters import ParameterTable, flat_names
@@ -212,8 +212,8 @@ class NeighbourRecord(Record):
             if not 1 <= getattr(state, name) <= len(state.X):
                 raise refuse(f"{at}.{name}", f"a number from 1 to the {len(state.X)} rows")
         inference = state.model.inference
-        if isinstance(inference, Variational):  # whose value is no bound where rows have neighbours
-            state = replace(state, model=replace(state.model, inference=replace(inference, near=True)))
+        if inference is not None:
+            state = replace(state, model=replace(state.model, inference=inference.with_neighbours()))
         return state
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import Any
 
 from knotwise.estimators.summary import describe_choice
-from knotwise.kernels.compose import OnColumns
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
@@ -140,7 +139,7 @@ def _kernel(model: Any) -> str:
     scales = model.parameters_.with_role("lengthscale").sum()
     length = f" with {scales} length-scales" if scales > 1 else ""
     choice = describe_choice(model)  # which has the columns of a kernel that sees few of many
-    kernel = model.kernel_.kernel if choice and isinstance(model.kernel_, OnColumns) else model.kernel_
+    kernel = model.kernel_.unrestricted if choice else model.kernel_
     return f"The kernel is {kernel_name(kernel)}{length}{choice}."
 
 

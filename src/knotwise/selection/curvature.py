@@ -13,7 +13,6 @@ from scipy.linalg import eigh
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Point
 from knotwise.evidence.inference import inference_of
-from knotwise.evidence.inference.search import SiteInference
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.selection.base import FittedAt, Selection
@@ -123,10 +122,8 @@ def _notes_of_held(problem: Problem, table: ParameterTable) -> list[str]:
 
 def _sharpened(problem: Problem) -> Problem:
     """The same problem, with sites found so exactly that differences of gradients have their digits."""
-    inference = problem.inference
-    if not isinstance(inference, SiteInference):
-        return problem
-    return replace(problem, model=replace(problem.model, inference=replace(inference, tolerance=SITE_TOLERANCE)))
+    inference = problem.inference.with_tolerance(SITE_TOLERANCE)
+    return replace(problem, model=replace(problem.model, inference=inference))
 
 
 def _units(table: ParameterTable) -> np.ndarray:

@@ -10,8 +10,6 @@ import numpy as np
 from knotwise.data.exposure import require
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.total_samples import Response
-from knotwise.likelihoods.counts import Counts
-from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.likelihoods.response import response_moments
 from knotwise.prediction import Prediction
 
@@ -73,7 +71,7 @@ def spread_of_mean(prediction: Prediction) -> np.ndarray:
     """Posterior standard deviation of the mean response, [n]."""
     (part,) = prediction.components
     latent, response = part.latent, MeanResponse(part.likelihood, float(part.nugget), "mean")
-    if isinstance(part.likelihood, Counts | Multiplicative):  # the mean response is log-normal
+    if part.likelihood.log_link:  # the mean response is log-normal
         mean = response.mean(latent.mean + latent.variance / 2, np.asarray(prediction.size))
         return mean * np.sqrt(np.expm1(latent.variance))
     moments = response_moments(response, latent.mean, latent.variance, prediction.size)  # type: ignore[arg-type]

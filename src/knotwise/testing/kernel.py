@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.kernels import Constant, DataScale, Kernel, OnColumns, Periodic, Product, Stationary, Sum
+from knotwise.kernels import DataScale, Kernel
 from knotwise.testing.adjoint import assert_adjoint
 from knotwise.testing.declared import check_declared
 
@@ -51,7 +51,7 @@ def check_kernel(kernel: Kernel, n_columns: int = 3, seed: int = 0) -> None:
     _check_use_of_arrays(kernel, X, Z, rng)
     _check_gradients(kernel, X, Z, rng)
     _check_pairs(kernel, X, Z, rng)
-    if _is_stationary(kernel):
+    if kernel.stationary:
         _check_far_from_origin(kernel, X, Z, rng)
 
 
@@ -264,13 +264,6 @@ def _assert_gradient(
         assert_adjoint(function, at, rng)
     except AssertionError as error:
         raise AssertionError(f"{kernel!r}: gradient in {what}. {error}") from None
-
-
-def _is_stationary(kernel: Kernel) -> bool:
-    """Whether k(x + s, z + s) = k(x, z), as far as the classes tell."""
-    if isinstance(kernel, Sum | Product | OnColumns):
-        return all(_is_stationary(child) for child in kernel.children().values() if isinstance(child, Kernel))
-    return isinstance(kernel, Stationary | Periodic | Constant)
 
 
 def _same(

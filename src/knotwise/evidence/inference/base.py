@@ -78,7 +78,10 @@ class SiteFit:
 
 
 class Inference(Protocol):
-    """How the posterior of the latent function is approximated by Gaussian sites, one per observation."""
+    """How the posterior of the latent function is approximated by Gaussian sites, one per observation.
+
+    An inference inherits from it what it does not define itself.
+    """
 
     @property
     def name(self) -> str:
@@ -99,6 +102,21 @@ class Inference(Protocol):
     def several_passes(self) -> bool:
         """Whether sites are searched for, and so follow parameters and knots; else they are the data."""
         ...
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the value is a lower bound of the log evidence of the prior that it has (ELBO), or that itself."""
+        return False
+
+    def with_neighbours(self) -> Inference:
+        """The inference for rows with Vecchia neighbours; itself, where that changes nothing."""
+        return self
+
+    def with_tolerance(self, tolerance: float, *, at_least: bool = False) -> Inference:
+        """The inference with another tolerance of its search, or with a larger one than its own if it is `at_least`;
+        itself, where nothing is searched for with a tolerance.
+        """
+        return self
 
     def refuses(self, model: Model) -> str:
         """Why this inference cannot be used for a model, and what to do; empty where it can."""

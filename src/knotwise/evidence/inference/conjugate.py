@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwise.evidence.blocks import Beside, Block, Sums
 from knotwise.evidence.full_sites import FullState, RootPrecision, prior_covariance
-from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection
 from knotwise.evidence.residual import Sites, residual_of
@@ -28,12 +28,13 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True)
-class Conjugate:
+class Conjugate(Inference):
     """Gaussian data without a nugget: sites in closed form."""
 
     name = "Conjugate inference"
     word = "conjugate"
     value_name = "log evidence"
+    is_bound = True
     several_passes = False
 
     def refuses(self, model: Model) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.inference.conjugate import Conjugate
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation
@@ -15,7 +15,7 @@ __all__ = ["HeldSites"]
 
 
 @dataclass(frozen=True)
-class HeldSites:
+class HeldSites(Inference):
     """The targets of the rows are those of their sites, m + b / W, and their known noise variances 1 / W (N6).
 
     The value is log Z(sites). Kernel, nugget and mean are learned from it as from Gaussian data; it does not depend on

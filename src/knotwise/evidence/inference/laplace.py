@@ -13,14 +13,14 @@ from scipy.linalg import eigh
 
 from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence.blocks import LAST, Beside, Block, Sums, a_of
-from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.inference.laplace_exact import exact_laplace, latent_of_data, mode_likelihood_bar
 from knotwise.evidence.inference.newton import far_off, search_mode
 from knotwise.evidence.inference.row_modes import CLOSE, CLOSE_ENOUGH, find_row_modes, modes_without_own_part
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
-from knotwise.evidence.residual import Independent, Sites, residual_of
-from knotwise.evidence.residual.independent import damping
+from knotwise.evidence.residual import Sites, residual_of
+from knotwise.evidence.residual.independent import damping, independent_of
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
 
 __all__ = ["Laplace"]
@@ -29,7 +29,7 @@ NO_V = np.empty((0, 0))
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(Inference):
     """The Laplace approximation: a Gaussian at the mode of the latent function, with the curvature there."""
 
     name = "The Laplace approximation"
@@ -155,7 +155,7 @@ class ModePass(ProjectedPass):
                 rows.weigh(sites.a) @ seen.V,
                 rows.total(model.likelihood.log_density(rows.y, sites.f, rows.sizes)),
                 float(rows.weigh(sites.lam * sites.a) @ sites.a),
-                _residual(model).cost(model, rows, sites.W, seen.c),
+                independent_of(model).cost(model, rows, sites.W, seen.c),
             )
 
 
@@ -170,7 +170,7 @@ def _sites_at(
     close: float,
 ) -> tuple[Sites, float]:
     """The sites of some rows where each is at its own mode, given gamma; and how large the last step there was."""
-    likelihood, residual = model.likelihood, _residual(model)
+    likelihood, residual = model.likelihood, independent_of(model)
     lam = residual.own_variance(model, seen.c)
     x = seen.V @ gamma
     x += model.mean.offset
@@ -225,12 +225,6 @@ class ModeSites:
         return mode_likelihood_bar(self.projector.model, block.rows, sites.f, W_bar, slope)
 
 
-def _residual(model: Model) -> Independent:
-    residual = residual_of(model)
-    assert isinstance(residual, Independent)  # others are refused
-    return residual
-
-
 # -- where a search starts ----------------------------------------------------------------------------
 
 
@@ -270,7 +264,7 @@ class DataPass(ProjectedPass):
 
 def _equations(model: Model, rows: Rows, seen: Projection, W: np.ndarray, b: np.ndarray) -> np.ndarray:
     """V' diag(w) V and V' (h b) of Gaussian sites, [K, K + 1]."""
-    h = damping(W, _residual(model).own_variance(model, seen.c))
+    h = damping(W, independent_of(model).own_variance(model, seen.c))
     return np.column_stack([weighted_gram(seen.V, rows.weigh(W * h)), rows.weigh(h * b) @ seen.V])
 
 

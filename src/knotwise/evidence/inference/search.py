@@ -8,14 +8,14 @@ the objective is a bound, a point that lowers it is refused, and a shorter plain
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
-from knotwise.evidence.inference.base import SiteFit
+from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.inference.newton import far_off
 from knotwise.evidence.inference.sites import HISTORY, LookSums, SiteTarget
 from knotwise.evidence.inference.sites_exact import ExactSites
@@ -154,7 +154,7 @@ Space = TypeVar("Space", bound=SiteSpace)
 
 
 @dataclass(frozen=True)
-class SiteInference:
+class SiteInference(Inference):
     """An inference that searches for its sites; subclasses say where they should be.
 
     Parameters
@@ -183,6 +183,9 @@ class SiteInference:
 
     def for_power(self, power: float) -> SiteInference:
         return self
+
+    def with_tolerance(self, tolerance: float, *, at_least: bool = False) -> SiteInference:
+        return replace(self, tolerance=max(tolerance, self.tolerance) if at_least else tolerance)
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         """Search from the sites that the last search left beside the blocks, or from the mode of the posterior."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -38,6 +38,13 @@ class Variational(SiteInference):
     @property
     def value_name(self) -> str:
         return f"variational {'approximation' if self.near else 'bound'} of the log evidence"
+
+    @property
+    def is_bound(self) -> bool:
+        return not self.near
+
+    def with_neighbours(self) -> Variational:
+        return replace(self, near=True)
 
     def refuses(self, model: Model) -> str:
         residual = residual_of(model)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from knotwise.evidence.model import Model, Rows
     from knotwise.evidence.projection import Projection
 
-__all__ = ["Independent", "check_rows", "damping", "paying", "residual_of"]
+__all__ = ["Independent", "check_rows", "damping", "independent_of", "paying", "residual_of"]
 
 
 class Independent:
@@ -106,6 +106,13 @@ _INDEPENDENT = Independent()
 def residual_of(model: Model) -> Residual:
     """The residual of a model: the one that it names, or independent rows with the model's power."""
     return _INDEPENDENT if model.residual is None else model.residual
+
+
+def independent_of(model: Model) -> Independent:
+    """The residual of a model whose rows are independent given the knots; inferences refuse others."""
+    residual = residual_of(model)
+    assert isinstance(residual, Independent)
+    return residual
 
 
 def check_rows(model: Model, n_rows: int) -> None:
