@@ -76,6 +76,10 @@ def files_with(pattern):
     return [path.relative_to(PACKAGE).as_posix() for path in found]
 
 
+def test_no_answer_depends_on_who_asks():
+    assert files_with("_getframe") == [] and files_with(r"currentframe\(") == ["errors.py"]  # where warnings point
+
+
 def test_only_the_package_itself_imports_by_name():
     assert files_with(r"import_module\((?!\"scipy|\"knotwise_reproduction)") == ["__init__.py"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from inspect import currentframe
 from typing import Any
 
 __all__ = [
@@ -255,8 +255,9 @@ def warn(message: str, rows: Any = None, details: str = "") -> None:
     >>> heard[0].category.__name__
     'FitWarning'
     """
-    frame, stacklevel = sys._getframe(1), 2
-    while frame.f_back is not None and _package(frame.f_globals) in PASSED_THROUGH:
+    # callers decide where the warning points, and nothing else; `skip_file_prefixes` of Python 3.12 will do the same
+    frame, stacklevel = currentframe(), 1
+    while frame is not None and frame.f_back is not None and _package(frame.f_globals) in PASSED_THROUGH:
         frame, stacklevel = frame.f_back, stacklevel + 1
     if details:
         logging.getLogger("knotwise").info(details)

@@ -53,12 +53,12 @@ def require_option(gp: Any, arguments: Namespace, otherwise: str = "") -> None:
 
     `otherwise` is what can be asked for instead.
     """
-    from knotwise.data.exposure import is_missing, missing_name
+    from knotwise.data.exposure import is_needed, missing_name
 
     given = {KNOWN_OPTIONS[option]: value for option, value in given_options(arguments).items()}
     if hasattr(gp, "classes_"):
         return
-    if not is_missing(gp, **dict.fromkeys(KNOWN_OPTIONS.values()) | given):
+    if not is_needed(gp, **dict.fromkeys(KNOWN_OPTIONS.values()) | given):
         return
     name = str(missing_name(gp))
     option = option_word(name)

@@ -276,62 +276,32 @@ def _add_inputs_argument(parser: ArgumentParser) -> None:
     )
 
 
-# -- the work of each command is imported when it is done -----------------------------------------
-
-
-def run_fit(arguments: Namespace) -> None:
-    from knotwise.cli.fit import run
-
-    run(arguments)
-
-
-def run_cv(arguments: Namespace) -> None:
-    from knotwise.cli.cv import run
-
-    run(arguments)
-
-
-def run_predict(arguments: Namespace) -> None:
-    from knotwise.cli.predict import run
-
-    run(arguments)
-
-
-def run_summary(arguments: Namespace) -> None:
-    from knotwise.cli.describe import summary
-
-    summary(arguments)
-
-
-def run_diagnose(arguments: Namespace) -> None:
-    from knotwise.cli.describe import diagnose
-
-    diagnose(arguments)
-
-
-def run_plot(arguments: Namespace) -> None:
-    from knotwise.cli.plot import run
-
-    run(arguments)
-
-
-def run_report(arguments: Namespace) -> None:
-    from knotwise.cli.report import run
-
-    run(arguments)
-
-
-def run_data(arguments: Namespace) -> None:
-    from knotwise.cli.data import run
-
-    run(arguments)
+def run(arguments: Namespace) -> None:
+    """Do the work of a command, which is imported only then."""
+    if arguments.command == "fit":
+        from knotwise.cli.fit import run as work
+    elif arguments.command == "cv":
+        from knotwise.cli.cv import run as work
+    elif arguments.command == "predict":
+        from knotwise.cli.predict import run as work
+    elif arguments.command == "summary":
+        from knotwise.cli.describe import summary as work
+    elif arguments.command == "diagnose":
+        from knotwise.cli.describe import diagnose as work
+    elif arguments.command == "plot":
+        from knotwise.cli.plot import run as work
+    elif arguments.command == "report":
+        from knotwise.cli.report import run as work
+    else:
+        from knotwise.cli.data import run as work
+    work(arguments)
 
 
 COMMANDS = {
     "fit": Command(
         "fit a model to a table and save it",
         add_fit_arguments,
-        run_fit,
+        run,
         """examples:
   knotwise fit boston.csv --target medv -o boston.knotwise
   knotwise fit boston.csv --target medv --inputs lstat,rm --kernel matern52 --ard -o boston.knotwise
@@ -343,7 +313,7 @@ COMMANDS = {
     "predict": Command(
         "predict the rows of a table",
         add_predict_arguments,
-        run_predict,
+        run,
         """examples:
   knotwise predict boston.knotwise new.csv -o predictions.csv
   knotwise predict boston.knotwise new.csv --interval 0.8 --std --keep id -o predictions.parquet
@@ -355,7 +325,7 @@ COMMANDS = {
     "cv": Command(
         "predict the rows of a table from the others, and score that",
         add_cv_arguments,
-        run_cv,
+        run,
         """examples:
   knotwise cv boston.csv --target medv
   knotwise cv boston.csv --target medv --blocks 5 --knots 30 --keep lstat,rm -o left_out.csv
@@ -364,7 +334,7 @@ COMMANDS = {
     "summary": Command(
         "say what a model is",
         add_summary_arguments,
-        run_summary,
+        run,
         """examples:
   knotwise summary boston.knotwise
   knotwise summary boston.knotwise --json""",
@@ -372,7 +342,7 @@ COMMANDS = {
     "diagnose": Command(
         "say whether a model can be trusted, and check its predictions on rows with known values",
         add_diagnose_arguments,
-        run_diagnose,
+        run,
         """examples:
   knotwise diagnose boston.knotwise
   knotwise diagnose boston.knotwise test.csv --target medv --json""",
@@ -380,7 +350,7 @@ COMMANDS = {
     "plot": Command(
         "draw a picture of a model",
         add_plot_arguments,
-        run_plot,
+        run,
         """examples:
   knotwise plot boston.knotwise boston.csv --target medv --kind fit --feature rm --at lstat=10 -o rm.png
   knotwise plot hickory.knotwise hickory.csv --kind map -o map.png
@@ -390,7 +360,7 @@ COMMANDS = {
     "report": Command(
         "write a page about a model: what was decided, pictures, checks, and how to predict",
         add_report_arguments,
-        run_report,
+        run,
         """examples:
   knotwise report boston.knotwise
   knotwise report boston.knotwise test.csv --target medv -o boston.html
@@ -399,7 +369,7 @@ COMMANDS = {
     "data": Command(
         "write one of the data sets that come with knotwise as a table",
         add_data_set_arguments,
-        run_data,
+        run,
         """examples:
   knotwise data
   knotwise data boston -o boston.csv

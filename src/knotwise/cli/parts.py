@@ -45,8 +45,6 @@ def files_of(data: str) -> list[str]:
     if not files and folder:
         raise InvalidInputError(f"The folder {data} has no .parquet file. Is it the right one?")
     if not files:
-        if folder:
-            raise InvalidInputError(f"The folder {data!r} has no .parquet files: name a table in it.")
         raise InvalidInputError(f"{data} names no file. Check the pattern, and put it in quotes.")
     other = next((file for file in files if Path(file).suffix != ".parquet"), None)
     if other is not None:

@@ -22,6 +22,7 @@ __all__ = [
     "and_more",
     "as_dates",
     "as_floats",
+    "bad_rows",
     "first_repeated",
     "is_category",
     "is_missing",
@@ -35,6 +36,7 @@ __all__ = [
     "plain",
     "raw_columns",
     "some_rows",
+    "where_bad",
 ]
 
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -233,6 +235,23 @@ def some_rows(rows: np.ndarray) -> str:
 def and_more(n_bad: int) -> str:
     """How many rows are bad beside the one that is named."""
     return f" and {n_bad - 1} more row{'s' if n_bad > 2 else ''}" if n_bad > 1 else ""
+
+
+def bad_rows(bad: np.ndarray) -> np.ndarray:
+    """The rows that have a bad entry."""
+    return np.flatnonzero(bad.reshape(len(bad), -1).any(1)) if bad.ndim else np.array([], int)
+
+
+def where_bad(bad: np.ndarray, columns: Sequence[Any] | None = None) -> str:
+    """The first bad entry by row and column, and how many more rows there are; nothing for a single number."""
+    if bad.ndim == 0:
+        return ""
+    rows = bad_rows(bad)
+    if bad.ndim == 1:
+        return f" in row {rows[0]}{and_more(len(rows))}"
+    column = int(np.flatnonzero(bad[rows[0]].ravel())[0])
+    named = repr(columns[column]) if columns is not None and column < len(columns) else column
+    return f" in row {rows[0]}, column {named}{',' if len(rows) > 1 else ''}{and_more(len(rows))}"
 
 
 # -- files ----------------------------------------------------------------------------------------

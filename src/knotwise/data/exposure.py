@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.data.cells import and_more
-from knotwise.data.validation import as_finite_numbers, as_numbers
+from knotwise.data.validation import as_finite_numbers, one_per_row
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.evidence.full import MAX_FULL_ROWS
@@ -23,7 +23,7 @@ __all__ = [
     "check_noise_variance",
     "check_size",
     "exposure_of",
-    "is_missing",
+    "is_needed",
     "missing_name",
     "per_unit",
     "remarks_of",
@@ -82,12 +82,7 @@ def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:
     """Known noise variances, [n], of at least 0; a number is for all rows."""
     if given is None:
         return None
-    noise = as_numbers(given, "noise_variance")
-    noise = np.full(n_rows, float(noise)) if noise.ndim == 0 else noise
-    if noise.shape != (n_rows,):
-        raise InvalidInputError(
-            f"`noise_variance` must have one value for each of the {n_rows} rows, but has shape {noise.shape}."
-        )
+    noise = one_per_row(given, "noise_variance", n_rows)
     bad = np.flatnonzero(~(np.isfinite(noise) & (noise >= 0)))
     if len(bad):
         raise InvalidInputError(
@@ -128,10 +123,7 @@ def check_size(likelihood: Likelihood, n_rows: int, **given: Any) -> np.ndarray 
     name, value = size_given(likelihood, **given)
     if value is None:
         return None
-    size = as_numbers(value, name)
-    size = np.full(n_rows, float(size)) if size.ndim == 0 else size
-    if size.shape != (n_rows,):
-        raise InvalidInputError(f"`{name}` must have one value for each of the {n_rows} rows, not {size.shape}.")
+    size = one_per_row(value, name, n_rows)
     whole = name == "trials"
     bad = np.flatnonzero(~(np.isfinite(size) & (size > 0) & (not whole or size == np.floor(size))))
     if len(bad):
@@ -149,8 +141,8 @@ def missing_name(model: Any) -> str | None:
     return "noise_variance" if model.likelihood_.conjugate else model.likelihood_.size_name
 
 
-def is_missing(model: Any, **given: Any) -> bool:
-    """Whether the fit had what this call, which may take the names that are given, lacks."""
+def is_needed(model: Any, **given: Any) -> bool:
+    """Whether the fit had an exposure, trials or known noise that this call, which takes these names, lacks."""
     name = missing_name(model)
     if name not in given or any(value is not None for value in given.values()):
         return False  # another one than the model's is refused where it is checked
@@ -163,7 +155,7 @@ def require(model: Any, call: str, **given: Any) -> dict[str, Any]:
     `call` is the call without its closing bracket, such as "gp.score(X, y"; `given` has all names among `WORDS` that
     it takes.
     """
-    if is_missing(model, **given):
+    if is_needed(model, **given):
         name = str(missing_name(model))
         why, what, instead = WORDS[name]
         if call == "gp.predict(X":  # the one that scikit-learn makes by itself
@@ -178,7 +170,7 @@ def require(model: Any, call: str, **given: Any) -> dict[str, Any]:
 def per_unit(model: Any, **given: Any) -> dict[str, Any]:
     """What is given for a call about rates: 1 where the fit had an exposure or trials and the call has none."""
     sizes = {name: given.get(name) for name in ("exposure", "trials")}
-    return given | {str(missing_name(model)): 1.0} if is_missing(model, **sizes) else given
+    return given | {str(missing_name(model)): 1.0} if is_needed(model, **sizes) else given
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from knotwise.data.cells import and_more, is_missing
 from knotwise.data.observations import sorted_order
-from knotwise.data.validation import as_finite_numbers
+from knotwise.data.validation import one_per_row, refuse_non_finite
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.blocks import Executor, block_slices
 
@@ -76,12 +76,8 @@ def check_total_weights(given: Any, groups: Groups, statistic: str) -> np.ndarra
     n_rows = len(groups.codes)
     if given is None:
         return np.ones(n_rows)
-    weights = as_finite_numbers(given, "weights")
-    weights = np.full(n_rows, float(weights)) if weights.ndim == 0 else weights
-    if weights.shape != (n_rows,):
-        raise InvalidInputError(
-            f"`weights` must have one value for each of the {n_rows} rows, but has shape {weights.shape}."
-        )
+    weights = one_per_row(given, "weights", n_rows)
+    refuse_non_finite(weights, "weights")
     if statistic == "mean":
         bad = np.flatnonzero(weights < 0)
         if len(bad):

@@ -8,16 +8,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from knotwise.checkpoint.digest import digest
 from knotwise.data.exposure import NoiseRemarks, remarks_of, size_given, usable_noise
 from knotwise.data.observations import Observations
-from knotwise.data.reading import IN_MEMORY, LEVELS_AS_NUMBERS, Facts, Reading, facts_of, in_partition, labels_of
+from knotwise.data.reading import IN_MEMORY, LEVELS_AS_NUMBERS, Facts, Reading, facts_of, labels_in_partition
 from knotwise.data.scaled import LinkScale, ScaledArrays, constant_start, spread_of, without_outliers
 from knotwise.data.scaling import Scaling
-from knotwise.data.validation import check_row_weights, refuse_repeated_names
+from knotwise.data.validation import refuse_repeated_names
 from knotwise.distributed.blocks import DaskBlocks, LazyRows
 from knotwise.distributed.collections import Partitions, is_frame
 from knotwise.distributed.held import Part
@@ -166,7 +165,7 @@ class PartitionedObservations:
         """The different labels y of rows of positive weight, in sorted order."""
         from dask import delayed
 
-        task = delayed(_labels, pure=False)
+        task = delayed(labels_in_partition, pure=False)
         found = self.place.compute([task(i, *own) for i, own in enumerate(self.pieces)])
         known = [(number, labels) for number, labels in enumerate(found) if len(labels)]
         if not known:
@@ -364,17 +363,6 @@ def _tell(facts: Sequence[Facts | None]) -> None:
         (number, remark), n_more = remarked[0], len(remarked) - 1
         more = f" There is the like in {n_more} more partition{'s' if n_more > 1 else ''}." if n_more else ""
         warn(f"Partition {number}: {remark}{more}")
-
-
-def _labels(number: int, X: Any, y: Any, weights: Any, size: Any, noise: Any) -> np.ndarray:
-    """The different labels of a partition, in rows of positive weight."""
-    with in_partition(number):
-        labels = labels_of(y)
-        if labels.ndim != 1 or len(labels) != len(X):
-            raise InvalidInputError(f"X has {len(X)} rows, but y has shape {labels.shape}.")
-        check_classification_targets(labels)
-        counts = check_row_weights(weights, len(labels))
-        return np.unique(labels if counts is None else labels[counts > 0])
 
 
 def _refuse_text_beside_numbers(known: Sequence[tuple[int, np.ndarray]]) -> None:

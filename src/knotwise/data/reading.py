@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from knotwise.data.exposure import check_noise_variance, check_size
 from knotwise.data.observations import EqualRows, Observations
@@ -29,7 +30,16 @@ from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.base import Likelihood
 from knotwise.numerics.weighted import Moments, counted, whole_if_near
 
-__all__ = ["IN_MEMORY", "LEVELS_AS_NUMBERS", "Facts", "Reading", "facts_of", "in_partition", "labels_of"]
+__all__ = [
+    "IN_MEMORY",
+    "LEVELS_AS_NUMBERS",
+    "Facts",
+    "Reading",
+    "facts_of",
+    "in_partition",
+    "labels_in_partition",
+    "labels_of",
+]
 
 IN_MEMORY = (
     "or fit some rows in memory (`X.partitions[0].compute()`): such a model predicts Dask collections with the same "
@@ -104,6 +114,17 @@ def labels_of(y: Any) -> np.ndarray:
     if labels.dtype.kind in "fc":
         refuse_non_finite(labels, "y")
     return labels
+
+
+def labels_in_partition(number: int, X: Any, y: Any, weights: Any, size: Any, noise: Any) -> np.ndarray:
+    """The different labels of a partition, in rows of positive weight."""
+    with in_partition(number):
+        labels = labels_of(y)
+        if labels.ndim != 1 or len(labels) != len(X):
+            raise InvalidInputError(f"X has {len(X)} rows, but y has shape {labels.shape}.")
+        check_classification_targets(labels)
+        counts = check_row_weights(weights, len(labels))
+        return np.unique(labels if counts is None else labels[counts > 0])
 
 
 @contextmanager

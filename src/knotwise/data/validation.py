@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples, check_array, check_X_y, valid
 
 from knotwise.data.cells import (
     and_more,
+    bad_rows,
     first_repeated,
     is_missing,
     is_number,
@@ -22,6 +23,7 @@ from knotwise.data.cells import (
     missing_in,
     number_of,
     plain,
+    where_bad,
 )
 from knotwise.data.encoding.choose import choose_encoding
 from knotwise.data.encoding.encoding import CodedRows, EncodedRows
@@ -43,6 +45,7 @@ __all__ = [
     "column_names",
     "fit_inputs",
     "generator_from",
+    "one_per_row",
     "refuse_masked",
     "refuse_masked_and_dates",
     "refuse_missing_labels",
@@ -143,12 +146,7 @@ def check_row_weights(given: Any, n_rows: int) -> np.ndarray | None:
     """Sample weights of some rows, which may all be 0."""
     if given is None:
         return None
-    weights = as_numbers(given, "sample_weight")
-    weights = np.full(n_rows, float(weights)) if weights.ndim == 0 else weights
-    if weights.shape != (n_rows,):
-        raise InvalidInputError(
-            f"`sample_weight` must have one value for each of the {n_rows} rows, but has shape {weights.shape}."
-        )
+    weights = one_per_row(given, "sample_weight", n_rows)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
         raise InvalidInputError(
@@ -248,11 +246,23 @@ def as_finite_numbers(given: Any, name: str) -> np.ndarray:
     return values
 
 
+def one_per_row(given: Any, name: str, n_rows: int) -> np.ndarray:
+    """A number for each row, [n], NaN where it is missing; one number is for all rows."""
+    values = as_numbers(given, name)
+    if values.ndim == 0:
+        return np.full(n_rows, float(values))
+    if values.shape != (n_rows,):
+        raise InvalidInputError(
+            f"`{name}` must have one value for each of the {n_rows} rows, but has shape {values.shape}."
+        )
+    return values
+
+
 def refuse_masked(given: Any, name: str) -> None:
     """Refuse masked values, which an array without masks would take for data."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         masked = np.ma.getmaskarray(given)
-        raise _masked(f"{_what(name)} is masked{_where(masked)}", _bad_rows(masked))
+        raise _masked(f"{_what(name)} is masked{where_bad(masked)}", bad_rows(masked))
 
 
 def refuse_masked_and_dates(given: Any, name: str) -> None:
@@ -336,7 +346,7 @@ def refuse_missing_labels(y: Any) -> None:
     missing = missing_in(labels) if labels.ndim == 1 and labels.dtype.kind == "O" else np.zeros(1, bool)
     if missing.any():
         raise InvalidInputError(
-            f"Input y contains no label{_where(missing)}. Drop these rows, or give them one.", rows=_bad_rows(missing)
+            f"Input y contains no label{where_bad(missing)}. Drop these rows, or give them one.", rows=bad_rows(missing)
         )
 
 
@@ -356,8 +366,8 @@ def refuse_non_finite(
         fill = ", or fit with `missing='mean'`" if name == "X" and kind == "NaN" else ""
         advice = f"Drop or impute these rows{fill}."
     raise InvalidInputError(
-        f"{_what(name)} contains {kind}{_where(bad, columns)}. {advice}",
-        rows=_bad_rows(bad),
+        f"{_what(name)} contains {kind}{where_bad(bad, columns)}. {advice}",
+        rows=bad_rows(bad),
     )
 
 
@@ -380,19 +390,3 @@ def _dates(what: str, found: Any) -> InvalidInputError:
     return InvalidInputError(
         f"{what} holds dates or times ({found}), which are not numbers. Convert them, say to days since the first."
     )
-
-
-def _bad_rows(bad: np.ndarray) -> np.ndarray:
-    return np.flatnonzero(bad.reshape(len(bad), -1).any(1)) if bad.ndim else np.array([], int)
-
-
-def _where(bad: np.ndarray, columns: Sequence[Any] | None = None) -> str:
-    """The first bad entry by row and column, and how many more rows there are; nothing for a single number."""
-    if bad.ndim == 0:
-        return ""
-    rows = _bad_rows(bad)
-    if bad.ndim == 1:
-        return f" in row {rows[0]}{and_more(len(rows))}"
-    column = int(np.flatnonzero(bad[rows[0]].ravel())[0])
-    named = repr(columns[column]) if columns is not None and column < len(columns) else column
-    return f" in row {rows[0]}, column {named}{',' if len(rows) > 1 else ''}{and_more(len(rows))}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knotwise.data.exposure import is_missing
+from knotwise.data.exposure import is_needed
 from knotwise.errors import InvalidInputError
 from knotwise.spatial.covariates import covariates_at, refuse_gaps
 from knotwise.spatial.cutting import cut
@@ -97,7 +97,7 @@ def _areas(gp: Any, area: np.ndarray, statistic: str) -> dict[str, np.ndarray]:
     likelihood = getattr(gp, "likelihood_", None)  # a classifier has none
     if likelihood is None or likelihood.size_name != "exposure":
         return {"weights": area}
-    if not is_missing(gp, exposure=None):
+    if not is_needed(gp, exposure=None):
         raise InvalidInputError(
             "The model was fitted without `exposure`, so that its intensity is per row, not per unit of area, and has "
             "no integral over a region. Fit with the areas of the cells: "
