@@ -334,7 +334,7 @@ def test_no_damaged_byte_of_a_step_goes_unnoticed(tmp_path, rng):
     journal = Journal(tmp_path)
 
     def step():
-        return journal.recall((1,), lambda: rng.normal(size=3), types=(), beside=Nothing(), rng=rng)
+        return journal.memoize((1,), lambda: rng.normal(size=3), types=(), warm_start=Nothing(), rng=rng)
 
     state = rng.bit_generator.state
     first = step()
@@ -350,13 +350,13 @@ def test_no_damaged_byte_of_a_step_goes_unnoticed(tmp_path, rng):
 
 def test_the_state_of_one_step_is_not_taken_for_another(tmp_path):
     journal = Journal(tmp_path)
-    assert journal.recall(("one",), lambda: "one", types=(), beside=Nothing()) == "one"
+    assert journal.memoize(("one",), lambda: "one", types=(), warm_start=Nothing()) == "one"
     (one,) = states(tmp_path)
-    assert journal.recall(("two",), lambda: "two", types=(), beside=Nothing()) == "two"
+    assert journal.memoize(("two",), lambda: "two", types=(), warm_start=Nothing()) == "two"
     (two,) = set(states(tmp_path)) - {one}
     two.write_bytes(one.read_bytes())
     with pytest.warns(FitWarning, match="is damaged"):
-        assert journal.recall(("two",), lambda: "two", types=(), beside=Nothing()) == "two"
+        assert journal.memoize(("two",), lambda: "two", types=(), warm_start=Nothing()) == "two"
 
 
 def test_a_stage_of_another_problem_is_another_step(tmp_path, rng):
@@ -377,7 +377,7 @@ def test_a_stage_of_another_problem_is_another_step(tmp_path, rng):
     assert len(states(tmp_path)) == len(others)
 
 
-class Beside:
+class Start:
     """What lies beside the rows of a fit, in one array."""
 
     def __init__(self, a):
@@ -391,18 +391,18 @@ class Beside:
 
 
 @pytest.mark.parametrize("before, after", [(np.ones(2), "drawn"), (None, "drawn"), (np.ones(2), None)])
-def test_a_step_leaves_what_lies_beside_the_rows_and_the_generator_as_its_computation_does(before, after, tmp_path):
+def test_a_step_leaves_the_warm_start_and_the_generator_as_its_computation_does(before, after, tmp_path):
     def run():
-        beside, rng, computed = Beside(before), np.random.default_rng(0), []
+        start, rng, computed = Start(before), np.random.default_rng(0), []
 
         def compute():
             drawn = rng.normal(size=2)
-            beside.a = None if after is None else drawn
+            start.a = None if after is None else drawn
             computed.append(1)
             return {"value": np.nan, "table": np.asfortranarray(np.arange(6.0).reshape(2, 3))}
 
-        result = Journal(tmp_path).recall((), compute, types=(), beside=beside, rng=rng)
-        left = result["value"], result["table"].flags.f_contiguous, result["table"].tolist(), beside.a, rng.random()
+        result = Journal(tmp_path).memoize((), compute, types=(), warm_start=start, rng=rng)
+        left = result["value"], result["table"].flags.f_contiguous, result["table"].tolist(), start.a, rng.random()
         return repr(left), len(computed)
 
     (first, n_first), (second, n_second) = run(), run()
@@ -411,10 +411,10 @@ def test_a_step_leaves_what_lies_beside_the_rows_and_the_generator_as_its_comput
     assert len(states(tmp_path)) == 1
 
 
-def test_what_lies_beside_the_rows_when_a_step_begins_tells_it_from_others(tmp_path):
+def test_the_warm_start_of_a_step_tells_it_from_others(tmp_path):
     starts = [None, np.zeros(2), np.ones(2), np.ones(3)]
     for n, a in enumerate(starts):
-        assert Journal(tmp_path).recall((), lambda n=n: n, types=(), beside=Beside(a)) == n
+        assert Journal(tmp_path).memoize((), lambda n=n: n, types=(), warm_start=Start(a)) == n
     assert len(states(tmp_path)) == len(starts)
 
 

@@ -317,7 +317,7 @@ def test_a_step_survives_a_folder_that_disappears_at_any_moment(tmp_path, monkey
 
     monkeypatch.setattr(module, "write_atomically", late)
     journal = Journal(tmp_path / "fit")
-    assert journal.recall((1,), lambda: "one", types=(), beside=Nothing()) == "one"
+    assert journal.memoize((1,), lambda: "one", types=(), warm_start=Nothing()) == "one"
     assert len(removed) == 3 and len(states(tmp_path)) == 1
 
 
@@ -338,7 +338,7 @@ def test_a_folder_that_disappears_while_a_fit_begins_is_no_error(moment, tmp_pat
     with monkeypatch.context() as patch:
         patch.setattr(os, moment, late)
         journal = Journal(folder)
-    assert len(removed) == 1 and journal.recall((1,), lambda: "one", types=(), beside=Nothing()) == "one"
+    assert len(removed) == 1 and journal.memoize((1,), lambda: "one", types=(), warm_start=Nothing()) == "one"
     assert len(states(tmp_path)) == 1
 
 

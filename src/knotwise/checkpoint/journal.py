@@ -39,8 +39,8 @@ PART = re.compile(r"model\d+")
 Result = TypeVar("Result")
 
 
-class Resumable(Protocol):
-    """What a step leaves for the next one beside its result."""
+class WarmStart(Protocol):
+    """The latent values with which the next step begins, in the caches of the blocks of rows."""
 
     def last(self) -> np.ndarray | None: ...
 
@@ -92,20 +92,19 @@ class Journal:
         if self._read("start", (), take) is None:
             self._write("start", rng.bit_generator.state)
 
-    def recall(
+    def memoize(
         self,
         inputs: tuple[Any, ...],
         compute: Callable[[], Result],
         *,
         types: tuple[type, ...],
-        beside: Resumable,
+        warm_start: WarmStart,
         rng: np.random.Generator | None = None,
         fits: Callable[[Result, np.ndarray | None], bool] = lambda result, last: True,
     ) -> Result:
-        """The result of a step, computed or as kept; `beside` and `rng` end as the computation leaves them.
+        """The result of a step, computed or as kept; `warm_start` and `rng` end as the computation leaves them.
 
-        The result is of the first of the `types`. A kept result and what lay beside the rows that do not have the form
-        of this step, which `fits` tells, are damage.
+        The result is of the first of the `types`. A kept result and warm start for which `fits` is false are damage.
         """
 
         def take(kept: Any) -> dict[str, Any]:
@@ -120,15 +119,15 @@ class Journal:
             return kept
 
         before = None if rng is None else rng.bit_generator.state
-        key = digest(inputs, beside.last(), before)
+        key = digest(inputs, warm_start.last(), before)
         kept = self._read(key, types, take)
         if kept is None:
             result = compute()
-            after, last = None if rng is None else rng.bit_generator.state, beside.last()
+            after, last = None if rng is None else rng.bit_generator.state, warm_start.last()
             self._write(key, {"result": result, "last": last, "rng": after})
-            beside.restore(last)  # the next step begins with what is kept, and no more, interrupted or not
+            warm_start.restore(last)  # the next step begins with what is kept, and no more, interrupted or not
             return result
-        beside.restore(kept["last"])
+        warm_start.restore(kept["last"])
         return kept["result"]
 
     def remove(self) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
-from argparse import ArgumentParser, ArgumentTypeError, _ArgumentGroup
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, _ArgumentGroup
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from knotwise.cli.command import count
 from knotwise.data.cell_text import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
+from knotwise.names import KERNELS, LIKELIHOODS
 
 __all__ = [
     "add_data_arguments",
     "add_json_argument",
+    "add_kind_and_model_arguments",
     "add_model_argument",
+    "add_run_group",
     "add_size_arguments",
     "add_worker_arguments",
     "column_names",
@@ -189,3 +192,85 @@ def add_json_argument(parser: ArgumentParser) -> None:
 
 def add_model_argument(parser: ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="file that `knotwise fit` or `gp.save` has written")
+
+
+def add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True) -> None:
+    """What the data are, and the model that is fitted to them; `labels` is whether the target may be a label."""
+    group = parser.add_argument_group("kind of data")
+    group.add_argument(
+        "--classes",
+        action="store_true",
+        help="the target is a label, although it looks like a number" if labels else SUPPRESS,
+    )
+    group.add_argument(
+        "--likelihood",
+        metavar="NAME",
+        help=f"{', '.join(LIKELIHOODS)} (default gaussian)",
+    )
+    add_size_arguments(group)
+    group.add_argument(
+        "--weight",
+        metavar="COLUMN",
+        help="weights of the rows: 2 is the row twice, and where noise is learned only their ratios matter",
+    )
+    group.add_argument(
+        "--categorical", type=column_names, default=[], metavar="A,B,...",
+        help="inputs whose values are levels, although they look like numbers; text is so by itself"
+    )  # fmt: skip
+    group.add_argument(
+        "--missing", type=one_of("error", "mean", "indicator"), metavar="HOW",
+        help="missing inputs: error (default), mean of the column, or indicator (the mean, and an input that says so)"
+    )  # fmt: skip
+    group.add_argument(
+        "--lonlat", type=column_names, metavar="LON,LAT", help="inputs in degrees that are a place on the globe"
+    )
+    group.add_argument(
+        "--period", type=period, action="append", default=[], metavar="COLUMN=P",
+        help="what repeats itself: so many units of the column, or of a date year, week, day or so many days; may be "
+        "given several times"
+    )  # fmt: skip
+    group = parser.add_argument_group("model")
+    group.add_argument(
+        "--kernel", type=one_of(*KERNELS), metavar="NAME",
+        help=f"{', '.join(KERNELS)} (default: chosen from se, matern52 and matern32, with --ard or without)"
+    )  # fmt: skip
+    group.add_argument("--ard", action="store_true", help="a length-scale for each input (alone: with the kernel se)")
+    group.add_argument(
+        "--approximation", type=word_or_number("vfe", "fic", "full"), metavar="NAME", help="vfe (default), fic, "
+        "full (the exact GP), or a power from 0 to 1"
+    )  # fmt: skip
+    group.add_argument("--knots", type=word_or_count("auto"), metavar="N", help="auto (default) or their number")
+    group.add_argument(
+        "--neighbors", type=word_or_count("auto", least=0), metavar="N", dest="n_neighbors",
+        help="Vecchia neighbours of each row (NNGP), which predict the residual of the knots: auto (default), their "
+        "number, or 0"
+    )  # fmt: skip
+    group.add_argument("--max-knots", type=count, metavar="N", help="limit of the automatic choice of knots")
+    group.add_argument(
+        "--inference",
+        type=one_of("auto", "variational", "laplace", "ep"),
+        metavar="NAME",
+        help="auto (default), variational, laplace or ep, for data that are not Gaussian",
+    )
+    group.add_argument("--nugget", type=word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")
+    group.add_argument(
+        "--mean", type=word_or_number("constant", "zero", "linear"), metavar="NAME", help="constant (default) "
+        "or linear, with their uncertainty; zero, or a number, which is held"
+    )  # fmt: skip
+    group.add_argument(
+        "--priors", type=one_of("weak"), metavar="NAME", help="weak: mild priors of variances (default: none)"
+    )
+    group.add_argument(
+        "--standardize",
+        type=one_of("columns", "common", "no"),
+        metavar="HOW",
+        help="columns (default), common (one scale: maps keep their distances) or no",
+    )
+
+
+def add_run_group(parser: ArgumentParser) -> _ArgumentGroup:
+    """A group for how a fit runs."""
+    group = parser.add_argument_group("run")
+    group.add_argument("--seed", type=whole, default=0, metavar="N", help="of the random numbers (default 0)")
+    group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
+    return group

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 import knotwise.cli.arguments as words
 from knotwise.cli.command import Command, count
-from knotwise.names import KERNELS, LIKELIHOODS
 
 __all__ = ["COMMANDS"]
 
@@ -21,7 +19,7 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
         "--inputs", type=words.column_names, metavar="A,B,...", help="columns to predict from (default: all others)"
     )
     words.add_json_argument(parser)
-    _add_kind_and_model_arguments(parser)
+    words.add_kind_and_model_arguments(parser)
     _add_run_arguments(parser)
 
 
@@ -52,92 +50,13 @@ def add_cv_arguments(parser: ArgumentParser) -> None:
         "--inputs", type=words.column_names, metavar="A,B,...", help="columns to predict from (default: all others)"
     )
     words.add_json_argument(parser)
-    _add_kind_and_model_arguments(parser, labels=False)
-    _add_run_group(parser)
+    words.add_kind_and_model_arguments(parser, labels=False)
+    words.add_run_group(parser)
     parser.set_defaults(checkpoint=None, no_progress=True)
 
 
-def _add_run_group(parser: ArgumentParser) -> Any:
-    group = parser.add_argument_group("run")
-    group.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the random numbers (default 0)")
-    group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
-    return group
-
-
-def _add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True) -> None:
-    group = parser.add_argument_group("kind of data")
-    group.add_argument(
-        "--classes",
-        action="store_true",
-        help="the target is a label, although it looks like a number" if labels else SUPPRESS,
-    )
-    group.add_argument(
-        "--likelihood",
-        metavar="NAME",
-        help=f"{', '.join(LIKELIHOODS)} (default gaussian)",
-    )
-    words.add_size_arguments(group)
-    group.add_argument(
-        "--weight",
-        metavar="COLUMN",
-        help="weights of the rows: 2 is the row twice, and where noise is learned only their ratios matter",
-    )
-    group.add_argument(
-        "--categorical", type=words.column_names, default=[], metavar="A,B,...",
-        help="inputs whose values are levels, although they look like numbers; text is so by itself"
-    )  # fmt: skip
-    group.add_argument(
-        "--missing", type=words.one_of("error", "mean", "indicator"), metavar="HOW",
-        help="missing inputs: error (default), mean of the column, or indicator (the mean, and an input that says so)"
-    )  # fmt: skip
-    group.add_argument(
-        "--lonlat", type=words.column_names, metavar="LON,LAT", help="inputs in degrees that are a place on the globe"
-    )
-    group.add_argument(
-        "--period", type=words.period, action="append", default=[], metavar="COLUMN=P",
-        help="what repeats itself: so many units of the column, or of a date year, week, day or so many days; may be "
-        "given several times"
-    )  # fmt: skip
-    group = parser.add_argument_group("model")
-    group.add_argument(
-        "--kernel", type=words.one_of(*KERNELS), metavar="NAME",
-        help=f"{', '.join(KERNELS)} (default: chosen from se, matern52 and matern32, with --ard or without)"
-    )  # fmt: skip
-    group.add_argument("--ard", action="store_true", help="a length-scale for each input (alone: with the kernel se)")
-    group.add_argument(
-        "--approximation", type=words.word_or_number("vfe", "fic", "full"), metavar="NAME", help="vfe (default), fic, "
-        "full (the exact GP), or a power from 0 to 1"
-    )  # fmt: skip
-    group.add_argument("--knots", type=words.word_or_count("auto"), metavar="N", help="auto (default) or their number")
-    group.add_argument(
-        "--neighbors", type=words.word_or_count("auto", least=0), metavar="N", dest="n_neighbors",
-        help="near rows that predict what the knots leave: auto (default), their number, or 0"
-    )  # fmt: skip
-    group.add_argument("--max-knots", type=count, metavar="N", help="limit of the automatic choice of knots")
-    group.add_argument(
-        "--inference",
-        type=words.one_of("auto", "variational", "laplace", "ep"),
-        metavar="NAME",
-        help="auto (default), variational, laplace or ep, for data that are not Gaussian",
-    )
-    group.add_argument("--nugget", type=words.word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")
-    group.add_argument(
-        "--mean", type=words.word_or_number("constant", "zero", "linear"), metavar="NAME", help="constant (default) "
-        "or linear, with their uncertainty; zero, or a number, which is held"
-    )  # fmt: skip
-    group.add_argument(
-        "--priors", type=words.one_of("weak"), metavar="NAME", help="weak: mild priors of variances (default: none)"
-    )
-    group.add_argument(
-        "--standardize",
-        type=words.one_of("columns", "common", "no"),
-        metavar="HOW",
-        help="columns (default), common (one scale: maps keep their distances) or no",
-    )
-
-
 def _add_run_arguments(parser: ArgumentParser) -> None:
-    group = _add_run_group(parser)
+    group = words.add_run_group(parser)
     group.add_argument(
         "--checkpoint", metavar="FOLDER", help="keep finished steps there; the same command then goes on"
     )

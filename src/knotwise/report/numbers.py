@@ -98,6 +98,6 @@ def trace_table(gp: Any, label: Any, model: Any) -> Table:
         share = "" if np.isnan(step.share) else f"{step.share:.3f}"
         cells = (str(i), str(step.action), str(step.n_knots), f"{step.evidence:.3f}", share, f"{step.seconds:.2f}")
         lines.append((*cells, step.note))
-    columns = ("step", "action", "knots", "log evidence", "share left", "time, s", "note")
+    columns = ("step", "action", "knots", "log evidence", "unexplained share", "time, s", "note")
     name = numbered("steps-of", gp, model)
     return Table(f"Steps of the selection{of_class(gp, label)}", columns, tuple(lines), name=name)

@@ -169,5 +169,5 @@ def trace(model: Any, number: int, of: str) -> Picture | None:
         return None
     figure = new_figure((WIDTH, 4.4))
     plot_trace(model, ax=figure.subplots(2, sharex=True))
-    words = f"Log evidence, and what the knots leave unexplained, on the way to {counted(model.n_knots_, 'knot')}."
+    words = f"Log evidence, and the unexplained share of the variance, on the way to {counted(model.n_knots_, 'knot')}."
     return picture_of(figure, f"picture-knots-{number}", f"How the knots were chosen{of}", words)

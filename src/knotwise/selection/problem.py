@@ -534,11 +534,11 @@ class Problem:
             getattr(self.model.residual, "graph", None),
             *inferences,
         )
-        return journal.recall(
+        return journal.memoize(
             (*inputs, *own),
             compute,
             types=types,
-            beside=blocks,
+            warm_start=blocks,
             rng=rng,
             fits=lambda result, last: fits(result) and (last is None or _is_like_last(last, self.rows.y)),
         )
