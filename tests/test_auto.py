@@ -11,8 +11,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPClassifier, GPRegressor, datasets, means, metrics
-from knotwise.decisions.pruning import prune
-from knotwise.decisions.rule import Rule
+from knotwise.decisions import pruning
+from knotwise.decisions.enough import Rule
+from knotwise.decisions.thresholds import AUTO, HYPERPARAMETERS
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.kernels import Linear, Matern32, Matern52, Periodic, SquaredExponential
 from knotwise.knots import Auto
@@ -161,15 +162,14 @@ def test_very_many_rows_end_with_the_parameters_of_all_rows(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(2000, 1))
     y = np.sin(9 * X[:, 0]) + 0.2 * rng.normal(size=2000)
-    monkeypatch.setattr("knotwise.decisions.auto.SELECTION_ROWS", 300)
+    monkeypatch.setitem(vars(AUTO), "selection_rows", 300)
 
     def fit():
         return GPRegressor(SquaredExponential(), approximation="vfe", random_state=0).fit(X, y)
 
     at_once = fit()
-    monkeypatch.setattr("knotwise.decisions.hyperparameters.MANY_ROWS", 1000)
-    monkeypatch.setattr("knotwise.decisions.placement.MANY_ROWS", 1000)
-    monkeypatch.setattr("knotwise.decisions.hyperparameters.SOME_ROWS", 600)
+    monkeypatch.setitem(vars(HYPERPARAMETERS), "many_rows", 1000)
+    monkeypatch.setitem(vars(HYPERPARAMETERS), "some_rows", 600)
     in_steps = fit()
     (one,), (other,) = ([step for step in gp.trace_ if step.action == "refine"] for gp in (at_once, in_steps))
     assert_allclose(other.evidence, one.evidence, atol=0.1)  # nats
@@ -322,7 +322,9 @@ def test_knots_are_dropped_only_as_long_as_the_rule_that_added_them_holds(slack,
     problem, at = gp._fit.problem, at_end(gp)
     left = problem.scores(at).share
     rule, anything_goes = Rule.of("latent", slack * left, 300), Rule.of("observation", 1.0, 300)
-    few, many = (prune(problem, at.theta, at.Z, 3.0, problem.new_trace(), r) for r in (anything_goes, rule))
+    few, many = (
+        pruning.decide(problem, at.theta, at.Z, 3.0, problem.new_trace(), r).choice for r in (anything_goes, rule)
+    )
     assert len(few) < len(many) <= len(at.Z)
     assert problem.scores(problem.point(at.theta, many)).share < slack * left
     assert problem.scores(problem.point(at.theta, few)).share > slack * left
@@ -355,7 +357,9 @@ def at_end(gp):
 def test_the_trace_says_what_was_done_in_order(waves):
     X, y = waves
     gp = GPRegressor(random_state=0).fit(X, 50 * y)
-    actions = [step.action for step in gp.trace_ if step.action != "wake"]  # after which parameters are fitted again
+    actions = [
+        step.action for step in gp.trace_ if step.action != "reactivate"
+    ]  # after which parameters are fitted again
     order = ["kernel", "signal", "parameters", "start", "move", "prune", "final"]
     assert sorted(actions, key=order.index) == actions
     assert {"kernel", "signal", "parameters", "start", "move", "final"} <= set(actions)

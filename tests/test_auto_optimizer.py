@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise import GPRegressor
-from knotwise.decisions import auto, hyperparameters
+from knotwise.decisions.thresholds import AUTO, HYPERPARAMETERS
 from knotwise.errors import FitWarning, KnotwiseError
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
@@ -26,7 +26,7 @@ def noise(rng):
 @pytest.fixture
 def subsets(monkeypatch):
     """Knots are chosen on fewer rows than there are."""
-    monkeypatch.setattr(auto, "SELECTION_ROWS", 100)
+    monkeypatch.setitem(vars(AUTO), "selection_rows", 100)
 
 
 class Recorded:
@@ -156,7 +156,7 @@ def test_a_fit_that_converged_says_how_its_optimiser_ended(waves):
 def test_what_a_round_leaves_unfinished_is_finished(waves, monkeypatch):
     kernel = SquaredExponential(ard=True)
     expected = GPRegressor(kernel, random_state=0).fit(*waves)
-    monkeypatch.setattr(hyperparameters, "ROUND", LBFGS(max_iterations=2))
+    monkeypatch.setitem(vars(HYPERPARAMETERS), "round", LBFGS(max_iterations=2))
     gp = GPRegressor(kernel, random_state=0).fit(*waves)
     assert gp.converged_
     assert "more evaluations" in fits_of_parameters(gp)[-1].note
@@ -178,7 +178,7 @@ def test_the_gradient_norm_leaves_out_what_bounds_forbid(waves):
 @pytest.mark.parametrize("n", [15, 200])
 @pytest.mark.parametrize("selection_rows", [100, 5000])
 def test_without_an_optimiser_parameters_stay_and_the_fit_says_so(n, selection_rows, waves, monkeypatch):
-    monkeypatch.setattr(auto, "SELECTION_ROWS", selection_rows)
+    monkeypatch.setitem(vars(AUTO), "selection_rows", selection_rows)
     X, y = waves
     options = {"kernel": SquaredExponential(1.2, 0.25), "likelihood": Gaussian(0.04), "mean": 0.3, "optimizer": None}
     options |= {"standardize": False, "random_state": 0}

@@ -6,8 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
-from knotwise.decisions.lack_of_fit import SURPRISING, _most_surprising, look_again
-from knotwise.decisions.rule import Rule
+from knotwise.decisions import lack_of_fit
+from knotwise.decisions.enough import Rule
+from knotwise.decisions.lack_of_fit import _most_surprising
+from knotwise.decisions.thresholds import LACK_OF_FIT
 from knotwise.errors import FitWarning
 from knotwise.evidence import Rows
 from knotwise.kernels import Matern32, Matern52, SquaredExponential
@@ -67,24 +69,25 @@ def test_kernels_that_were_tried_are_in_the_trace_with_their_numbers(rng):
 
 def test_the_evidence_and_the_density_of_a_kernel_are_those_of_an_exact_gp(rng):
     """The numbers of the trace, again by the estimator on the same rows, at the parameters that it finds there."""
-    from knotwise.decisions.kernel import Trial
+    from knotwise.decisions.kernel import _fit
+    from knotwise.decisions.trials import Trial
 
     X = rng.uniform(size=(200, 2))
     y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=200)
     gp = GPRegressor(SquaredExponential(), approximation="full", random_state=0).fit(X, y)
     problem = gp._fit.problem
     trial = Trial.draw(problem, 300, np.random.default_rng(1), problem.new_trace())
-    tried = trial.fit(problem, [gp._fit.selection.theta])
-    assert len(trial.fitted) == 140 and len(trial.held_out) == 60
+    tried = _fit(trial, problem, [gp._fit.selection.theta])
+    assert len(trial.fitted) == 140 and len(trial.validation) == 60
     model = problem.model.with_theta(tried.theta)
     kernel, noise, offset = model.kernel, model.likelihood.noise_variance, model.mean.offset
-    A, B = trial.fitted, trial.held_out
+    A, B = trial.fitted, trial.validation
     assert len(np.unique(np.vstack([A.X, B.X]), axis=0)) == 200
     C = kernel(A.X, A.X) + A.basis @ A.basis.T + noise * np.eye(len(A))
     cross = kernel(B.X, A.X) + B.basis @ A.basis.T
     r = A.y - offset
     value = -0.5 * (r @ np.linalg.solve(C, r) + np.linalg.slogdet(2 * np.pi * C)[1])
-    assert_allclose(tried.evidence, value, rtol=1e-9)
+    assert_allclose(tried.value, value, rtol=1e-9)
     mean = offset + cross @ np.linalg.solve(C, r)
     variance = kernel.diag(B.X) + (B.basis**2).sum(1) + noise - np.sum(cross * np.linalg.solve(C, cross.T).T, axis=1)
     density = -0.5 * (np.log(2 * np.pi * variance) + (B.y - mean) ** 2 / variance)
@@ -234,7 +237,7 @@ def test_one_outlier_is_no_structure_and_a_group_is(rng):
             SquaredExponential(1.0, 1.0, column_scales="standard"), knots=8, approximation="fic", random_state=0
         ).fit(X, targets)
         surprise, centre = _most_surprising(gp._fit.problem.row_scores(gp._fit.selection.point))
-        assert (surprise > SURPRISING) == surprising
+        assert (surprise > LACK_OF_FIT.surprising) == surprising
         assert not surprising or abs(centre - 101.5) < 4
 
 
@@ -260,7 +263,7 @@ def test_a_smooth_fit_that_misses_a_bump_is_looked_at_again(rng):
         )
         problem, at = smooth.fit(X, targets)._fit.problem, smooth._fit.selection.point
         trace = problem.new_trace()
-        found = look_again(problem, problem.rows, at.theta, at.Z, np.random.default_rng(0), trace)
+        found = lack_of_fit.decide(problem, problem.rows, at.theta, at.Z, np.random.default_rng(0), trace).choice
         assert (found is not None) == is_missed
         if found is not None:
             assert (np.exp(found[problem.table.with_role("lengthscale")]) < 0.1).all()

@@ -8,12 +8,13 @@ from numpy.testing import assert_allclose
 
 from knotwise import GPClassifier, GPRegressor
 from knotwise.datasets import load_hickory
-from knotwise.decisions import auto, signal
+from knotwise.decisions import signal
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError
 from knotwise.evidence.inference import laplace, newton
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.likelihoods import Beta, Binomial, NegativeBinomial, StudentT
 from knotwise.optimize import LBFGS
+from knotwise.selection.base import Decision
 from knotwise.selection.problem import Problem
 
 
@@ -544,8 +545,9 @@ def test_heavy_tails_are_not_taken_for_a_wide_function(rng):
 def test_no_signal_is_not_said_of_a_fit_that_explains_the_data(monkeypatch):
     """Whatever the search for signal on some rows has missed."""
     X, y, f, _ = wide_data("gamma", 3.0, 0)
-    missed = lambda problem, rng, trace: signal.Signal(False, problem.table.theta, "nothing was seen")  # noqa: E731
-    monkeypatch.setattr(auto, "find_signal", missed)
+    numbers = {"log_bayes_factor": 0.0, "threshold": 1.0, "n_knots": 0}
+    missed = lambda problem, rng, trace: Decision(problem.table.theta, "nothing was seen", numbers)  # noqa: E731
+    monkeypatch.setattr(signal, "decide", missed)
     gp = GPRegressor(likelihood="gamma", random_state=0, n_jobs=1).fit(X, y)
     assert gp.status_ == "converged"
     assert np.corrcoef(gp.predict_latent(X).mean, f)[0, 1] > 0.99

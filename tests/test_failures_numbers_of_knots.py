@@ -49,7 +49,7 @@ def test_as_many_knots_as_rows_do_not_move_and_are_the_exact_gp(data, monkeypatc
 
 def test_absurdly_many_knots_are_a_third_of_the_rows(data, monkeypatch):
     """Case 50: more knots than rows, or absurdly many."""
-    monkeypatch.setattr(problem, "MANY_KNOTS", 10)
+    monkeypatch.setattr(problem, "NEVER_TOO_MANY", 10)
     with pytest.warns(
         FitWarning, match="50 knots were asked for, and cut to 20: more would cost more than the exact GP"
     ):

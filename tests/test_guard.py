@@ -7,7 +7,7 @@ import pytest
 
 import knotwise
 from knotwise import GPRegressor
-from knotwise.decisions.screening import screen_columns
+from knotwise.decisions.kernel import screen_columns
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Fixed
 from knotwise.report.words import _kernel

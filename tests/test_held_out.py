@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from knotwise.decisions.held_out import held_out_density, missing_noise
+from knotwise.decisions.trials import missing_noise, validation_density
 from knotwise.evidence import Jitter, Model, Rows, sparse_evidence
 from knotwise.kernels import SquaredExponential
 from knotwise.likelihoods import Gaussian
@@ -33,7 +33,7 @@ def test_noise_that_is_missing_makes_rows_likeliest(sd):
     def density(more):
         return float(-0.5 * (np.log(2 * np.pi * (variance + more)) + squares / (variance + more)).mean())
 
-    assert_allclose(held_out_density(posterior, rows).mean(), density(0.0), rtol=1e-8)
+    assert_allclose(validation_density(posterior, rows).mean(), density(0.0), rtol=1e-8)
     assert density(extra) > density(0.0)
     assert density(extra) > max(density(extra / 1.3), density(extra * 1.3)) - 1e-12  # a step of the search
 

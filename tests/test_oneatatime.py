@@ -182,14 +182,14 @@ def test_the_first_parameters_are_those_of_fixed_knots(waves):
 
 @pytest.mark.parametrize(("hold_until", "restarts"), [(None, [2, 0, 0]), ("auto", [0, 0, 0, 2])])
 def test_restarts_apply_to_the_first_optimisation_of_the_parameters_only(hold_until, restarts, waves, monkeypatch):
-    from knotwise.decisions.guard import SEARCH
+    from knotwise.decisions.thresholds import GUARD
     from knotwise.selection.problem import Problem
 
     X, y = waves
     seen, optimize = [], Problem.optimize
 
     def spy(self, *args, **options):
-        if self.optimizer is not SEARCH:  # of the model without inputs
+        if self.optimizer is not GUARD.search:  # of the model without inputs
             seen.append((self.full, self.n_restarts))
         return optimize(self, *args, **options)
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import knotwise
 from knotwise import GPRegressor
 from knotwise import likelihoods as lik
-from knotwise.decisions import auto
+from knotwise.decisions.thresholds import AUTO
 from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, inference, sparse_evidence
 from knotwise.evidence.blocks import LAST, Block, Pass
@@ -329,7 +329,7 @@ def test_automatic_knots_are_the_bits_of_threads(likelihood, options, workers, t
 
 
 def test_automatic_knots_of_more_rows_than_are_looked_at_first_are_the_bits_of_threads(workers, threads, monkeypatch):
-    monkeypatch.setattr(auto, "SELECTION_ROWS", 120)
+    monkeypatch.setitem(vars(AUTO), "selection_rows", 120)
     found = assert_same_selection(problem_of("gaussian"), Auto(), workers, threads)
     assert "refine" in [step.action for step in found.trace.steps]
 

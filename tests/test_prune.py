@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 
 from knotwise import GPRegressor
-from knotwise.decisions import auto
-from knotwise.decisions.hyperparameters import Settled
-from knotwise.decisions.placement import Moved
-from knotwise.decisions.pruning import prune
-from knotwise.decisions.rule import Rule
+from knotwise.decisions import enough, pruning
+from knotwise.decisions.enough import Rule
+from knotwise.decisions.thresholds import AUTO
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
-from knotwise.selection.base import Stage
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
 
@@ -53,7 +50,7 @@ def test_dropped_knots_cost_little_and_kept_ones_do_not(likelihood, rng, monkeyp
 
     for name in passes:
         monkeypatch.setattr(Problem, name, counted(name, getattr(Problem, name)))
-    kept = prune(problem, theta, Z, TOLERANCE, KnotTrace(), ANY)
+    kept = pruning.decide(problem, theta, Z, TOLERANCE, KnotTrace(), ANY).choice
     used = sum(passes.values())
     dropped = len(Z) - len(kept)
     assert dropped > 40
@@ -68,9 +65,9 @@ def test_dropped_knots_cost_little_and_kept_ones_do_not(likelihood, rng, monkeyp
 
 def test_of_two_knots_that_stand_for_each_other_one_is_kept(rng):
     problem, theta, Z = crowded("gaussian", 12, rng)
-    Z = prune(problem, theta, Z, TOLERANCE, KnotTrace(), ANY)
+    Z = pruning.decide(problem, theta, Z, TOLERANCE, KnotTrace(), ANY).choice
     twice = np.vstack([Z, Z + 1e-3])
-    kept = prune(problem, theta, twice, TOLERANCE, KnotTrace(), ANY)
+    kept = pruning.decide(problem, theta, twice, TOLERANCE, KnotTrace(), ANY).choice
     dropped = len(twice) - len(kept)
     assert dropped >= len(Z) // 2
     assert value(problem, theta, kept) > value(problem, theta, twice) - TOLERANCE * dropped
@@ -84,7 +81,9 @@ def test_knots_are_dropped_only_as_long_as_the_others_are_enough(tolerance, shar
     def is_enough(knots):
         return rule.are_enough(problem.scores(problem.point(theta, knots)))
 
-    kept, without_rule = (prune(problem, theta, Z, tolerance, KnotTrace(), each) for each in (rule, ANY))
+    kept, without_rule = (
+        pruning.decide(problem, theta, Z, tolerance, KnotTrace(), each).choice for each in (rule, ANY)
+    )
     assert is_enough(Z) and is_enough(kept) and len(kept) < len(Z)
     if tolerance > 1:  # the cheapest knots that the tolerance alone would drop are needed
         assert not is_enough(without_rule) and len(kept) > len(without_rule)
@@ -93,17 +92,17 @@ def test_knots_are_dropped_only_as_long_as_the_others_are_enough(tolerance, shar
 
 def test_without_a_rule_the_tolerance_alone_drops_some(rng):
     problem, theta, Z = crowded("gaussian", 80, rng)
-    kept, by_any = (prune(problem, theta, Z, TOLERANCE, KnotTrace(), rule) for rule in (None, ANY))
+    kept, by_any = (pruning.decide(problem, theta, Z, TOLERANCE, KnotTrace(), rule).choice for rule in (None, ANY))
     assert len(kept) < len(Z) and kept.tolist() == by_any.tolist()
     strict = Rule.of("latent", 0.0, 300)  # which nothing satisfies
-    assert len(prune(problem, theta, Z, TOLERANCE, KnotTrace(), strict)) == len(Z)
+    assert len(pruning.decide(problem, theta, Z, TOLERANCE, KnotTrace(), strict).choice) == len(Z)
 
 
 def test_knots_are_judged_on_all_rows_and_not_on_the_subset_that_found_them(rng, monkeypatch):
-    monkeypatch.setattr(auto, "SELECTION_ROWS", 150)
-    seen = []
+    monkeypatch.setitem(vars(AUTO), "selection_rows", 150)
+    seen, real = [], pruning.decide
     monkeypatch.setattr(
-        auto, "prune", lambda problem, *args: seen.append(problem.summary.count) or prune(problem, *args)
+        pruning, "decide", lambda problem, *args: seen.append(problem.summary.count) or real(problem, *args)
     )
     X = rng.uniform(size=(900, 1))
     GPRegressor(SquaredExponential(), random_state=0).fit(X, np.sin(9 * X[:, 0]) + 0.1 * rng.normal(size=900))
@@ -114,43 +113,38 @@ def test_how_it_ended_is_explained_truly_with_status_and_advice(rng):
     X = rng.uniform(size=(500, 1))
     gp = GPRegressor(SquaredExponential(), knots=5, optimizer=None, random_state=0).fit(X, np.sin(9 * X[:, 0]))
     problem, choose = gp._fit.problem, Auto()
-    nowhere, latent = np.empty((0, 1)), choose._rule(problem)
-    stage = Stage(gp._fit.selection.point, gp._fit.selection.result)
+    latent = choose._rule(problem)
     assert (latent.target, latent.share, latent.cap) == ("latent", 0.18, 166)
 
-    def end(share, ended, n_knots=50, rule=latent, **settled):
-        return choose._end(
-            problem, n_knots, share, Moved(nowhere, share, ended), Settled(stage, nowhere, **settled), rule
-        )
+    def end(share, ended, n_knots=50, hyperparameters="converged"):
+        return enough.decide(latent, n_knots, share, ended=ended, hyperparameters=hyperparameters, n_rows=500)
 
     for fine in (end(0.1, "enough"), end(0.1, "limit")):
-        assert fine.reason == "50 knots leave a share of 0.100 of the posterior variance unexplained"
-        assert fine.status is None and fine.advice == ""
-    for limited in (end(0.3, "limit", n_knots=166), end(0.1, "enough", too_few=True)):
-        assert "the limit of 166 knots was reached and more are needed" in limited.reason
-        assert limited.status == "limit reached"
+        assert fine.why == "50 knots leave a share of 0.100 of the posterior variance unexplained"
+        assert fine.choice is None and fine.advice == ""
+    for limited in (end(0.3, "limit", n_knots=166), end(0.1, "enough", hyperparameters="too few")):
+        assert "the limit of 166 knots was reached and more are needed" in limited.why
+        assert limited.choice == "limit reached"
         assert limited.advice == "Write `knots=Auto(max_knots=332)`, or `approximation='full'`."
     assert (
-        "above the 0.18 wanted" in end(0.3, "limit").reason and "wanted" not in end(0.1, "enough", too_few=True).reason
+        "above the 0.18 wanted" in end(0.3, "limit").why
+        and "wanted" not in end(0.1, "enough", hyperparameters="too few").why
     )
     rounding = end(0.3, "rounding")
-    assert "above the 0.18 wanted, but no row brings more than rounding" in rounding.reason and rounding.status is None
+    assert "above the 0.18 wanted, but no row brings more than rounding" in rounding.why and rounding.choice is None
     rounds = end(0.3, "rounds")
-    assert "rounding" not in rounds.reason and "further ones would lower it" in rounds.reason
-    assert rounds.status == "limit reached" and "`knots=166`" in rounds.advice and "knots=" not in rounds.reason
-    moving = end(0.1, "enough", moving=True)
-    assert "parameters still moved" in moving.reason and moving.status == "not settled" and moving.advice
+    assert "rounding" not in rounds.why and "further ones would lower it" in rounds.why
+    assert rounds.choice == "limit reached" and "`knots=166`" in rounds.advice and "knots=" not in rounds.why
+    moving = end(0.1, "enough", hyperparameters="moving")
+    assert "parameters still moved" in moving.why and moving.choice == "hyperparameters not converged" and moving.advice
 
 
-def test_what_is_enough_for_the_function_is_enough_for_observations(rng):
+def test_what_is_enough_for_the_function_is_enough_for_observations():
     """Only there can a share be above the wanted one and be enough."""
-    X = rng.uniform(size=(500, 1))
-    problem = GPRegressor(SquaredExponential(), knots=5, optimizer=None).fit(X, np.sin(9 * X[:, 0]))._fit.problem
-    rule, nowhere = Rule.of("observation", None, 166), np.empty((0, 1))
-    stage = problem.optimize(problem.table.theta, problem.rows.X[:5], rng)
-    end = Auto()._end(problem, 50, 0.02, Moved(nowhere, 0.02, "enough"), Settled(stage, nowhere), rule)
-    assert end.status is None and end.advice == ""
-    assert end.reason.endswith("0.020 of the variance of an observation unexplained, enough for the function itself")
+    rule = Rule.of("observation", None, 166)
+    end = enough.decide(rule, 50, 0.02, ended="enough", hyperparameters="converged", n_rows=500)
+    assert end.choice is None and end.advice == ""
+    assert end.why.endswith("0.020 of the variance of an observation unexplained, enough for the function itself")
 
 
 STORED = Path(__file__).parents[1] / "benchmarks" / "results" / "pruning.jsonl"

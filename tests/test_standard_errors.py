@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor
+from knotwise.decisions.thresholds import STANDARD_ERRORS
 from knotwise.errors import FitWarning, KnotwiseError, ModelFileError
 from knotwise.estimators import standard_errors as budget
 from knotwise.kernels import Matern52, SquaredExponential
@@ -404,13 +405,13 @@ def test_a_fit_computes_none_and_asking_computes_them_once(monkeypatch):
 
 def test_what_would_take_long_is_left_out_until_it_is_asked_for(monkeypatch):
     gp = fit()
-    monkeypatch.setattr(budget, "BUDGET", 2 * 3 * len(X) * len(KNOTS) ** 2 - 1)
+    monkeypatch.setitem(vars(STANDARD_ERRORS), "budget", 2 * 3 * len(X) * len(KNOTS) ** 2 - 1)
     assert "`parameters_.standard_errors(compute=True)` computes them" in gp.summary()
     assert "std. error" not in gp.summary().split(TABLE)[1].split("\n\n")[0]
     assert gp.parameters_.to_frame().standard_error.isna().all()
     assert gp.parameters_.to_frame(standard_errors=True).standard_error.notna().all()
     assert gp.parameters_.to_frame().standard_error.notna().all() and "left out" not in gp.summary()
-    monkeypatch.setattr(budget, "BUDGET", 2 * 3 * len(X) * len(KNOTS) ** 2)
+    monkeypatch.setitem(vars(STANDARD_ERRORS), "budget", 2 * 3 * len(X) * len(KNOTS) ** 2)
     assert fit().parameters_.to_frame().standard_error.notna().all()
 
 
@@ -436,7 +437,7 @@ def test_a_negative_variance_in_a_file_is_refused(tmp_path):
 
 
 def test_a_file_without_standard_errors_says_that_they_need_the_data(tmp_path, monkeypatch):
-    monkeypatch.setattr(budget, "BUDGET", 1)
+    monkeypatch.setitem(vars(STANDARD_ERRORS), "budget", 1)
     fit().save(tmp_path / "model.knotwise")
     loaded = knotwise.load(tmp_path / "model.knotwise")
     assert "Standard errors need the data of the fit, which this file does not have." in loaded.summary()

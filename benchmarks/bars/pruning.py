@@ -51,25 +51,25 @@ def cases() -> dict[str, tuple[np.ndarray, np.ndarray, dict[str, Any]]]:
 def measure(X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> dict[str, Any]:
     """Processor seconds of a fit and of its pruning, and the number of knots before and after."""
     from knotwise import GPRegressor
-    from knotwise.decisions import auto
+    from knotwise.decisions import pruning
     from knotwise.kernels import SquaredExponential
 
-    real, seen = auto.prune, {}
+    real, seen = pruning.decide, {}
 
-    def timed(problem: Any, theta: np.ndarray, Z: np.ndarray, *rest: Any) -> np.ndarray:
+    def timed(problem: Any, theta: np.ndarray, Z: np.ndarray, *rest: Any) -> Any:
         start = time.process_time()
         kept = real(problem, theta, Z, *rest)
-        seen.update(seconds=time.process_time() - start, before=len(Z), after=len(kept))
+        seen.update(seconds=time.process_time() - start, before=len(Z), after=len(kept.choice))
         return kept
 
-    auto.prune = timed
+    pruning.decide = timed
     try:
         start = time.process_time()
         settings = {"kernel": SquaredExponential(), "random_state": SEED, "n_jobs": 1, "progress": False} | options
         GPRegressor(**settings).fit(X, y)
         total = time.process_time() - start
     finally:
-        auto.prune = real
+        pruning.decide = real
     return {
         "rows": len(X),
         "seconds": round(total, 3),

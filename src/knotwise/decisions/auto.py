@@ -10,43 +10,34 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from knotwise.decisions.hyperparameters import (
-    MANY_KNOTS,
-    Settled,
-    exact_is_cheaper,
-    many_knots,
-    most_exact_rows,
-    refine,
-    settle,
+from knotwise.decisions import (
+    enough,
+    hyperparameters,
+    inactive_inputs,
+    lack_of_fit,
+    placement,
+    pruning,
+    signal,
 )
-from knotwise.decisions.inactive_inputs import WAKING_GAIN, wake
-from knotwise.decisions.lack_of_fit import FewRows, look_again
+from knotwise.decisions.enough import Rule
+from knotwise.decisions.hyperparameters import exact_is_cheaper, many_knots, most_exact_rows, refine
 from knotwise.decisions.neighbours import Nearby
-from knotwise.decisions.placement import ENDS, Moved, are_needed_at_most, place
-from knotwise.decisions.pruning import prune
-from knotwise.decisions.rule import TARGETS, Rule
-from knotwise.decisions.signal import find_signal, threshold
+from knotwise.decisions.thresholds import AUTO, HYPERPARAMETERS, INACTIVE_INPUTS, LACK_OF_FIT, TARGETS
+from knotwise.decisions.trials import Candidate, Trial
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Rows
 from knotwise.optimize.base import projected_norm
-from knotwise.selection.base import FittedAt, Selection, Selector, Stage
+from knotwise.selection.base import Decision, FittedAt, Selection, Selector, Stage
 from knotwise.selection.problem import Problem
 from knotwise.selection.proposals import check_at_least
 from knotwise.selection.starts import starting_theta, without_inputs
 from knotwise.selection.trace import KnotTrace, Status
 
 __all__ = ["Auto"]
-
-DEFAULT_CAP, BIG_CAP, SMALLEST_CAP = 300, 400, 100
-AFFORDABLE = 1e9  # rows times squared knots that one look at the rows may cost, where more than 300 knots are needed
-NO_SIGNAL_KNOTS = 5
-FEW_ROWS = 20  # up to here a knot on every row is the exact GP, and costs nothing
-JUDGING_ROWS = 1000  # whose exact GP says which parameters are better, where values through knots do not compare
-FAR_FROM_EXACT = 10.0  # nats of evidence by which knots, to which rounding lets none be added, may fall short
-SELECTION_ROWS = 5000  # rows on which parameters and knots are found before all rows are seen
 
 
 @dataclass
@@ -105,61 +96,66 @@ class Auto(Selector):
 
     def select(self, problem: Problem, rng: np.random.Generator) -> Selection:
         trace = problem.new_trace()
-        if problem.summary.n_rows <= FEW_ROWS and not problem.n_neighbors:
+        if problem.summary.n_rows <= AUTO.few_rows and not problem.n_neighbors:
             return self._every_row(problem, rng, trace)
-        small, theta = problem, problem.table.theta
-        if problem.optimizer is not None:
-            signal = find_signal(problem, rng, trace)
-            theta = signal.theta
-            if not signal.found and not problem.n_neighbors:
-                selection, theta = self._without_signal(problem, theta, rng, trace, signal.note)
+        small, theta, learns = problem, problem.table.theta, problem.optimizer is not None
+        if learns:
+            found = signal.decide(problem, rng, trace)
+            theta = found.choice
+            if not signal.is_found(found) and not problem.n_neighbors:
+                selection, theta = self._without_signal(problem, theta, rng, trace, found.why)
                 if selection is not None:
                     return selection
-        if problem.optimizer is None or not signal.weak:  # a weak signal needs all rows, and few knots
-            small = _subset(problem, SELECTION_ROWS, rng)
-        pool = small.take(small.sample(SELECTION_ROWS, rng))
+        if not learns or not signal.is_weak(found):  # a weak signal needs all rows, and few knots
+            small = _subset(problem, AUTO.selection_rows, rng)
+        pool = small.take(small.sample(AUTO.selection_rows, rng))
         rule, cap = self._rule(problem), self._cap(small, big=True)
         near = Nearby(problem, rng, trace, max_knots=self.max_knots) if self._may_have_neighbours(problem) else None
         if near is not None:
             Z, too_few = many_knots(small, pool, theta, rule, cap)
-            selection = near.select(theta, Z, too_few=too_few)
+            selection = near.decide(theta, Z, too_few=too_few).choice
             if selection is not None:
                 return selection
-        settled = settle(small, pool, theta, rng, trace, cap=cap, rule=rule, exact_at_cap=self._may_be_exact(problem))
-        if problem.optimizer is not None:
-            settled = self._look_again(small, pool, settled, rng, trace, rule)
-        if self._wants_exact(problem, settled, rule):
-            return self._exact(problem, settled, trace)
+        limits: dict[str, Any] = {"cap": cap, "rule": rule, "exact_at_cap": self._may_be_exact(problem)}
+        best = hyperparameters.decide(small, pool, theta, rng, trace, **limits).choice
+        if learns:
+            best = self._checked(small, pool, best, rng, trace, limits)
+        if self._wants_exact(problem, best, rule):
+            return self._exact(problem, best, trace)
         is_subset = small.summary.n_rows < problem.summary.n_rows
-        if is_subset and problem.optimizer is not None:
-            settled = refine(problem, settled, rng, trace)
-        theta = settled.theta
+        if is_subset and learns:
+            best = refine(problem, best, rng, trace)
+        theta = best.theta
         # whatever power predicts, the knots are chosen under VFE: under FIC a knot can seem to harm
         few, all_rows = (replace(p.anew(), model=p.model.with_power(0.0), n_restarts=0) for p in (small, problem))
-        moved = place(few, pool, settled, rule, trace)
-        if self._may_be_exact(problem) and self._are_too_few(problem, all_rows, theta, moved):
-            return self._exact(problem, settled, trace)
+        try:
+            placed = placement.decide(few, theta, placement.first_knots(few, pool, theta, rule, trace), rule, trace)
+        except KnotwiseError:  # few knots contradict the data so much that nothing can be computed
+            placed = placement.decide(few.anew(), theta, best.knots, rule, trace)
+        if self._may_be_exact(problem) and self._are_too_few(problem, all_rows, theta, placed):
+            return self._exact(problem, best, trace)
         if is_subset:
-            moved = place(all_rows, pool, replace(settled, Z=moved.Z), rule, trace, first=moved.Z, iterations=8)
-        must_hold = rule if moved.ended == "enough" else None
-        kept, share = prune(all_rows, theta, moved.Z, self.tolerance, trace, must_hold), moved.share
-        if len(kept) < len(moved.Z):
+            placed = placement.on_all_rows(all_rows, theta, placed.choice, rule, trace)
+        ended, Z, share = placed.why, placed.choice, placed.numbers["share"]
+        kept = pruning.decide(all_rows, theta, Z, self.tolerance, trace, rule if ended == "enough" else None).choice
+        if len(kept) < len(Z):
             share = rule.share_of(all_rows.scores(all_rows.point(theta, kept)))
-        stage = Stage(problem.point(theta, kept), settled.stage.result, settled.failed_restarts)
-        at = settled.stage.point if settled.exact else problem.point(theta, settled.Z)
-        fitted: FittedAt | None = FittedAt(at, power=1.0, full=settled.exact)
-        end = self._end(problem, len(kept), share, moved, settled, rule)
-        if moved.ended != "enough" and problem.optimizer is not None:
+        stage = Stage(problem.point(theta, kept), best.stage.result, best.failed_restarts)
+        is_exact = best.ended == "exact"
+        at = best.stage.point if is_exact else problem.point(theta, best.knots)
+        fitted: FittedAt | None = FittedAt(at, power=1.0, full=is_exact)
+        end = enough.decide(
+            rule, len(kept), share, ended=ended, hyperparameters=best.ended, n_rows=problem.summary.n_rows
+        )
+        if ended != "enough" and learns:
             stage, note = self._more_likely(problem, stage, rng, trace)
             if note:
                 share = rule.share_of(all_rows.scores(all_rows.point(stage.theta, stage.Z)))
-                reason = (
-                    f"at the parameters of many, {end.reason}; {note}, with which they leave a share of {share:.3f}"
-                )
-                end, fitted = replace(end, reason=reason), None
+                why = f"at the parameters of many, {end.why}; {note}, with which they leave a share of {share:.3f}"
+                end, fitted = replace(end, why=why), None
         if near is not None:
-            too_few = end.status is Status.LIMIT_REACHED
-            selection = near.select(stage.theta, stage.Z, too_few=too_few, fitted=True)
+            too_few = end.choice is Status.LIMIT_REACHED
+            selection = near.decide(stage.theta, stage.Z, too_few=too_few, fitted=True).choice
             if selection is not None:
                 return selection
         return replace(self._finish(problem, stage, trace, end, share), fitted=fitted)
@@ -169,41 +165,40 @@ class Auto(Selector):
         n = problem.summary.n_rows
         if self.max_knots:
             return min(n, self.max_knots)
-        affordable = max(int(np.sqrt(AFFORDABLE / n)), BIG_CAP if big else DEFAULT_CAP)
-        return max(min(n // 2 if big else n // 3, affordable), min(n, SMALLEST_CAP))
+        affordable = max(int(np.sqrt(AUTO.affordable / n)), AUTO.big_cap if big else AUTO.cap)
+        return max(min(n // 2 if big else n // 3, affordable), min(n, AUTO.smallest_cap))
 
     def _rule(self, problem: Problem) -> Rule:
         """When knots are enough, for these rows."""
-        target = self.target or ("latent" if problem.summary.n_rows <= SELECTION_ROWS else "observation")
+        target = self.target or ("latent" if problem.summary.n_rows <= AUTO.selection_rows else "observation")
         return Rule.of(target, self.share, self._cap(problem))
 
-    def _look_again(
-        self, problem: Problem, pool: Rows, settled: Settled, rng: np.random.Generator, trace: KnotTrace, rule: Rule
-    ) -> Settled:
-        """The best of several fits, where residuals, or columns that seem not to matter, ask for another one."""
+    def _checked(
+        self,
+        problem: Problem,
+        pool: Rows,
+        best: Candidate,
+        rng: np.random.Generator,
+        trace: KnotTrace,
+        limits: dict[str, Any],
+    ) -> Candidate:
+        """The best of several fits, where lack of fit, or inactive inputs, ask for another one."""
+        limits = limits | {"exact_at_cap": self._may_be_exact(problem)}
 
-        def better(start: np.ndarray | None, least: float = 0.0) -> Settled:
+        def better(start: np.ndarray | None, least: float = 0.0) -> Candidate:
             if start is None:
-                return settled
-            cap, may_be_exact = self._cap(problem, big=True), self._may_be_exact(problem)
-            least += _value(settled.stage)
-            other = settle(problem, pool, start, rng, trace, cap=cap, rule=rule, exact_at_cap=may_be_exact, above=least)
-            if not _value(other.stage) > least:
-                return settled
-            return other if _compare(other, settled) or self._is_likelier(problem, pool, other, settled) else settled
+                return best
+            least += best.stage.value
+            other = hyperparameters.decide(problem, pool, start, rng, trace, above=least, **limits).choice
+            if not other.stage.value > least:
+                return best
+            return other if _compare(other, best) or _is_likelier(problem, pool, other, best) else best
 
         with suppress(KnotwiseError):
-            settled = better(look_again(problem, pool, settled.theta, settled.Z, rng, trace))
+            best = better(lack_of_fit.decide(problem, pool, best.theta, best.knots, rng, trace).choice)
         with suppress(KnotwiseError):
-            settled = better(wake(problem, pool, settled, rng, trace), WAKING_GAIN)
-        return settled
-
-    @staticmethod
-    def _is_likelier(problem: Problem, pool: Rows, other: Settled, settled: Settled) -> bool:
-        """Whether some rows are more likely at the parameters of another fit, by the exact GP."""
-        rng = np.random.default_rng(0)
-        some = FewRows.of(problem, pool, rng.permutation(len(pool))[:JUDGING_ROWS], rng)
-        return some.value(other.theta) > some.value(settled.theta)
+            best = better(inactive_inputs.decide(problem, pool, best, rng, trace).choice, INACTIVE_INPUTS.gain)
+        return best
 
     def _may_have_neighbours(self, problem: Problem) -> bool:
         """Whether near rows may predict what knots leave: if asked for, or of more rows than the exact GP serves."""
@@ -216,43 +211,43 @@ class Auto(Selector):
     def _may_be_exact(self, problem: Problem) -> bool:
         return problem.may_be_exact and self.max_knots is None and exact_is_cheaper(problem, problem.summary.n_rows)
 
-    def _wants_exact(self, problem: Problem, settled: Settled, rule: Rule) -> bool:
+    def _wants_exact(self, problem: Problem, best: Candidate, rule: Rule) -> bool:
         """Whether the knots would be so many that the exact GP is the better answer, as far as knots on rows tell."""
-        n_rows = problem.summary.n_rows
-        if not self._may_be_exact(problem) or not (settled.exact or len(settled.Z) > MANY_KNOTS * n_rows):
+        most = HYPERPARAMETERS.exact_share * problem.summary.n_rows
+        if not self._may_be_exact(problem) or not (best.ended == "exact" or len(best.knots) > most):
             return False  # with fewer knots on rows next to nothing is left
         vfe = replace(problem.anew(), model=problem.model.with_power(0.0))
-        return not are_needed_at_most(vfe, settled, rule, int(MANY_KNOTS * n_rows))
+        return not placement.are_needed_at_most(vfe, best.theta, rule, int(most))
 
     @staticmethod
-    def _are_too_few(problem: Problem, vfe: Problem, theta: np.ndarray, moved: Moved) -> bool:
+    def _are_too_few(problem: Problem, vfe: Problem, theta: np.ndarray, placed: Decision[np.ndarray]) -> bool:
         """Whether moved knots are not enough. Where only rounding kept from adding some, the exact GP is asked."""
-        if moved.ended != "rounding":
-            return moved.ended in ("limit", "rounds")
+        if placed.why != "rounding":
+            return placed.why in ("limit", "rounds")
         exact = replace(problem.anew(), full=True)
         none = np.empty((0, problem.summary.n_columns))
         try:
             value = exact.evaluate(exact.point(theta, none), gradient=False).value
-            return value > vfe.evaluate(vfe.point(theta, moved.Z), gradient=False).value + FAR_FROM_EXACT
+            return value > vfe.evaluate(vfe.point(theta, placed.choice), gradient=False).value + AUTO.far_from_exact
         except KnotwiseError:
             return False
 
-    def _exact(self, problem: Problem, settled: Settled, trace: KnotTrace) -> Selection:
+    def _exact(self, problem: Problem, best: Candidate, trace: KnotTrace) -> Selection:
         n_rows = problem.summary.n_rows
         exact = replace(problem.anew(), full=True)
-        stage = replace(settled.stage, point=exact.point(settled.theta, np.empty((0, problem.summary.n_columns))))
-        if not settled.exact:
+        stage = replace(best.stage, point=exact.point(best.theta, np.empty((0, problem.summary.n_columns))))
+        if best.ended != "exact":
             stage = exact.optimize(stage.theta, stage.Z, np.random.default_rng(0))
-        reason = f"exact GP, since more than {int(MANY_KNOTS * n_rows)} knots would be needed for {n_rows} rows"
-        trace.stop_reason = reason
-        selection = exact.selection(stage, reason, trace, failed_restarts=settled.failed_restarts)
+        most = int(HYPERPARAMETERS.exact_share * n_rows)
+        trace.stop_reason = reason = f"exact GP, since more than {most} knots would be needed for {n_rows} rows"
+        selection = exact.selection(stage, reason, trace, failed_restarts=best.failed_restarts)
         trace.add("final", 0, selection.evidence.value, theta=stage.theta, note="all rows")
         return selection
 
     # -- ends -------------------------------------------------------------------------------------
 
     def _every_row(self, problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Selection:
-        Z, what, limited = problem.distinct(FEW_ROWS), "on the rows, which are few", False
+        Z, what, limited = problem.distinct(AUTO.few_rows), "on the rows, which are few", False
         if self.max_knots is not None and self.max_knots < len(Z):
             what, limited = f"for {len(Z)} different rows; the limit of {self.max_knots} knots was reached", True
             advice = f"Write `knots=Auto(max_knots={len(Z)})`."
@@ -270,12 +265,12 @@ class Auto(Selector):
         """A handful of knots, which hold the mean and its uncertainty; none where they explain the data after all."""
         best = self._handful(problem, theta, rng)
         gain = self._gain_of(problem, best, rng)
-        if gain > threshold(problem):
-            note = f"{gain:.1f} nats of evidence on all rows through {len(best.Z)} knots"
+        if gain > signal.threshold(problem):
+            note = f"log Bayes factor {gain:.1f} against no signal on all rows through {len(best.Z)} knots"
             trace.add("signal", len(best.Z), gain, theta=best.theta, note=note)
             return None, best.theta
         reason = f"no signal found: {note}; {len(best.Z)} knots kept"
-        return self._finish(problem, best, trace, End(reason, Status.NO_SIGNAL)), best.theta
+        return self._finish(problem, best, trace, Decision(Status.NO_SIGNAL, reason)), best.theta
 
     def _gain_of(self, problem: Problem, stage: Stage, rng: np.random.Generator) -> float:
         """Nats of evidence of a fit above the model without inputs, by the same inference and knots."""
@@ -288,7 +283,7 @@ class Auto(Selector):
 
     def _handful(self, problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> Stage:
         """A handful of knots, and the better of two fits of the parameters: from the start, and from theta."""
-        Z = problem.initial_knots("kmeans", min(NO_SIGNAL_KNOTS, self._cap(problem)), rng)
+        Z = problem.initial_knots("kmeans", min(AUTO.no_signal_knots, self._cap(problem)), rng)
         plain = problem.anew()
         stages: list[Stage] = []
         for start in (problem.table.theta, theta):
@@ -297,7 +292,7 @@ class Auto(Selector):
             except KnotwiseError:
                 if start is theta and not stages:
                     raise
-        return max(stages, key=_value)
+        return max(stages, key=lambda stage: stage.value)
 
     def _more_likely(
         self, problem: Problem, stage: Stage, rng: np.random.Generator, trace: KnotTrace
@@ -312,7 +307,7 @@ class Auto(Selector):
         try:
             if value >= plain.log_evidence(without_inputs(replace(plain, n_restarts=0), theta, Z[:1], rng)):
                 return stage, ""
-            best = max(plain.optimize(theta, Z, rng), self._handful(problem, theta, rng), key=_value)
+            best = max(plain.optimize(theta, Z, rng), self._handful(problem, theta, rng), key=lambda stage: stage.value)
         except KnotwiseError:  # nothing else can be fitted
             return stage, ""
         why = "make the data less likely than no inputs do"
@@ -320,33 +315,14 @@ class Auto(Selector):
         trace.add("refit", len(best.Z), plain.log_evidence(best), theta=best.theta, note=note)
         return best, f"there they {why}, so parameters were fitted to {len(best.Z)} knots"
 
-    def _end(self, problem: Problem, n_knots: int, share: float, moved: Moved, settled: Settled, rule: Rule) -> End:
-        """Why so many knots, in words, and how good that is."""
-        reason = f"{n_knots} knots leave a share of {share:.3f} of the {rule.variance} unexplained"
-        enough = moved.ended == "enough" or share < rule.share
-        if share >= rule.share:
-            reason += ", enough for the function itself" if enough else f", above the {rule.share:g} wanted"
-        if settled.too_few or (moved.ended == "limit" and not enough):
-            cap = rule.cap
-            reason += f"; the limit of {cap} knots was reached and more are needed"
-            advice = f"Write `knots=Auto(max_knots={2 * cap})`"
-            advice += ", or `approximation='full'`." if problem.summary.n_rows <= 2500 else "."
-            return End(reason, Status.LIMIT_REACHED, advice)
-        if not enough:
-            reason += ENDS.get(moved.ended, "")
-        if settled.moving:
-            reason += "; parameters still moved with every choice of knots"
-            return End(reason, Status.NOT_SETTLED, "Try `n_restarts=2`, or give a start in the kernel.")
-        if moved.ended == "rounds" and not enough:
-            return End(reason, Status.LIMIT_REACHED, f"Ask for a number of knots: `knots={rule.cap}`.")
-        return End(reason)
-
-    def _finish(self, problem: Problem, stage: Stage, trace: KnotTrace, end: End, share: float = np.nan) -> Selection:
+    def _finish(
+        self, problem: Problem, stage: Stage, trace: KnotTrace, end: Decision[Status | None], share: float = np.nan
+    ) -> Selection:
         """The selection, with the evidence of all rows; whether it converged is what the last optimisation said."""
         point, free = problem.point(stage.theta, stage.Z), problem.free
         evidence = problem.evaluate(point)
         assert evidence.gradient is not None
-        trace.stop_reason = reason = end.reason
+        trace.stop_reason = reason = end.why
         trace.add("final", len(point.Z), evidence.value, share=share, theta=point.theta, note="all rows")
         gradient = evidence.gradient + problem.table.log_prior(point.theta)[1]
         norm = projected_norm(point.theta[free], gradient[free], problem.table.theta_bounds[free])
@@ -357,26 +333,22 @@ class Auto(Selector):
             gradient_norm=np.nan if problem.optimizer is None else norm,
         )
         return Selection(
-            point, evidence, result, reason, stage.failed_restarts, trace, status=end.status, advice=end.advice
+            point, evidence, result, reason, stage.failed_restarts, trace, status=end.choice, advice=end.advice
         )
 
 
-@dataclass(frozen=True)
-class End:
-    """Why a selection ended, what that means, and what to write where something is to be done."""
-
-    reason: str
-    status: Status | None = None
-    advice: str = ""
-
-
-def _value(stage: Stage) -> float:
-    return stage.value
-
-
-def _compare(one: Settled, other: Settled) -> bool:
+def _compare(one: Candidate, other: Candidate) -> bool:
     """Whether two values are of one model: FIC with too few knots has a larger one than the exact GP."""
-    return one.exact == other.exact and not one.too_few and not other.too_few
+    few = "too few" in (one.ended, other.ended)
+    return (one.ended == "exact") == (other.ended == "exact") and not few
+
+
+def _is_likelier(problem: Problem, pool: Rows, one: Candidate, other: Candidate) -> bool:
+    """Whether some rows are more likely at the hyperparameters of one fit than of another, by the exact GP."""
+    rng = np.random.default_rng(0)
+    some = Trial.among(problem, pool, rng.permutation(len(pool))[: AUTO.judging_rows], rng, KnotTrace())
+    exact = some.exact(problem, LACK_OF_FIT.search)
+    return some.value(exact, one.theta) > some.value(exact, other.theta)
 
 
 def _subset(problem: Problem, n_rows: int, rng: np.random.Generator) -> Problem:

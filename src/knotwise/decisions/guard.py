@@ -13,25 +13,19 @@ from dataclasses import replace
 import numpy as np
 
 from knotwise.decisions.signal import least_gain
+from knotwise.decisions.thresholds import GUARD
 from knotwise.errors import KnotwiseError
-from knotwise.optimize.lbfgs import LBFGS
-from knotwise.selection.base import Selection
-from knotwise.selection.problem import Found, Problem, Run
+from knotwise.selection.base import Decision, Selection
+from knotwise.selection.problem import Problem, Run
 from knotwise.selection.starts import starting_theta, without_inputs
 from knotwise.selection.trace import Status
 
-__all__ = ["guard"]
-
-NULL_ROWS = 5000  # rows that tell the evidence of a model without inputs nearly
-CLEAR = 0.05  # nats per row above it, from which on all rows need not be asked: five standard errors of so many rows
-RESTART_ROWS = 300  # whose exact GP gives a start
-LEAST_DIFFERENCE = 0.5  # nats by which another start must be better to be taken
-SEARCH = LBFGS(max_iterations=40, value_tolerance=1e-6, gradient_tolerance=1e-2)  # of mean and noise
+__all__ = ["decide"]
 
 
-def guard(
+def decide(
     problem: Problem, selection: Selection, select: Callable[[Problem], Selection] | None, rng: np.random.Generator
-) -> Selection:
+) -> Decision[Selection]:
     """The selection; or a better one, where it is within chance of saying nothing about the targets.
 
     `select` makes a selection for a problem that starts elsewhere; None where an algorithm is to be run as it is, once.
@@ -39,11 +33,11 @@ def guard(
     numbers. Costs a fit of mean and noise to 5,000 rows where all is well.
     """
     if not _claims_to_have_converged(problem, selection):
-        return selection
+        return Decision(selection, "there is no claim to be checked")
     selection = _not_below_a_stage(problem, selection, rng)
     chance, gain = least_gain(problem), _gain(problem, selection, rng)
     if gain > chance:
-        return selection
+        return _accepted(selection, gain, chance)
     n_starts = 1
     for start in () if select is None else _other_starts(problem, rng):
         assert select is not None
@@ -53,13 +47,23 @@ def guard(
         except KnotwiseError:
             continue
         n_starts += 1
-        if other_gain > gain + LEAST_DIFFERENCE:
+        if other_gain > gain + GUARD.difference:
             selection, gain = other, other_gain
         if gain > chance:
-            return selection
-    words = f"no signal: log Bayes factor {gain:.1f} against the model without inputs (above {chance:.1f} is a signal)"
-    words += f", the best of {n_starts} starts" if n_starts > 1 else ""
-    return _ended(selection, f"{words}; {selection.reason}", Status.NO_SIGNAL)
+            return _accepted(selection, gain, chance)
+    why = f"no signal: {_in_words(gain, chance)}"
+    why += f", the best of {n_starts} starts" if n_starts > 1 else ""
+    selection.trace.stop_reason = reason = f"{why}; {selection.reason}"
+    ended = replace(selection, reason=reason, status=Status.NO_SIGNAL)
+    return Decision(ended, why, {"log_bayes_factor": gain, "threshold": chance})
+
+
+def _accepted(selection: Selection, gain: float, threshold: float) -> Decision[Selection]:
+    return Decision(selection, _in_words(gain, threshold), {"log_bayes_factor": gain, "threshold": threshold})
+
+
+def _in_words(gain: float, threshold: float) -> str:
+    return f"log Bayes factor {gain:.1f} against the model without inputs (above {threshold:.1f} is a signal)"
 
 
 def _claims_to_have_converged(problem: Problem, selection: Selection) -> bool:
@@ -108,14 +112,14 @@ def _not_below_a_stage(problem: Problem, selection: Selection, rng: np.random.Ge
 def _gain(problem: Problem, selection: Selection, rng: np.random.Generator) -> float:
     """Log Bayes factor of a selection against the model without inputs; infinite where that cannot be computed."""
     value, count = selection.evidence.value, problem.summary.count
-    numbers = problem.sample(NULL_ROWS, rng)
+    numbers = problem.sample(GUARD.rows, rng)
     few = problem.on_rows(problem.take(numbers)) if len(numbers) < problem.summary.n_rows else problem
     try:
         null = _null(few, selection.theta, rng)
         if few is problem:
             return value - null
         per_row = value / count - null / few.summary.count
-        return count * per_row if per_row > CLEAR else value - _null(problem, selection.theta, rng)
+        return count * per_row if per_row > GUARD.clear else value - _null(problem, selection.theta, rng)
     except KnotwiseError:
         return np.inf
 
@@ -123,20 +127,15 @@ def _gain(problem: Problem, selection: Selection, rng: np.random.Generator) -> f
 def _null(problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> float:
     """Log evidence of the model without inputs: one knot carries a flat function as well as many, or as all rows."""
     quiet = Run(problem.run.blocks.anew())  # nobody follows what is no stage of the fit
-    flat = replace(problem, run=quiet, full=False, n_restarts=0, optimizer=SEARCH)
+    flat = replace(problem, run=quiet, full=False, n_restarts=0, optimizer=GUARD.search)
     if theta.shape != problem.table.theta.shape:  # of another kernel, whose parameters mean nothing here
         theta = problem.table.theta
     return flat.log_evidence(without_inputs(flat, theta, problem.distinct(1), rng))
 
 
-def _other_starts(problem: Problem, rng: np.random.Generator) -> list[Found]:
+def _other_starts(problem: Problem, rng: np.random.Generator) -> list[Decision[np.ndarray]]:
     """The scale of the data, and where the exact GP of some rows ends."""
     fresh = replace(problem, found=None)
-    thetas = [problem.table.theta, starting_theta(fresh, rng, RESTART_ROWS)]
-    n_rows = min(RESTART_ROWS, problem.summary.n_rows)
-    return [Found(theta, n_rows, 0.0) for theta in thetas]
-
-
-def _ended(selection: Selection, reason: str, status: Status) -> Selection:
-    selection.trace.stop_reason = reason
-    return replace(selection, reason=reason, status=status)
+    thetas = [problem.table.theta, starting_theta(fresh, rng, GUARD.restart_rows)]
+    n_rows = min(GUARD.restart_rows, problem.summary.n_rows)
+    return [Decision(theta, "another start", {"log_bayes_factor": 0.0, "n_rows": n_rows}) for theta in thetas]

@@ -2,60 +2,59 @@
 
 The evidence has an end for nearly every choice of columns that matter, and much noise, or few rows at the start, may
 lead to one without a column that does: where its length-scale is long, the gradient along it is next to nothing. So
-where parameters are settled with such columns, they are looked for once more from shorter length-scales of these.
+where hyperparameters have converged with such inactive inputs, these are reactivated: the hyperparameters are looked
+for once more, from shorter length-scales of them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from knotwise.decisions.hyperparameters import FIRST_EXACT_ROWS, Settled
-from knotwise.decisions.lack_of_fit import FewRows
+from knotwise.decisions.thresholds import INACTIVE_INPUTS
+from knotwise.decisions.trials import Candidate, Trial
 from knotwise.evidence import Rows
+from knotwise.selection.base import Decision
 from knotwise.selection.problem import Problem
 from knotwise.selection.starts import log_spread
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["WAKING_GAIN", "wake"]
-
-ASLEEP, AWAKE = 10.0, 2.0  # length-scales in spreads of the columns: too long to matter, and where one may matter
-WAKING_GAIN = 3.0  # nats that shorter length-scales must bring: a column that matters is one more to be wrong about
+__all__ = ["decide"]
 
 
-def wake(
-    problem: Problem, pool: Rows, settled: Settled, rng: np.random.Generator, trace: KnotTrace
-) -> np.ndarray | None:
-    """Parameters from which to look again, with shorter length-scales where they are too long for a column to matter.
+def decide(
+    problem: Problem, pool: Rows, fitted: Candidate, rng: np.random.Generator, trace: KnotTrace
+) -> Decision[np.ndarray | None]:
+    """Hyperparameters from which to search again, with shorter length-scales of inactive inputs; None without any.
 
-    None where every column matters, or where 1,000 rows tell that those others do not: of more rows than that, the
-    exact GP is first asked on some.
+    None also where 1,000 rows tell that those do not matter: of more rows, the exact GP is first asked on some.
     """
-    start = _awake(problem, settled.theta)
+    start = _reactivated(problem, fitted.theta)
     if start is None:
-        return None
-    what = "some columns seem not to matter"
-    if not settled.exact or problem.summary.n_rows <= 1.5 * FIRST_EXACT_ROWS:
-        value = problem.log_evidence(settled.stage)
-        trace.add("wake", len(settled.Z), value, note=f"{what}; once more, from shorter length-scales")
-        return start
-    some = FewRows.of(problem, pool, rng.permutation(len(pool))[:FIRST_EXACT_ROWS], rng)
-    best = some.fit([start])
-    matter = best is not None and best.value > some.value(settled.theta) + WAKING_GAIN
-    note = f"{what}; {some.rows.count} rows say that they {'do' if matter else 'do not'}"
-    trace.add("wake", 0, np.nan if best is None else best.value, n_rows=some.rows.count, note=note)
-    return best.theta if best is not None and matter else None
+        return Decision(None, "every column matters")
+    why, first = "some columns seem not to matter", INACTIVE_INPUTS.rows
+    if fitted.ended != "exact" or problem.summary.n_rows <= INACTIVE_INPUTS.more * first:
+        why += "; once more, from shorter length-scales"
+        trace.add("reactivate", len(fitted.knots), problem.log_evidence(fitted.stage), note=why)
+        return Decision(start, why)
+    some = Trial.among(problem, pool, rng.permutation(len(pool))[:first], rng, trace)
+    exact = some.exact(problem, INACTIVE_INPUTS.search)
+    best = some.best(exact, [start])
+    gain = -np.inf if best is None else best.value - some.value(exact, fitted.theta)
+    matter = gain > INACTIVE_INPUTS.gain
+    why += f"; {some.fitted.count} rows say that they {'do' if matter else 'do not'}"
+    trace.add("reactivate", 0, np.nan if best is None else best.value, n_rows=some.fitted.count, note=why)
+    return Decision(best.theta if best is not None and matter else None, why, {"gain": gain})
 
 
-def _awake(problem: Problem, theta: np.ndarray) -> np.ndarray | None:
-    """Parameters with every column awake; None if they are.
+def _reactivated(problem: Problem, theta: np.ndarray) -> np.ndarray | None:
+    """Hyperparameters with every input active; None if they are.
 
     Each of m columns gets a length-scale of 2 sqrt(m) spreads: together they part rows as one column would.
     """
     movable = problem.table.with_role("lengthscale") & problem.free & ~problem.given
-    spread = log_spread(problem)
-    asleep = movable & (theta > np.log(ASLEEP) + spread)
-    if not asleep.any() or movable.sum() < 2:
+    spread, limit = log_spread(problem), np.log(INACTIVE_INPUTS.inactive)
+    inactive = movable & (theta > limit + spread)
+    if not inactive.any() or movable.sum() < 2:
         return None
-    shorter = min(np.log(AWAKE) + 0.5 * np.log(asleep.sum()), np.log(ASLEEP)) + spread
-    low, high = problem.table.theta_bounds.T
-    return np.clip(np.where(asleep, shorter, theta), low, high)
+    shorter = min(np.log(INACTIVE_INPUTS.active) + 0.5 * np.log(inactive.sum()), limit) + spread
+    return np.clip(np.where(inactive, shorter, theta), *problem.table.theta_bounds.T)

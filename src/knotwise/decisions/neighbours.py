@@ -3,37 +3,33 @@
 Parameters are learned on *whole neighbourhoods*: some random rows, each given the rows nearest to it among all others.
 A thin subset would see fewer neighbours than there will be, and take for smooth, or for noise, what near rows tell.
 Length-scales decide who is near, so that neighbours are chosen anew for new parameters; the evidence of two graphs
-cannot be compared, and rows that were held out say which parameters are the better ones, and whether neighbours pay.
+cannot be compared, and validation rows say which parameters are the better ones, and whether neighbours pay.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from knotwise.decisions.hyperparameters import for_stage
-from knotwise.decisions.near_starts import near_starts, starts_of_kernel
-from knotwise.decisions.near_trial import POOL_ROWS, ROUND, NearFit, NearTrial
-from knotwise.decisions.observed import with_neighbours
+from knotwise.decisions.neighbour_sites import with_neighbours
+from knotwise.decisions.neighbour_trial import NearCandidate, NearTrial
+from knotwise.decisions.thresholds import NEIGHBOURS
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence.residual.arrange import arrange
+from knotwise.kernels.describe import describe_kernel
+from knotwise.kernels.stationary import Matern32, Matern52
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.nearest import Nearest
-from knotwise.selection.base import FittedAt, Selection
+from knotwise.selection.base import Decision, FittedAt, Selection
 from knotwise.selection.pivots import Pivots
 from knotwise.selection.problem import Problem
+from knotwise.selection.starts import log_spread, spread_out
 from knotwise.selection.trace import KnotTrace, Status
 
 __all__ = ["Nearby", "add_neighbours"]
-
-N_NEIGHBORS = 15
-N_SITE_NEIGHBORS = 20  # a site tells less than an observation, and far rows more beside it
-PAYS = 0.01  # nats per row held out that neighbours must bring
-CLEAR = 0.05  # that knots do not make up for, once they are moved and have parameters of their own
-MANY_KNOTS = 300  # on rows, against which neighbours are compared
-TESTED_ROWS = 10_000  # whose residuals are compared with those of their nearest rows
-SURPRISING, LARGE = 5.0, 0.05  # correlation of residuals, in standard errors and as it is, that asks for neighbours
 
 
 @dataclass
@@ -44,10 +40,12 @@ class Nearby:
     rng: np.random.Generator
     trace: KnotTrace
     tried: bool = False
-    close: tuple[NearTrial, NearFit] | None = None  # what was tried, where only knots that are fitted can tell
+    close: tuple[NearTrial, NearCandidate] | None = None  # what was tried, where only knots that are fitted can tell
     max_knots: int | None = None  # a user's limit
 
-    def select(self, theta: np.ndarray, Z: np.ndarray, *, too_few: bool, fitted: bool = False) -> Selection | None:
+    def decide(
+        self, theta: np.ndarray, Z: np.ndarray, *, too_few: bool, fitted: bool = False
+    ) -> Decision[Selection | None]:
         """The selection with neighbours, where knots alone are too few or leave something that near rows share.
 
         None where neighbours are not wanted, or do not pay. What was tried is not tried again. Before the knots are
@@ -58,40 +56,41 @@ class Nearby:
         if self.close is not None:
             trial, fit = self.close
         elif not asked and (self.tried or not (too_few or _near_rows_agree(self.problem, theta, Z, self.rng))):
-            return None
+            return Decision(None, "neighbours are not wanted")
         else:
             self.tried = True
-            trial = NearTrial.draw(self.problem, theta, self.rng, self.trace, most_knots=self.max_knots)
-            usual = N_NEIGHBORS if self.problem.model.likelihood.conjugate else N_SITE_NEIGHBORS
-            learned = trial.learn(near_starts(self.problem, theta), asked or usual)
+            trial = NearTrial.near(self.problem, theta, self.rng, self.trace, most_knots=self.max_knots)
+            usual = NEIGHBOURS.neighbors if self.problem.model.likelihood.conjugate else NEIGHBOURS.site_neighbors
+            learned = trial.learn(_starts(self.problem, theta), asked or usual)
             if learned is None:
-                return None
+                return Decision(None, "nothing can be computed with neighbours")
             if asked:
-                return select_with_neighbours(trial.on_more_rows(learned), self.rng, self.trace, "as was asked for")
+                why = "as was asked for"
+                return Decision(select_with_neighbours(trial.on_more_rows(learned), self.rng, self.trace, why), why)
             fit = trial.predicted_by_more(learned)
         gain, error = self._gain(trial, fit, theta, Z, fitted=fitted)
         said = f"with neighbours the log density of other rows is {gain:+.3f} +- {error:.3f}"
-        if not fitted and not gain > max(CLEAR, 2 * error):
-            self._note(fit, f"knots are fitted, too, before it is decided: {said}")
+        numbers = {"gain": gain, "standard_error": error}
+        if not fitted and not gain > max(NEIGHBOURS.clear, NEIGHBOURS.sure * error):
             self.close = trial, fit
-            return None
+            return Decision(None, self._note(fit, f"knots are fitted, too, before it is decided: {said}"), numbers)
         # knots that are too few leave something open, unlike neighbours, and are taken where they predict better
-        if not gain > (-PAYS if fitted and too_few else max(PAYS, 2 * error)):
-            self._note(fit, f"knots alone are taken: {said}")
-            return None
+        if not gain > (-NEIGHBOURS.pays if fitted and too_few else max(NEIGHBOURS.pays, NEIGHBOURS.sure * error)):
+            return Decision(None, self._note(fit, f"knots alone are taken: {said}"), numbers)
         fit = trial.predicted_by_more(trial.on_more_rows(fit))
-        why = f"rows held out have a log density that is {gain:.2f} higher than through knots alone"
-        if gain < PAYS:
-            why = "rows held out are predicted as well as through knots alone, which are too few"
-        return select_with_neighbours(fit, self.rng, self.trace, why)
+        why = f"validation rows have a log density that is {gain:.2f} higher than through knots alone"
+        if gain < NEIGHBOURS.pays:
+            why = "validation rows are predicted as well as through knots alone, which are too few"
+        return Decision(select_with_neighbours(fit, self.rng, self.trace, why), why, numbers)
 
-    def _note(self, fit: NearFit, words: str) -> None:
+    def _note(self, fit: NearCandidate, words: str) -> str:
         self.trace.add("neighbors", len(fit.stage.Z), fit.value, n_rows=fit.neighbourhoods.summary.count, note=words)
+        return words
 
     def _gain(
-        self, trial: NearTrial, fit: NearFit, theta: np.ndarray, Z: np.ndarray, *, fitted: bool
+        self, trial: NearTrial, fit: NearCandidate, theta: np.ndarray, Z: np.ndarray, *, fitted: bool
     ) -> tuple[float, float]:
-        """Mean log density of rows held out over that through knots alone, and its standard error.
+        """Mean log density of validation rows over that through knots alone, and its standard error.
 
         Knots alone are those that are given; before these are fitted, also many on rows with the parameters of the
         neighbours, which say what knots may come to.
@@ -99,10 +98,10 @@ class Nearby:
         rivals = [(self.problem, theta, Z)]
         if not fitted:
             problem = fit.problem
-            pool = problem.take(problem.sample(POOL_ROWS, self.rng))
-            many = pool.X[Pivots(problem.model.with_theta(fit.theta).kernel, pool.X).extend(MANY_KNOTS)]
+            pool = problem.take(problem.sample(NEIGHBOURS.pool_rows, self.rng))
+            many = pool.X[Pivots(problem.model.with_theta(fit.theta).kernel, pool.X).extend(NEIGHBOURS.many_knots)]
             rivals.append((problem, fit.theta, many))
-        # fitted knots have seen all rows held out, so that none of these is left that only one of the two has seen
+        # fitted knots have seen all validation rows, so that none of these is left that only one of the two has seen
         which = slice(None) if fitted else slice(1, None, 2)
         gains = [
             trial.gain(fit.density, alone, which)
@@ -117,8 +116,8 @@ def add_neighbours(problem: Problem, selection: Selection, rng: np.random.Genera
     assert problem.n_neighbors
     trace, watched = selection.trace, problem.new_trace()
     trace.listener, trace.inference = watched.listener, watched.inference  # some selectors leave a trace of no steps
-    trial = NearTrial.draw(problem, selection.theta, rng, trace, selection.Z)
-    fit = trial.learn([(problem, start) for start in starts_of_kernel(problem, selection.theta)], problem.n_neighbors)
+    trial = NearTrial.near(problem, selection.theta, rng, trace, selection.Z)
+    fit = trial.learn([(problem, start) for start in _starts_of_kernel(problem, selection.theta)], problem.n_neighbors)
     if fit is None:
         raise NotPositiveDefiniteError(
             f"Nothing can be computed with these {len(selection.Z)} knots and {problem.n_neighbors} neighbours of each "
@@ -128,7 +127,7 @@ def add_neighbours(problem: Problem, selection: Selection, rng: np.random.Genera
     return replace(near, knots_as_given=selection.knots_as_given)
 
 
-def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTrace, why: str) -> Selection:
+def select_with_neighbours(fit: NearCandidate, rng: np.random.Generator, trace: KnotTrace, why: str) -> Selection:
     """Knots and neighbours of all rows.
 
     Parameters are those that neighbourhoods have found; the evidence of all rows goes on from there only where it was
@@ -141,18 +140,18 @@ def select_with_neighbours(fit: NearFit, rng: np.random.Generator, trace: KnotTr
     residual = replace(arrangement.residual, n_predicting=fit.state.n_predicting)
     near = with_neighbours(problem.on_rows(problem.take(arrangement.rows)), residual)
     if problem.optimizer is None or (fit.whole and fit.sites is None):
-        stage = for_stage(near, ROUND).optimize(fit.theta, stage.Z, rng)
+        stage = for_stage(near, NEIGHBOURS.round).optimize(fit.theta, stage.Z, rng)
     point = near.point(stage.theta, stage.Z)
     evidence = near.evaluate(point, gradient=False)
     result = replace(stage.result, value=evidence.value)
     if problem.optimizer is not None:
-        result = replace(result, converged=True, reason="rows held out said when the parameters were settled")
+        result = replace(result, converged=True, reason="validation rows said when the hyperparameters had converged")
     n_neighbors = arrangement.residual.n_neighbors  # fewer than were asked for where rows are few
     reason = f"{len(stage.Z)} knots and {n_neighbors} neighbours of each row, {why}"
     status, advice = None, ""
-    if fit.moving:
+    if fit.ended == "moving":
         reason += "; parameters still moved with every choice of neighbours"
-        status, advice = Status.NOT_SETTLED, "Give a start in the kernel."
+        status, advice = Status.HYPERPARAMETERS_NOT_CONVERGED, "Give a start in the kernel."
     trace.stop_reason = reason
     trace.add("final", len(point.Z), evidence.value, theta=point.theta, note="all rows")
     fitted = (
@@ -179,7 +178,7 @@ def _near_rows_agree(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np
     """Whether residuals of rows and of the rows nearest to them agree: near rows know more than the knots say."""
     rows = problem.rows
     points = problem.model.with_theta(theta).kernel.coordinates(rows.X)
-    chosen = problem.sample(TESTED_ROWS, rng)
+    chosen = problem.sample(NEIGHBOURS.tested_rows, rng)
     near = Nearest(points)(points[chosen], 2)
     nearest = np.where(near[:, 0] == chosen, near[:, 1], near[:, 0])
     fic = replace(problem.anew(), model=problem.model.with_power(1.0))
@@ -190,4 +189,58 @@ def _near_rows_agree(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np
         return False
     one, other = both[: len(chosen)], both[len(chosen) :]
     correlation = float(np.mean(one * other) / np.sqrt(np.mean(one**2) * np.mean(other**2)))
-    return correlation > max(LARGE, SURPRISING / np.sqrt(len(chosen)))
+    return correlation > max(NEIGHBOURS.large, NEIGHBOURS.surprising / np.sqrt(len(chosen)))
+
+
+# -- where hyperparameters start ------------------------------------------------------------------------
+
+
+def _starts(problem: Problem, theta: np.ndarray) -> Iterable[tuple[Problem, np.ndarray]]:
+    """Where parameters are looked for: with the kernel and, where it is to be chosen, with rough ones per column.
+
+    Length-scales start not too long for a column to matter: of few rows most columns seem not to.
+    """
+    yield from ((problem, start) for start in _starts_of_kernel(problem, theta))
+    if problem.with_kernel is None or problem.optimizer is None:
+        return
+    own = describe_kernel(problem.model.kernel)
+    for kind in (Matern32, Matern52):
+        other = replace(
+            problem.with_kernel(kind(ard=len(problem.varying_variances) > 1)),
+            run=problem.run,
+            found=problem.found,
+            earlier=problem.earlier,
+            with_kernel=problem.with_kernel,
+        )
+        if describe_kernel(other.model.kernel) != own:
+            yield other, _not_too_long(other, spread_out(theta, problem, other))[0]
+
+
+def _not_too_long(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
+    """Parameters with length-scales of at most so many spreads of the columns, shortest first."""
+    if problem.optimizer is None:
+        return [theta]
+    spread = log_spread(problem)
+    movable = problem.table.with_role("lengthscale") & problem.free & ~problem.given
+    low, high = problem.table.theta_bounds.T
+    starts = [
+        np.clip(np.where(movable, np.minimum(theta, np.log(f) + spread), theta), low, high) for f in NEIGHBOURS.longest
+    ]
+    return starts[:1] if np.array_equal(starts[0], starts[1]) else starts
+
+
+def _starts_of_kernel(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
+    """Those of the problem's own kernel.
+
+    One more is for data that are not Gaussian, where the amplitude or the nugget has all but vanished: sites that were
+    found without them ask for little more.
+    """
+    starts = _not_too_long(problem, theta)
+    if problem.optimizer is None or problem.model.likelihood.conjugate:
+        return starts
+    table = problem.table
+    movable = (table.with_role("amplitude") | table.of_part("nugget")) & problem.free & ~problem.given
+    vanished = movable & (theta < table.theta + np.log(NEIGHBOURS.vanished))
+    if vanished.any():
+        starts.append(_not_too_long(problem, np.where(vanished, table.theta, theta))[0])
+    return starts

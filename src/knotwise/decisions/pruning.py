@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from knotwise.decisions.rule import Rule
+from knotwise.decisions.enough import Rule
+from knotwise.decisions.thresholds import PRUNING
 from knotwise.evidence import Point
 from knotwise.evidence.subsets import KnotSums
+from knotwise.selection.base import Decision
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["prune"]
-
-NEARLY = 1.5  # tolerances up to which a loss with the sites held is worth an evaluation, where sites move
-SINGLES = 4  # cheapest knots that are tried so
+__all__ = ["decide"]
 
 
-def prune(
+def decide(
     problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace, rule: Rule | None
-) -> np.ndarray:
-    """Drop knots whose removal costs less log evidence than the tolerance, at fixed parameters under VFE, as long as
-    the others are enough by a rule; None where not even all of them are.
+) -> Decision[np.ndarray]:
+    """Drop knots whose removal costs less log evidence than the tolerance, at fixed hyperparameters under VFE, as long
+    as the others are enough by a rule; None where not even all of them are.
 
     One pass over all rows gives the sums from which the evidence of every subset follows, so that the choice costs
     O(K^3) for some groups of knots and no further pass; an evaluation confirms it, or it is taken back by halves.
@@ -29,7 +28,7 @@ def prune(
     sums = problem.knot_sums(whole_point)
     order = _cheap_knots(sums, tolerance)
     if not len(order) and not sums.sites_move:
-        return Z
+        return Decision(Z, "no knot can be dropped", {"dropped": 0})
 
     def evaluate(dropped: np.ndarray) -> float:
         without = Point(theta, np.delete(Z, dropped, axis=0), whole_point.jitter)
@@ -50,11 +49,11 @@ def prune(
     allowed = _as_the_rule_allows(problem, theta, Z, order, rule)
     if len(allowed) < len(order):
         order, value = allowed, evaluate(allowed)
+    why = f"{len(order)} knots dropped at less than {tolerance:g} nats each"
     if len(order):
-        word = problem.inference.word
-        note = f"{len(order)} knots dropped at less than {tolerance:g} nats each"
-        trace.add("prune", len(Z) - len(order), value, n_rows=problem.summary.count, note=note, inference=word)
-    return np.delete(Z, order, axis=0)
+        word, count = problem.inference.word, problem.summary.count
+        trace.add("prune", len(Z) - len(order), value, n_rows=count, note=why, inference=word)
+    return Decision(np.delete(Z, order, axis=0), why, {"dropped": len(order)})
 
 
 def _as_the_rule_allows(
@@ -96,5 +95,5 @@ def _nearly_cheap(
     """The cheapest of the knots that are left, where they cost about the tolerance or less."""
     left = np.delete(np.arange(len(Z)), order)
     losses = problem.knot_sums(problem.point(theta, Z[left])).losses
-    cheap = np.argsort(losses, kind="stable")[:SINGLES]
-    return left[cheap[losses[cheap] < NEARLY * tolerance]]
+    cheap = np.argsort(losses, kind="stable")[: PRUNING.singles]
+    return left[cheap[losses[cheap] < PRUNING.nearly * tolerance]]

@@ -1,107 +1,104 @@
-"""Is there anything to learn, and with which parameters? Exact GPs on a few rows find out, cheaply."""
+"""Is there anything to learn, and with which hyperparameters? Exact GPs on a few rows find out, cheaply."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from knotwise.decisions.thresholds import SIGNAL
 from knotwise.errors import KnotwiseError
-from knotwise.optimize.lbfgs import LBFGS
+from knotwise.selection.base import Decision
 from knotwise.selection.places import NearnessPass
 from knotwise.selection.problem import Problem
-from knotwise.selection.starts import starting_theta, subset_rows, without_inputs
+from knotwise.selection.starts import exact_on, starting_theta, subset_rows, without_inputs
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["Signal", "find_signal", "least_gain", "n_told", "threshold"]
-
-REFINE_ROWS = 300
-WEAK_KNOTS = 30
-SHORT = 0.1  # length-scales of the second look, relative to the start
+__all__ = ["decide", "is_found", "is_weak", "least_gain", "n_identifiable", "threshold"]
 
 
-@dataclass(frozen=True)
-class Signal:
-    """Whether the inputs say anything about the targets, starting parameters, and the finding in words."""
+def decide(problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Decision[np.ndarray]:
+    """Starting hyperparameters, and the log Bayes factor against no signal at which they were found.
 
-    found: bool
-    theta: np.ndarray
-    note: str
-    weak: bool = False
-
-
-def find_signal(problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Signal:
-    """Look for signal on random rows, then on neighbouring rows at short length-scales, then through a few knots.
-
-    A gain in log evidence over the model without inputs counts as signal where chance would give it once in a hundred.
-    In the last look, at all rows, a nat for each parameter is enough: to call such a doubtful signal noise costs more,
-    in coverage above all, than a weak function where there is none.
+    Random rows are tried, then neighbouring rows at short length-scales, then all rows through a few knots. A log Bayes
+    factor counts as signal where chance would give it once in a hundred. At last, on all rows, a nat for each parameter
+    is enough: to call such a doubtful signal noise costs more, in coverage above all, than a weak function where there
+    is none.
     """
-    chance, found = threshold(problem), problem.found
+    least, found = threshold(problem), problem.found
     doubtful = least_gain(problem)
     theta = starting_theta(problem, rng)
 
-    def record(fitted: np.ndarray, gain: float, where: str, n_rows: int, n_knots: int = 0) -> str:
-        note = f"{gain:.1f} nats of evidence on {where.format(n_rows)}, where chance gives {chance:.1f}"
-        if n_knots and doubtful < gain <= chance:
-            note += "; doubtful, but worth its parameters"
-        trace.add("signal", n_knots, gain, theta=fitted, n_rows=n_rows, note=note)
-        return note
+    def record(fitted: np.ndarray, gain: float, where: str, n_rows: int, n_knots: int = 0) -> Decision[np.ndarray]:
+        why = f"log Bayes factor {gain:.1f} against no signal on {where.format(n_rows)} (above {least:.1f} is a signal)"
+        if n_knots and doubtful < gain <= least:
+            why += "; doubtful, but worth its parameters"
+        trace.add("signal", n_knots, gain, theta=fitted, n_rows=n_rows, note=why)
+        at_least = doubtful if n_knots else least
+        return Decision(fitted, why, {"log_bayes_factor": gain, "threshold": at_least, "n_knots": n_knots})
 
-    best, note = theta, "nothing could be fitted"
-    if found is not None:  # random rows were looked at already
-        note = record(theta, found.gain, "{} random rows", found.n_rows)
-        if found.gain > chance:
-            return Signal(True, theta, note)
-    looks: list[tuple[str, np.ndarray | None, np.ndarray, int]] = []
+    decision = Decision(theta, "nothing could be fitted", {"log_bayes_factor": 0.0, "threshold": least, "n_knots": 0})
+    tries: list[tuple[str, np.ndarray | None, np.ndarray, int]] = []
     if found is None:
-        looks.append(("{} random rows", _random_rows(problem, rng), theta, 0))
-    looks.append(("{} neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0))
-    looks.append(("{} rows through 30 knots", None, _weaker(problem), WEAK_KNOTS))
-    for name, rows, start, n_knots in looks:
+        tries.append(("{} random rows", problem.sample(SIGNAL.rows, rng, by_weight=True), theta, 0))
+    else:  # random rows were tried already
+        gain, n_rows = found.numbers["log_bayes_factor"], int(found.numbers["n_rows"])
+        decision = record(theta, gain, "{} random rows", n_rows)
+        if is_found(decision):
+            return decision
+    tries.append(("{} neighbouring rows", _neighbouring_rows(problem, rng), _shorter(problem, theta), 0))
+    tries.append((f"{{}} rows through {SIGNAL.knots} knots", None, _weaker(problem), SIGNAL.knots))
+    for name, rows, start, n_knots in tries:
         try:
             fitted, gain = _gain(problem, rows, start, n_knots, rng)
         except KnotwiseError:
             continue
-        note = record(fitted, gain, name, problem.summary.n_rows if rows is None else len(rows), n_knots)
-        if gain > (doubtful if n_knots else chance):
-            return Signal(True, fitted, note, weak=n_knots > 0)
-        best = fitted
-    return Signal(False, best, note)
+        decision = record(fitted, gain, name, problem.summary.n_rows if rows is None else len(rows), n_knots)
+        if is_found(decision):
+            return decision
+    return decision
+
+
+def is_found(decision: Decision[np.ndarray]) -> bool:
+    """Whether the inputs say anything about the targets."""
+    return decision.numbers["log_bayes_factor"] > decision.numbers["threshold"]
+
+
+def is_weak(decision: Decision[np.ndarray]) -> bool:
+    """Whether only all rows, through a few knots, show the signal."""
+    return is_found(decision) and decision.numbers["n_knots"] > 0
 
 
 def threshold(problem: Problem) -> float:
-    """Nats of evidence above a model without inputs that chance gives once in a hundred."""
+    """Log Bayes factor against a model without inputs that chance gives once in a hundred."""
     from scipy.special import chdtri
 
-    return 0.5 * float(chdtri(max(n_told(problem), 1), 0.01))
+    return 0.5 * float(chdtri(max(n_identifiable(problem), 1), SIGNAL.chance))
 
 
 def least_gain(problem: Problem) -> float:
-    """Nats of evidence above a model without inputs, of all rows, from which on a function is worth its parameters."""
-    return min(float(n_told(problem)), threshold(problem))
+    """Log Bayes factor of all rows against a model without inputs, from which on a function is worth its parameters."""
+    return min(float(n_identifiable(problem)), threshold(problem))
 
 
-def n_told(problem: Problem) -> int:
-    """How many free parameters the data can tell something of: not the length-scale of a constant column."""
-    told, lengthscales = problem.free.copy(), problem.table.with_role("lengthscale")
+def n_identifiable(problem: Problem) -> int:
+    """Number of free parameters that the data identify: not the length-scale of a constant column."""
+    identified, lengthscales = problem.free.copy(), problem.table.with_role("lengthscale")
     if problem.model.kernel.takes_column_scales:
         for i in np.flatnonzero(lengthscales):
-            told[i] &= problem.summary.varies[list(problem.table.parameters[i].columns)].any()
-    return int(told.sum())
+            identified[i] &= problem.summary.varies[list(problem.table.parameters[i].columns)].any()
+    return int(identified.sum())
 
 
 def _gain(
     problem: Problem, rows: np.ndarray | None, start: np.ndarray, n_knots: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     """Fit some rows exactly, or all through a few knots, and compare with the model without inputs."""
-    subset = replace(
-        problem.anew() if rows is None else problem.on_rows(subset_rows(problem, rows)),
-        model=problem.model.with_power(1.0),
-        optimizer=LBFGS(max_iterations=40, value_tolerance=1e-6, gradient_tolerance=1e-2),
-        full=n_knots == 0,
-        n_restarts=0,
-    )
+    problem = replace(problem, model=problem.model.with_power(1.0))
+    if rows is None:
+        subset = replace(problem.anew(), optimizer=SIGNAL.search, full=False, n_restarts=0)
+    else:
+        subset = exact_on(problem, subset_rows(problem, rows), SIGNAL.search)
     Z = subset.initial_knots("kmeans", n_knots, rng) if n_knots else np.empty((0, problem.summary.n_columns))
     stage = subset.optimize(start, Z, rng)
     null = without_inputs(subset, stage.theta, Z, rng)
@@ -112,21 +109,17 @@ def _gain(
 def _weaker(problem: Problem) -> np.ndarray:
     """The start from the data's scale, with a hundredth of the variance: what a weak signal looks like."""
     amplitudes = problem.table.with_role("amplitude")
-    return problem.table.theta - np.log(100.0) * (amplitudes & problem.free & ~problem.given)
+    return problem.table.theta - np.log(SIGNAL.weaker) * (amplitudes & problem.free & ~problem.given)
 
 
 def _shorter(problem: Problem, theta: np.ndarray) -> np.ndarray:
     lengthscales = problem.table.with_role("lengthscale")
-    bounds = problem.table.theta_bounds
-    return np.clip(theta + np.log(SHORT) * (lengthscales & problem.free & ~problem.given), bounds[:, 0], bounds[:, 1])
-
-
-def _random_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
-    return problem.sample(REFINE_ROWS, rng, by_weight=True)
+    shorter = theta + np.log(SIGNAL.short) * (lengthscales & problem.free & ~problem.given)
+    return np.clip(shorter, *problem.table.theta_bounds.T)
 
 
 def _neighbouring_rows(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     """The rows nearest to one of them: a dense patch, in which short length-scales can be seen."""
     n_rows = problem.summary.n_rows
     anchor = problem.take(np.array([rng.integers(n_rows)])).X[0]
-    return np.sort(problem.run.blocks.top(NearnessPass(anchor), min(REFINE_ROWS, n_rows)))
+    return np.sort(problem.run.blocks.top(NearnessPass(anchor), min(SIGNAL.rows, n_rows)))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from knotwise.decisions.lack_of_fit import PATCH_ROWS, SEARCH, SHORT, FewRows
+from knotwise.decisions.thresholds import LACK_OF_FIT
+from knotwise.decisions.trials import Trial
 from knotwise.diagnosis.neighbours import Neighbours, neighbour_test
 from knotwise.errors import KnotwiseError
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.residuals import Residuals
+from knotwise.selection.problem import Problem
+from knotwise.selection.trace import KnotTrace
 
 __all__ = ["ExactTrial", "try_exact"]
 
@@ -46,10 +49,11 @@ def try_exact(
     """
     rows, theta, rng = scores.rows, fit.selection.theta, np.random.default_rng(0)
     near = _patch(rows, residuals, found)
-    others = rng.permutation(np.setdiff1d(np.arange(len(rows)), near))[:PATCH_ROWS]
+    others = rng.permutation(np.setdiff1d(np.arange(len(rows)), near))[: LACK_OF_FIT.patch_rows]
     both = rows[np.concatenate([near, others])]
-    few = FewRows(replace(fit.training.on_rows(both), optimizer=SEARCH, full=True, n_restarts=0), both, rng)
-    graph = Neighbours.find(rows.X[near], PATCH_ROWS, together=found.together)
+    few = Trial.of_rows(both, rng, KnotTrace())
+    problem = few.exact(fit.training, LACK_OF_FIT.search)
+    graph = Neighbours.find(rows.X[near], LACK_OF_FIT.patch_rows, together=found.together)
     if graph is None:
         return None
     weights = None if rows.weights is None else rows.weights[near]
@@ -57,7 +61,7 @@ def try_exact(
 
     def trial(theta: np.ndarray) -> ExactTrial | None:
         try:
-            state = few.problem.evaluate(few.problem.point(theta, few.no_knots), gradient=False).state
+            state = problem.evaluate(problem.point(theta, few.no_knots), gradient=False).state
         except KnotwiseError:
             return None
         exact = neighbour_test(ExactPosterior(state).residuals(graph.rows), graph, weights)
@@ -68,7 +72,7 @@ def try_exact(
     held = trial(theta)
     if not relearn or (held is not None and held.knots_are_the_cause):
         return held
-    learned = few.fit([theta, *_short_starts(few)])
+    learned = few.best(problem, [theta, *_short_starts(problem)])
     return held if learned is None else trial(learned.theta) or held
 
 
@@ -78,16 +82,18 @@ def _patch(rows: Rows, residuals: Residuals, found: Neighbours) -> np.ndarray:
     agreement = z * found.sums(z)
     centre = found.rows[np.argmax(found.sums(agreement) + agreement)]
     distance = ((rows.X - rows.X[centre]) ** 2).sum(1)
-    return np.sort(np.argsort(distance, kind="stable")[:PATCH_ROWS])
+    return np.sort(np.argsort(distance, kind="stable")[: LACK_OF_FIT.patch_rows])
 
 
-def _short_starts(few: FewRows) -> list[np.ndarray]:
+def _short_starts(problem: Problem) -> list[np.ndarray]:
     """The hyperparameters with which the fit began, and length-scales that are short beside the rows.
 
     Where a fit has missed its function, it has taken it for noise: from a vanishing amplitude no length-scale helps.
     """
-    table = few.problem.table
-    lengthscales = table.with_role("lengthscale") & few.problem.free
-    spread = float(np.sqrt(few.rows.X.var(0).mean())) or 1.0
-    shorter = (np.where(lengthscales, np.minimum(table.theta, np.log(f * spread)), table.theta) for f in SHORT)
+    table = problem.table
+    lengthscales = table.with_role("lengthscale") & problem.free
+    spread = float(np.sqrt(problem.rows.X.var(0).mean())) or 1.0
+    shorter = (
+        np.where(lengthscales, np.minimum(table.theta, np.log(f * spread)), table.theta) for f in LACK_OF_FIT.short
+    )
     return [np.clip(start, *table.theta_bounds.T) for start in shorter]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.decisions.auto import SELECTION_ROWS, Auto
+from knotwise.decisions.auto import Auto
+from knotwise.decisions.thresholds import AUTO
 from knotwise.diagnosis.cause import ExactTrial
 from knotwise.diagnosis.neighbours import NeighbourTest
 from knotwise.evidence import Evidence
@@ -352,10 +353,10 @@ def _untold(estimator: Any, name: str) -> Finding:
 
 
 def _more_knots(estimator: Any) -> str:
-    exact = ", or the exact GP (`approximation='full'`)" if estimator._fit.n_rows <= 2500 else ""
+    exact = ", or the exact GP (`approximation='full'`)" if estimator._fit.n_rows <= AUTO.advised_exact_rows else ""
     if is_auto(estimator):
         target = getattr(estimator.knots, "target", None)
-        for_f = estimator._fit.n_rows <= SELECTION_ROWS if target is None else target == "latent"
+        for_f = estimator._fit.n_rows <= AUTO.selection_rows if target is None else target == "latent"
         option = "share=0.05" if for_f else "target='latent'"  # of observations 0.05 would be less than the default
         return f"Ask for more knots (`knots=Auto(max_knots=..., {option})`){exact}."
     return f"Use more knots, or let `knots='auto'` choose them{exact}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from knotwise.data.observations import dispersion_names
 from knotwise.data.scaled import LinkScale, ScaledData, TrainingData
 from knotwise.data.scaling import Scaling, refuse_mixed_scales
 from knotwise.data.validation import check_count
+from knotwise.decisions.thresholds import INFORMATION
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.options import (
     inference_from,
@@ -37,13 +38,38 @@ from knotwise.selection.problem import Problem, Run
 
 __all__ = ["Assembly", "assemble"]
 
-#: fewer targets than this that differ from the others tell nothing, of which a mean could be learned
-NEXT_TO_NO_EVENTS = 3
-#: precision of an observation times the variance of the function from which on there is a least nugget, and how large
-#: that is relative to the variance of the function
-MOST_CERTAIN, NUGGET_FLOOR = 1e10, 1e-8
-#: and up to this many tell little among ten times as many rows
-FEW_EVENTS, ROWS_PER_EVENT = 5, 10
+
+@dataclass(frozen=True)
+class KernelMaker:
+    """Makes the problem of a fit for another kernel, from plain parts: it can be pickled.
+
+    `wanted` is the model in the user's units, `asked` the same in the engine's, with the values that a user gave, and
+    `model` that with the data's values for the others. `other_bounds` are those of all parts but the kernel, `table`
+    what the user said of parameters, and `rest` the other fields of the problem.
+    """
+
+    wanted: Model
+    asked: Model
+    model: Model
+    scaling: Scaling
+    scale: DataScale
+    other_bounds: list[np.ndarray]
+    table: dict[str, Any]
+    latent_variance: float
+    columns: Sequence[str] | None
+    n_columns: int
+    run: Run
+    rest: dict[str, Any]
+
+    def __call__(self, kernel: Kernel) -> Problem:
+        bound = replace(self.wanted, kernel=kernel.bind(self.columns, self.n_columns))
+        asked = self.scaling.to_engine(bound).kernel
+        model = replace(self.model, kernel=asked.start(self.scale))
+        given = np.concatenate([asked.given, *(part.given for part in self.asked.parts[1:])])
+        bounds = np.vstack([model.kernel.bounds(self.scale), *self.other_bounds])
+        table = parameter_table(model, bounds, self.scaling, given=given, columns=self.columns or (), **self.table)
+        table = with_priors(table, self.table["priors"], self.scaling, self.latent_variance)
+        return Problem(model, table, self.run, given=np.isfinite(given), **self.rest)
 
 
 @dataclass(frozen=True)
@@ -57,7 +83,7 @@ class Assembly:
     problem: Problem
     scaling: Scaling
     row_numbers: np.ndarray | None
-    with_kernel: Callable[[Kernel], Problem]
+    with_kernel: KernelMaker
     noise_remarks: NoiseRemarks
     little_information: bool = False
 
@@ -121,7 +147,6 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
         if typical_noise is None:
             _warn_of_equal(scaling.y_centre + scaling.y_scale * low, blocks.summary.count, likelihood)
     n_neighbors = neighbors_from(options.n_neighbors, options, likelihood)
-    run = Run(blocks)
     rest: dict[str, Any] = {
         "optimizer": optimizer_from(options.optimizer),
         "jitter": _checked_jitter(options.jitter),
@@ -134,30 +159,27 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
         "places": KnotPlaces() if encoding is None else KnotPlaces.of(encoding.columns, scaling.x_scale),
     }
 
-    def with_kernel(kernel: Kernel) -> Problem:
-        asked_kernel = scaling.to_engine(replace(wanted, kernel=kernel.bind(feature_names, n_columns))).kernel
-        own = replace(model, kernel=asked_kernel.start(scale))
-        given = np.concatenate([asked_kernel.given, *(part.given for part in asked.parts[1:])])
-        table = parameter_table(
-            own,
-            np.vstack([own.kernel.bounds(scale), *other_bounds]),
-            scaling,
-            fixed=options.fixed,
-            bounds=options.bounds,
-            given=given,
-            priors=options.priors,
-            held=held,
-            keep=options.optimizer is None,
-            columns=feature_names or (),
-        )
-        table = with_priors(table, options.priors, scaling, latent_variance)
-        return Problem(own, table, run, given=np.isfinite(given), **rest)
-
+    said = {"fixed": options.fixed, "bounds": options.bounds, "priors": options.priors}
+    said |= {"held": held, "keep": options.optimizer is None}
+    make = KernelMaker(
+        wanted,
+        asked,
+        model,
+        scaling,
+        scale,
+        other_bounds,
+        said,
+        latent_variance,
+        feature_names,
+        n_columns,
+        Run(blocks),
+        rest,
+    )
     return Assembly(
-        with_kernel(SquaredExponential() if options.kernel is None else options.kernel),
+        make(SquaredExponential() if options.kernel is None else options.kernel),
         scaling,
         seen.numbers,
-        with_kernel,
+        make,
         seen.noise_remarks,
         told != "enough",
     )
@@ -169,9 +191,9 @@ def _least_nugget(link: LinkScale) -> Nugget:
     As the floor of a Gaussian noise variance: with W times the variance of the function near 1 / eps the covariance
     matrix of the observations is singular to rounding, and so is what the knots leave of it.
     """
-    if link.precision * link.variance < MOST_CERTAIN:
+    if link.precision * link.variance < INFORMATION.most_certain:
         return NoNugget()
-    floor = NUGGET_FLOOR * link.variance
+    floor = INFORMATION.nugget_floor * link.variance
     warn(
         f"The largest target determines the latent function to {link.precision**-0.5:.0e}, more closely than it can be "
         f"computed over a range of {np.sqrt(link.variance):.1g}: a nugget of variance {floor:.0e} was added. "
@@ -196,8 +218,8 @@ def _told_by(likelihood: Likelihood, seen: ScaledData, *, learned_mean: bool) ->
     if not likelihood.discrete:
         return "enough"
     median, n_rows, n_different = seen.differing()
-    almost_none = n_different < NEXT_TO_NO_EVENTS and n_rows > NEXT_TO_NO_EVENTS
-    few = 0 < n_different <= FEW_EVENTS and n_rows >= ROWS_PER_EVENT * n_different
+    almost_none = n_different < INFORMATION.no_events and n_rows > INFORMATION.no_events
+    few = 0 < n_different <= INFORMATION.few_events and n_rows >= INFORMATION.rows_per_event * n_different
     if almost_none or few:
         warn(
             f"All but {n_different} of the {n_rows} targets are {median:g}: the data carry little information, "

@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.encoding.encoding import EncodingMixin
 from knotwise.data.scaled import TrainingData
 from knotwise.data.validation import check_count, check_inputs, check_jobs, generator_from
-from knotwise.decisions.guard import guard
-from knotwise.decisions.kernel import choose_kernel
+from knotwise.decisions import guard, kernel
 from knotwise.decisions.neighbours import add_neighbours
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, warn
@@ -81,7 +80,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
                 oversight.open_journal(self, problem.run.blocks.identity(), scaling, names)
             problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
             if self.kernel is None:
-                problem = choose_kernel(lambda kernel: replace(made.with_kernel(kernel), run=problem.run), rng)
+                problem = kernel.decide(replace(made.with_kernel, run=problem.run), rng).choice
 
             def select(problem: Problem) -> Selection:
                 selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
@@ -91,7 +90,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             selection = select(problem)
             if not made.little_information:
                 own_optimizer = getattr(selector, "optimizer", None) is not None and not problem.full
-                selection = guard(problem, selection, None if own_optimizer else select, rng)
+                selection = guard.decide(problem, selection, None if own_optimizer else select, rng).choice
             noise_remark = made.noise_remarks.through_knots
             if selection.jitter is None and noise_remark:
                 as_given = with_noise_as_given(selection.problem or problem, selection, rng)

@@ -178,7 +178,7 @@ class GPRegressor(RegressorMixin, JointResponse):
     status_ : str
         How the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
         information" (few events), or, with a warning, "limit reached" (more knots are needed than were allowed),
-        "not settled" (parameters still moved with every choice of knots or neighbours) or "not converged".
+        "hyperparameters not converged" (they still moved with every choice of knots or neighbours) or "not converged".
     converged_ : bool
         Whether `status_` is none of the last three.
     stop_reason_ : str

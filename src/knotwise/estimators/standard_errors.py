@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from knotwise.data.validation import check_jobs
+from knotwise.decisions.thresholds import STANDARD_ERRORS
 from knotwise.estimators.fitted import Fit
 from knotwise.estimators.variogram import Variogram, variogram_of
 from knotwise.numerics.blocks import executor_for
@@ -13,9 +14,6 @@ from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.selection.curvature import n_products, parameter_errors
 
 __all__ = ["FitErrors"]
-
-#: products (two evaluations for each parameter, rows x knots^2 each) beyond which nobody waits who has not asked
-BUDGET = 2e10
 
 
 class FitErrors:
@@ -31,7 +29,7 @@ class FitErrors:
             if problem is None:
                 why = "Standard errors need the data of the fit, which this file does not have."
                 return ParameterErrors.none(n, why)
-            if compute is None and n_products(problem, self.fit.selection) > BUDGET:
+            if compute is None and n_products(problem, self.fit.selection) > STANDARD_ERRORS.budget:
                 why = (
                     "Standard errors take long for so many rows, knots and parameters, and are left out:\n"
                     "`parameters_.standard_errors(compute=True)` computes them, and then they are shown here."

@@ -1,9 +1,10 @@
-"""What selectors take and give: an optimisation's end, the selection, and who follows it."""
+"""What selectors and decisions give: the end of an optimisation, a choice with its reason, the selection."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,7 +15,23 @@ from knotwise.selection.trace import KnotStep, KnotTrace, Status
 if TYPE_CHECKING:
     from knotwise.selection.problem import Problem
 
-__all__ = ["FittedAt", "Selection", "Selector", "Stage", "Watch"]
+__all__ = ["Decision", "FittedAt", "Selection", "Selector", "Stage", "Watch"]
+
+
+Choice = TypeVar("Choice")
+
+
+@dataclass(frozen=True)
+class Decision(Generic[Choice]):
+    """What was decided: the choice, why in the words of trace and summary, and the numbers behind it.
+
+    `advice` is what a user may write where the choice is not a good one.
+    """
+
+    choice: Choice
+    why: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    advice: str = ""
 
 
 class AtPoint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,21 +23,22 @@ from knotwise.evidence.scores import (
     row_scores,
 )
 from knotwise.evidence.subsets import KnotSums
+from knotwise.kernels.base import Kernel
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import Optimizer
-from knotwise.selection.base import Selection, Stage, Watch
+from knotwise.selection.base import Decision, Selection, Stage, Watch
 from knotwise.selection.initial import MAX_CLUSTER_ROWS, Initial, checked_knots, initial_knots
 from knotwise.selection.optimizing import best_of_starts, through_surrogate
 from knotwise.selection.places import KnotPlaces, distinct_places
 from knotwise.selection.trace import KnotStep, KnotTrace
 
-__all__ = ["Found", "Problem", "Run"]
+__all__ = ["KernelMaker", "Problem", "Run"]
 
 BOX_MARGIN = 0.1  # knots stay inside the data's box plus this share of its range on each side
 REDUNDANT_SHARE = 1e-8  # conditional variance, relative to the prior's, below which a knot serves no function
-MANY_KNOTS = 1000  # that are never too many
+NEVER_TOO_MANY = 1000  # knots that a user may ask for, whatever the number of rows
 
 Result = TypeVar("Result")
 
@@ -51,13 +52,10 @@ class Run:
     watch: Watch | None = None
 
 
-@dataclass(frozen=True)
-class Found:
-    """Parameters that a search has found on some random rows, and the evidence there above a model without inputs."""
+class KernelMaker(Protocol):
+    """Makes the problem of a fit for another kernel: an object of plain parts, which can be pickled."""
 
-    theta: np.ndarray
-    n_rows: int
-    gain: float
+    def __call__(self, kernel: Kernel) -> Problem: ...
 
 
 @dataclass(frozen=True)
@@ -94,11 +92,12 @@ class Problem:
         Whether a selector may take the exact GP instead of knots.
     n_neighbors : int or None, default 0
         How many neighbours predict what the knots leave; None where a selector may decide.
-    found : Found, optional
-        What an earlier search has found on some rows.
+    found : Decision, optional
+        Starting hyperparameters that an earlier search has found on some rows: `n_rows` and the `log_bayes_factor`
+        against no signal are among its numbers.
     earlier : tuple of KnotStep, default ()
         The steps of that search.
-    with_kernel : function, optional
+    with_kernel : KernelMaker, optional
         Makes the problem for another kernel, where it is to be chosen.
     places : KnotPlaces, optional
         Where knots may be: on levels of categories, on spheres; by default anywhere.
@@ -153,9 +152,9 @@ class Problem:
     scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
     may_be_exact: bool = False
     n_neighbors: int | None = 0
-    found: Found | None = None
+    found: Decision[np.ndarray] | None = None
     earlier: tuple[KnotStep, ...] = ()
-    with_kernel: Callable[[Any], Problem] | None = field(default=None, repr=False)
+    with_kernel: KernelMaker | None = field(default=None, repr=False)
     places: KnotPlaces = field(default_factory=KnotPlaces)
 
     @property
@@ -586,7 +585,7 @@ class Problem:
         int
             At most `n_knots`.
         """
-        most = max(MANY_KNOTS, self.summary.n_rows // 3)
+        most = max(NEVER_TOO_MANY, self.summary.n_rows // 3)
         places = len(self.distinct(min(n_knots, most)))
         if places < n_knots:
             why = "the number of different rows" if places < most else "more would cost more than the exact GP"

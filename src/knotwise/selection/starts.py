@@ -8,6 +8,8 @@ labels without a dispersion keep them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +22,8 @@ from knotwise.selection.problem import Problem
 
 __all__ = [
     "SUBSET_ROWS",
+    "ends_of_starts",
+    "exact_on",
     "log_spread",
     "spread_out",
     "starting_theta",
@@ -32,37 +36,39 @@ SUBSET_ROWS = 150
 MIN_ROWS = 10
 LENGTHSCALE_FACTORS = (1.0, 0.25)
 LARGE_ON_LINK = 10.0  # variance of a start on the scale of a link above which that of 1 is tried, too
+SEARCH = LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2)  # a start needs no last digit
 
 
 def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUBSET_ROWS) -> np.ndarray:
     """Starting values for the parameters, from `n_rows` rows; those that the user gave or holds stay as they are."""
     if problem.found is not None and n_rows <= SUBSET_ROWS:
-        return problem.found.theta
+        return problem.found.choice
     start = problem.table.theta
     open_ = ~problem.given & problem.free
     if problem.optimizer is None or not open_.any() or problem.summary.n_rows < MIN_ROWS:
         return start
     chosen = problem.sample(n_rows, rng, by_weight=True)
-    subset = replace(
-        problem.on_rows(subset_rows(problem, chosen)),
-        optimizer=LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2),
-        full=True,
-        n_restarts=0,
-    )
+    subset = exact_on(problem, subset_rows(problem, chosen), SEARCH)
     lengthscales = problem.table.with_role("lengthscale")
-    best, best_value = start, -np.inf
     starts = [start + np.log(factor) * (open_ & lengthscales) for factor in LENGTHSCALE_FACTORS]
     narrow = open_ & problem.table.with_role("amplitude") & (start > np.log(LARGE_ON_LINK))
     if narrow.any() and not problem.model.likelihood.scales_targets:  # what looks wide may be a noise of heavy tails
         starts += [np.where(narrow, 0.0, theta) for theta in starts]
-    for theta in starts if problem.found is None else [problem.found.theta]:
-        try:
-            stage = subset.optimize(theta, np.empty((0, 1)), rng)
-        except KnotwiseError:
-            continue
-        if stage.value > best_value:
-            best, best_value = stage.theta, stage.value
-    return np.where(open_, best, start)
+    ends = ends_of_starts(subset, starts if problem.found is None else [problem.found.choice], rng)
+    best = max(ends, key=lambda stage: stage.value, default=None)
+    return start if best is None else np.where(open_, best.theta, start)
+
+
+def exact_on(problem: Problem, rows: Rows, search: LBFGS | None) -> Problem:
+    """The problem of few rows by the exact GP, with a short search of its own."""
+    return replace(problem.on_rows(rows), optimizer=search, full=True, n_restarts=0)
+
+
+def ends_of_starts(exact: Problem, starts: Iterable[np.ndarray], rng: np.random.Generator) -> Iterator[Stage]:
+    """Where the exact GP ends from each start at which it can be computed."""
+    for start in starts:
+        with suppress(KnotwiseError):
+            yield exact.optimize(start, np.empty((0, exact.summary.n_columns)), rng)
 
 
 def with_its_nugget(problem: Problem, stage: Stage, rng: np.random.Generator) -> Stage:

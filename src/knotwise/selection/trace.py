@@ -52,8 +52,8 @@ class Action(StrEnum):
     SIGNAL = "signal", Facts(compares_with_null=True)  # is there anything to learn?
     PARAMETERS = "parameters"  # parameters were fitted
     REFINE = "refine"  # the same on all rows, from those of a subset
-    LOOK_AGAIN = "look again"  # residuals of neighbours agree: parameters were looked for on the rows there
-    WAKE = "wake"  # columns that seemed not to matter were tried again, from shorter length-scales
+    LACK_OF_FIT = "lack of fit"  # residuals of neighbours agree: parameters were looked for on the rows there
+    REACTIVATE = "reactivate"  # inactive inputs were tried again, from shorter length-scales
     NEIGHBORS = "neighbors", Facts(compares_kernels=True)  # knots and neighbours were tried on some rows
     REFIT = "refit"  # parameters were fitted to knots that are too few
     START = "start", Facts(begins_placement=True)  # the first of the final knots
@@ -83,7 +83,7 @@ def known_action(word: str) -> Action | str:
 class Status(StrEnum):
     """How a fit ended, in a word; a member is its word, as text.
 
-    Only "limit reached", "not settled" and "not converged" ask for something to be done.
+    Only "limit reached", "hyperparameters not converged" and "not converged" ask for something to be done.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Status(StrEnum):
     NO_SIGNAL = "no signal"  # the inputs say nothing about the targets that chance could not
     LITTLE_INFORMATION = "little information"  # few events, or equal targets: predictions rest on the prior
     LIMIT_REACHED = "limit reached"  # more knots are needed than were allowed
-    NOT_SETTLED = "not settled"  # parameters still moved with every choice of knots
+    HYPERPARAMETERS_NOT_CONVERGED = "hyperparameters not converged"  # parameters still moved with every choice of knots
     NOT_CONVERGED = "not converged"  # the optimiser, or the inference at its end, did not arrive
 
     __repr__ = str.__repr__
@@ -108,7 +108,7 @@ class Status(StrEnum):
     @property
     def is_good(self) -> bool:
         """Whether the fit is what it should be; else there is a warning."""
-        return self not in (Status.LIMIT_REACHED, Status.NOT_SETTLED, Status.NOT_CONVERGED)
+        return self not in (Status.LIMIT_REACHED, Status.HYPERPARAMETERS_NOT_CONVERGED, Status.NOT_CONVERGED)
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from knotwise.decisions.thresholds import NEIGHBOURS
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Point, Rows
 from knotwise.evidence.inference import HeldSites
 from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.residual import Neighbours, arrange
-from knotwise.optimize.lbfgs import LBFGS
 from knotwise.posterior.vecchia import VecchiaState
 from knotwise.selection.problem import Problem
 
 __all__ = ["Observed", "as_observations", "hold", "learn_likelihood", "observe", "with_neighbours"]
-
-#: squared residual of all sites at which they are good enough to find parameters with
-FOUND = 1e-5
-#: for one or two parameters at held marginals, which the next turn moves
-LIKELIHOOD_STEPS = LBFGS(max_iterations=20, value_tolerance=1e-8, gradient_tolerance=1e-3)
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ def observe(
     order = arrangement.rows
     near = with_neighbours(problem.on_rows(rows[order]), arrangement.residual)
     if near.model.inference is not None:
-        inference = near.model.inference.with_tolerance(FOUND, at_least=True)
+        inference = near.model.inference.with_tolerance(NEIGHBOURS.found, at_least=True)
         near = replace(near, model=replace(near.model, inference=inference))
     if start is not None:
         near.run.blocks.restore(np.column_stack([np.zeros(len(rows)), start.W, start.b])[order])
@@ -108,7 +103,7 @@ def learn_likelihood(problem: Problem, rows: Rows, sites: PseudoData, theta: np.
         prior, prior_bar = table.log_prior(at)
         return value + prior, bars[own] + prior_bar[free]
 
-    best = LIKELIHOOD_STEPS.maximize(objective, theta[free], table.theta_bounds[free])
+    best = NEIGHBOURS.likelihood.maximize(objective, theta[free], table.theta_bounds[free])
     moved = theta.copy()
     moved[free] = best.parameters
     return moved

@@ -1,0 +1,304 @@
+"""Every constant of a decision: its value, the failure that made it or the reason of the number, and who measured it.
+
+One frozen dataclass a decision, with an instance of it. The metadata of a field name the reason (`why`) and the
+benchmark (`benchmark`) whose rows moved when the constant did; "not measured by itself" says that no row of it does.
+"""
+
+# ruff: noqa: RUF009 (nobody changes the settings of an optimiser)
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from knotwise.optimize.lbfgs import LBFGS
+
+__all__ = [
+    "AUTO",
+    "ENOUGH",
+    "GUARD",
+    "HYPERPARAMETERS",
+    "INACTIVE_INPUTS",
+    "INFORMATION",
+    "KERNEL",
+    "LACK_OF_FIT",
+    "NEIGHBOURS",
+    "PLACEMENT",
+    "PRUNING",
+    "SCREENING",
+    "SIGNAL",
+    "STANDARD_ERRORS",
+    "TARGETS",
+]
+
+AUTOMATIC, COLUMNS = "benchmarks/bars/automatic.py", "benchmarks/bars/many_columns.py"
+ROWS, NEAR, SITES = "benchmarks/bars/many_rows.py", "benchmarks/bars/neighbours.py", "benchmarks/bars/near_sites.py"
+NO_SIGNAL, NOISY = "benchmarks/bars/no_signal.py", "benchmarks/bars/noisy_columns.py"
+PRUNED, RARE, STUDY = "benchmarks/bars/pruning.py", "benchmarks/bars/rare.py", "benchmarks/study.py"
+FIT_TIME, BESIDE = "benchmarks/bars/fit_time.py", "benchmarks/bars/beside_knots.py"
+
+
+def _constant(value: Any, benchmark: str, why: str) -> Any:
+    """A field with its value, or without one where instances differ (`...`), the reason and the benchmark."""
+    metadata = {"why": why, "benchmark": benchmark}
+    return field(metadata=metadata) if value is ... else field(default=value, metadata=metadata)
+
+
+def _search(max_iterations: int, value_tolerance: float, gradient_tolerance: float) -> LBFGS:
+    return LBFGS(max_iterations, value_tolerance, gradient_tolerance)
+
+
+@dataclass(frozen=True)
+class SignalThresholds:
+    """Is there anything to learn?"""
+
+    chance: float = _constant(0.01, NO_SIGNAL, "once in a hundred sets of noise a function is seen that is none")
+    rows: int = _constant(300, AUTOMATIC, "an exact GP of so many takes a tenth of a second")
+    knots: int = _constant(30, NOISY, "all rows through so few knots show a weak function, quickly")
+    short: float = _constant(0.1, AUTOMATIC, "length-scales in a patch of neighbours: short ones hide in random rows")
+    weaker: float = _constant(100.0, NOISY, "times less variance, with which a weak signal is looked for")
+    search: LBFGS = _constant(_search(40, 1e-6, 1e-2), FIT_TIME, "whether there is signal needs no last digit")
+
+
+@dataclass(frozen=True)
+class KernelThresholds:
+    """Which kernel: one length-scale or one per column, how smooth, and on which columns?"""
+
+    rows: int = _constant(300, AUTOMATIC, "rows that are fitted; with fewer, smoothness was chance")
+    validation_rows: int = _constant(1000, AUTOMATIC, "whose density has a small standard error")
+    rows_per_column: int = _constant(25, NOISY, "of eight columns, 300 rows took one that matters for irrelevant")
+    most_first_rows: int = _constant(800, FIT_TIME, "an exact GP of more takes longer than the fit itself")
+    most_rows: int = _constant(1000, NOISY, "fitted where fewer show no signal")
+    most_rows_of_sites: int = _constant(600, FIT_TIME, "the same where each evaluation searches for sites")
+    fitted_share: float = _constant(0.7, STUDY, "of few rows; not measured by itself")
+    least_rows: int = _constant(30, STUDY, "below which nothing is chosen; not measured by itself")
+    least_validation_rows: int = _constant(30, STUDY, "fewer say nothing; not measured by itself")
+    many_columns: int = _constant(20, COLUMNS, "from which on a kernel on the few that explain most is tried, too")
+    longer: float = _constant(1.4, AUTOMATIC, "length-scales of a rougher kernel, relative to the smoother one's")
+    margin: float = _constant(3.0, STUDY, "nats of evidence beyond one for each further hyperparameter")
+    clear_margin: float = _constant(
+        10.0, FIT_TIME, "times that price, with which smoothness is asked of one kernel only"
+    )
+    unconfirmed: float = _constant(2.0, STUDY, "times that price where no rows confirm it; not measured by itself")
+    smoothness_margin: float = _constant(3.0, STUDY, "nats that a rougher kernel must bring: it needs more knots")
+    few_rows: float = _constant(
+        0.2, COLUMNS, "further hyperparameters for each row from which on validation rows must confirm the evidence"
+    )
+    many_parameters: float = _constant(
+        0.1,
+        COLUMNS,
+        "further hyperparameters for each row from which on rows beyond the others must be predicted as well, too: of "
+        "128 columns with far-out values, a length-scale for each extrapolated to three standard deviations of y",
+    )
+    half_spaces: int = _constant(8, COLUMNS, "random directions in which rows beyond the others are cut off")
+    beyond_share: float = _constant(0.07, COLUMNS, "of the rows lie farthest out in each")
+    clear: float = _constant(2.0, STUDY, "standard errors by which validation rows decide alone")
+    search: LBFGS = _constant(_search(60, 1e-6, 1e-2), FIT_TIME, "kernels differ by more than the last digit")
+
+
+@dataclass(frozen=True)
+class ScreeningThresholds:
+    """Which of many columns matter?"""
+
+    most_columns: int = _constant(20, COLUMNS, "that are taken: more length-scales explain anything")
+    chance: float = _constant(0.01, COLUMNS, "that a column which does not matter is taken")
+    independent: float = _constant(1e-8, COLUMNS, "length of what is new in a column; below it is rounding")
+
+
+@dataclass(frozen=True)
+class EnoughThresholds:
+    """When are knots enough? One instance for each target; shares are of the variance that the knots leave."""
+
+    share: float = _constant(..., STUDY, "that the knots may leave; 0.6 share^2 nats a row from the exact GP")
+    first_share: float = _constant(..., STUDY, "of the many knots on rows that find the hyperparameters")
+    last_share: float = _constant(..., STUDY, "of those with which they converge")
+    first_knots: int = _constant(
+        ..., NEAR, "few knots make length-scales long, for which few are enough: observations alone do not lead out"
+    )
+    converged: float = _constant(..., STUDY, "share at which hyperparameters are the exact GP's")
+    converged_sites: float = _constant(..., STUDY, "the same where sites follow them")
+    too_few: float = _constant(..., STUDY, "share at which hyperparameters are not the exact GP's")
+
+
+@dataclass(frozen=True)
+class AllTargetsThresholds:
+    """What holds for both targets of the knots."""
+
+    wide_rows: float = _constant(0.01, STUDY, "share of rows of which the knots may leave much")
+    start_share: float = _constant(0.5, STUDY, "down to which growth is quick, and at which few knots start to move")
+
+
+@dataclass(frozen=True)
+class HyperparameterThresholds:
+    """Which hyperparameters: those of the exact GP, through many knots on rows."""
+
+    growth: float = _constant(1.25, FIT_TIME, "of the number of knots between two scores")
+    quick_growth: float = _constant(1.6, FIT_TIME, "while most is unexplained")
+    still: float = _constant(0.05, STUDY, "change of log hyperparameters below which they have converged")
+    flat: float = _constant(0.1, STUDY, "nats between two rounds, up to which it does not matter that they move")
+    rounds: int = _constant(8, STUDY, "of fitting hyperparameters and choosing knots for them")
+    exact_share: float = _constant(1 / 3, FIT_TIME, "of the rows as knots, from where on the exact GP is no slower")
+    exact_rows: int = _constant(3000, NEAR, "up to which the exact GP is taken")
+    exact_rows_of_sites: int = _constant(1000, SITES, "the same where each evaluation searches for sites")
+    first_exact_rows: int = _constant(1000, FIT_TIME, "that see the hyperparameters first")
+    more_exact_rows: float = _constant(1.5, FIT_TIME, "times as many rows, from where on that pays")
+    some_rows: int = _constant(30_000, ROWS, "that see the hyperparameters before very many do")
+    many_rows: int = _constant(150_000, ROWS, "that are very many")
+    least_precision: float = _constant(1e-12, STUDY, "of a site: one that says nothing is no place for a knot")
+    first_knots: int = _constant(10, STUDY, "with which few knots for given hyperparameters begin")
+    round: LBFGS = _constant(_search(40, 1e-7, 1e-2), FIT_TIME, "the next round goes on")
+    last_round: LBFGS = _constant(_search(LBFGS().max_iterations, 1e-7, 1e-2), STUDY, "nothing comes after it")
+    exact: LBFGS = _constant(_search(LBFGS().max_iterations, 1e-6, 1e-2), FIT_TIME, "each evaluation costs N^3")
+    all_rows: LBFGS = _constant(_search(40, 1e-7, 1.0), ROWS, "some rows have found nearly everything")
+
+
+@dataclass(frozen=True)
+class LackOfFitThresholds:
+    """Is anything left in the residuals?"""
+
+    groups: tuple[int, ...] = _constant((4, 16), AUTOMATIC, "rows, itself included, whose residuals are added up")
+    surprising: float = _constant(5.5, AUTOMATIC, "standard deviations: of 5,000 rows chance gives it once in 1,000")
+    least_rows: int = _constant(50, STUDY, "that can show it; not measured by itself")
+    patch_rows: int = _constant(300, AUTOMATIC, "around the most surprising place, and as many elsewhere")
+    short: tuple[float, ...] = _constant((0.3, 0.05), AUTOMATIC, "length-scales, in spreads of the patch")
+    gain: float = _constant(5.0, AUTOMATIC, "nats that other hyperparameters must bring there")
+    shorter: float = _constant(2.0, AUTOMATIC, "times as short as before: a fit that starts there may end elsewhere")
+    search: LBFGS = _constant(_search(60, 1e-6, 1e-2), FIT_TIME, "a start needs no last digit")
+
+
+@dataclass(frozen=True)
+class InactiveInputThresholds:
+    """Does a column really not matter?"""
+
+    inactive: float = _constant(10.0, NOISY, "length-scale in spreads of the columns, too long to matter")
+    active: float = _constant(2.0, NOISY, "where one may matter")
+    gain: float = _constant(3.0, NOISY, "nats that shorter ones must bring: one more column to be wrong about")
+    rows: int = _constant(1000, NOISY, "whose exact GP is asked first, where there are more")
+    more: float = _constant(1.5, FIT_TIME, "times as many rows, from where on that pays")
+    search: LBFGS = _constant(_search(60, 1e-6, 1e-2), FIT_TIME, "of that exact GP")
+
+
+@dataclass(frozen=True)
+class PlacementThresholds:
+    """Few knots for given hyperparameters: where?"""
+
+    rounds: int = _constant(8, STUDY, "of moving knots and adding some")
+    iterations: int = _constant(12, FIT_TIME, "of moving knots in each round")
+    more_iterations: int = _constant(8, FIT_TIME, "of moving knots further on all rows")
+    widest_rows: int = _constant(5000, ROWS, "among which further knots are looked for")
+    moving_rows: int = _constant(100_000, ROWS, "that move knots, where there are very many")
+    moving_saves: float = _constant(1.7, STUDY, "times the share at which as many knots on rows do what moved ones do")
+    far: float = _constant(2.0, FIT_TIME, "times the share wanted, above which more knots are added at once")
+    more: float = _constant(0.12, FIT_TIME, "of the knots that are added")
+    many_more: float = _constant(0.25, FIT_TIME, "of the knots that are added where the share is far above")
+    least_new: int = _constant(2, FIT_TIME, "knots that are added at least; not measured by itself")
+    value_tolerance: float = _constant(1e-9, STUDY, "of moving knots; not measured by itself")
+    gradient_tolerance: float = _constant(1e-3, STUDY, "of moving knots; not measured by itself")
+
+
+@dataclass(frozen=True)
+class PruningThresholds:
+    """Which knots can the others do without?"""
+
+    nearly: float = _constant(1.5, PRUNED, "tolerances up to which a loss with held sites is worth an evaluation")
+    singles: int = _constant(4, PRUNED, "cheapest knots that are tried so")
+
+
+@dataclass(frozen=True)
+class NeighbourThresholds:
+    """Do near rows tell what knots leave?"""
+
+    neighbors: int = _constant(15, NEAR, "of a row; more tell little")
+    site_neighbors: int = _constant(20, SITES, "a site tells less than an observation, and far rows more beside it")
+    pays: float = _constant(0.01, BESIDE, "nats per validation row that neighbours must bring")
+    clear: float = _constant(0.05, BESIDE, "nats that knots do not make up for, once they are moved and fitted")
+    sure: float = _constant(2.0, BESIDE, "standard errors of a gain in density, below which it may be chance")
+    many_knots: int = _constant(300, BESIDE, "on rows, against which neighbours are compared")
+    tested_rows: int = _constant(10_000, NEAR, "whose residuals are compared with those of their nearest rows")
+    surprising: float = _constant(5.0, NEAR, "standard errors of a correlation of residuals that asks for neighbours")
+    large: float = _constant(0.05, NEAR, "correlation of residuals below which nothing is worth a neighbour")
+    knots: int = _constant(100, NEAR, "with neighbours their number matters little")
+    pool_rows: int = _constant(2000, NEAR, "among which these knots are placed")
+    more_predicting: int = _constant(4, NEAR, "times as many neighbours predict new rows, where that helps much")
+    chosen_rows: int = _constant(3000, NEAR, "whose density, given their neighbours, tells the hyperparameters")
+    more_chosen_rows: int = _constant(9000, NEAR, "the same at last")
+    validation_rows: int = _constant(4000, NEAR, "every second judges hyperparameters, the others the end")
+    validation_share: float = _constant(0.15, NEAR, "of the rows, where they are fewer")
+    judges: int = _constant(30, NEAR, "what fewer rows say of hyperparameters that move is chance")
+    rounds: int = _constant(6, NEAR, "of choosing neighbours and fitting hyperparameters to them")
+    turns: int = _constant(4, SITES, "of fitting hyperparameters to held sites, and finding these anew, a round")
+    worse_turns: int = _constant(2, SITES, "one after the other, after which no other is made")
+    still: float = _constant(0.02, SITES, "change of log hyperparameters in a turn below which no other is made")
+    most_sites: int = _constant(20_000, SITES, "rows whose sites are found again and again; beyond, patches serve")
+    patches: int = _constant(20, SITES, "of neighbouring rows, then")
+    better: float = _constant(0.003, NEAR, "nats per validation row that another round must bring")
+    much_better: float = _constant(0.01, NEAR, "nats per validation row that more neighbours must bring")
+    longest: tuple[float, float] = _constant(
+        (1.0, 8.0), NEAR, "length-scales of two starts, in spreads of the columns: none is irrelevant yet"
+    )
+    vanished: float = _constant(0.1, SITES, "of its start, below which an amplitude or nugget hardly comes back")
+    found: float = _constant(1e-5, SITES, "squared residual of sites that are good enough to find hyperparameters")
+    round: LBFGS = _constant(_search(25, 1e-5, 1e-1), NEAR, "validation rows say when to end")
+    turn: LBFGS = _constant(_search(12, 1e-5, 1e-1), SITES, "the next turn goes on")
+    likelihood: LBFGS = _constant(_search(20, 1e-8, 1e-3), SITES, "one or two parameters, which the next turn moves")
+
+
+@dataclass(frozen=True)
+class GuardThresholds:
+    """Does a fit end as good as nothing, and call itself converged?"""
+
+    rows: int = _constant(5000, ROWS, "that tell the evidence of a model without inputs nearly")
+    clear: float = _constant(0.05, ROWS, "nats per row above it, five standard errors of so many rows")
+    restart_rows: int = _constant(300, "benchmarks/bars/one_at_a_time.py", "whose exact GP gives another start")
+    difference: float = _constant(0.5, AUTOMATIC, "nats by which another start must be better to be taken")
+    search: LBFGS = _constant(_search(40, 1e-6, 1e-2), FIT_TIME, "of mean and noise alone")
+
+
+@dataclass(frozen=True)
+class AutoThresholds:
+    """How many knots and rows, in all?"""
+
+    cap: int = _constant(300, STUDY, "knots, where rows are many")
+    big_cap: int = _constant(400, STUDY, "knots on rows that find hyperparameters")
+    smallest_cap: int = _constant(100, STUDY, "knots that are never too many")
+    affordable: float = _constant(1e9, ROWS, "rows times squared knots of a pass, where more than the cap are needed")
+    no_signal_knots: int = _constant(5, NO_SIGNAL, "that hold the mean and its uncertainty")
+    few_rows: int = _constant(20, STUDY, "up to which a knot on every row is the exact GP, and costs nothing")
+    judging_rows: int = _constant(1000, AUTOMATIC, "whose exact GP compares what values through knots do not")
+    far_from_exact: float = _constant(10.0, AUTOMATIC, "nats by which knots may fall short that rounding keeps few")
+    selection_rows: int = _constant(5000, ROWS, "on which hyperparameters and knots are found before all are seen")
+    advised_exact_rows: int = _constant(2500, STUDY, "up to which the exact GP is advised; not measured by itself")
+
+
+@dataclass(frozen=True)
+class InformationThresholds:
+    """Do the targets tell anything at all?"""
+
+    no_events: int = _constant(3, RARE, "targets that differ: of fewer no mean can be learned")
+    few_events: int = _constant(5, RARE, "targets that differ: so many tell little")
+    rows_per_event: int = _constant(10, RARE, "among so many rows for each of them")
+    most_certain: float = _constant(
+        1e10, RARE, "precision times variance of the function from which on sums are rounding"
+    )
+    nugget_floor: float = _constant(1e-8, RARE, "nugget there, relative to the variance; not measured by itself")
+
+
+@dataclass(frozen=True)
+class StandardErrorThresholds:
+    """Are standard errors computed unasked?"""
+
+    budget: float = _constant(
+        2e10, "benchmarks/bars/standard_errors.py", "products beyond which nobody waits; not measured by itself"
+    )
+
+
+SIGNAL, KERNEL, SCREENING = SignalThresholds(), KernelThresholds(), ScreeningThresholds()
+HYPERPARAMETERS, LACK_OF_FIT = HyperparameterThresholds(), LackOfFitThresholds()
+INACTIVE_INPUTS, PLACEMENT, PRUNING = InactiveInputThresholds(), PlacementThresholds(), PruningThresholds()
+NEIGHBOURS, GUARD, AUTO = NeighbourThresholds(), GuardThresholds(), AutoThresholds()
+INFORMATION, STANDARD_ERRORS, ENOUGH = InformationThresholds(), StandardErrorThresholds(), AllTargetsThresholds()
+
+#: what knots must be enough for: the function itself, or new observations
+TARGETS = {
+    "latent": EnoughThresholds(0.18, 0.06, 0.004, 10, 0.03, 0.015, 0.12),
+    "observation": EnoughThresholds(0.01, 0.03, 0.006, 64, 0.008, 0.006, 0.02),
+}
