@@ -49,7 +49,7 @@ RETURNED = {
     "knotwise.diagnosis.findings": ["Finding", "Place"],
     "knotwise.diagnosis.neighbours": ["NeighbourTest"],
     "knotwise.diagnosis.spread": ["SpreadTest"],
-    "knotwise.estimators.by_class": ["ByClass"],
+    "knotwise.estimators.classes": ["ByClass"],
     "knotwise.estimators.coefficients": ["Coefficients", "Contrast"],
     "knotwise.estimators.effects": ["Effect", "Effects"],
     "knotwise.data.encoding": ["Encoding"],

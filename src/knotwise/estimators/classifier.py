@@ -27,8 +27,7 @@ from knotwise.data.validation import (
 from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
-from knotwise.estimators.by_class import ByClass
-from knotwise.estimators.class_exceedance import exceedance_of_shares
+from knotwise.estimators.classes import ByClass, LabelPrediction
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
@@ -426,13 +425,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         """
         if is_dask(X):
             return predict_lazily(self, "decision_function", X, columns=self._classes_of_models())
-        latents = self._latents_of_labels(X)
-        density = self.models_[0].likelihood_.log_predictive_density
-        odds = []
-        for f in latents:
-            ones, zeros = (density(np.full(len(f.mean), label), f.mean, f.variance) for label in (1.0, 0.0))
-            odds.append(ones - zeros)
-        return odds[0] if len(odds) == 1 else np.column_stack(odds)
+        return self._prediction(X).log_odds
 
     def predict_latent(self, X: Any) -> Latent | list[Latent]:
         """Posterior mean and variance of the latent function, or of one for each class.
@@ -555,15 +548,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
             options = {"threshold": threshold, "label": label, "n_samples": n_samples, "random_state": seed}
             columns = labels if label is None and len(self.models_) > 1 else None
             return predict_lazily(self, "predict_exceedance", X, columns=columns, **options)
-        if len(self.models_) == 1:
-            ((model, rows),) = self._rows_for_models(X)
-            if label is None or label == labels[1]:
-                return model.predict_exceedance(rows, threshold)
-            return 1.0 - model.predict_exceedance(rows, 1.0 - threshold)
-        z = generator_from(random_state).standard_normal((check_count(n_samples, "n_samples", least=1), len(labels)))
-        latents = [model.predict_latent(rows) for model, rows in self._rows_for_models(X)]
-        found = exceedance_of_shares(latents, self.models_[0].likelihood_, threshold, z)
-        return found if label is None else found[:, labels.index(label)]
+        n_samples = check_count(n_samples, "n_samples", least=1)
+        return self._prediction(X).exceedance(threshold, label, n_samples, generator_from(random_state))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class; those of several models are scaled to sum to one.
@@ -592,12 +578,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         if is_dask(X):
             check_is_fitted(self)
             return predict_lazily(self, "predict_proba", X, columns=self.classes_.tolist())
-        latents = self._latents_of_labels(X)
-        if len(latents) == 1:  # by symmetry, each class by itself: 1 - p has no digits where p is almost 1
-            latents = [Latent(-latents[0].mean, latents[0].variance), *latents]
-        likelihood = self.models_[0].likelihood_
-        p = np.column_stack([likelihood.response_moments(f.mean, f.variance)[0] for f in latents])
-        return p if len(self.models_) == 1 else p / p.sum(1, keepdims=True)
+        return self._prediction(X).proba
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row.
@@ -799,21 +780,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         """
         if is_dask(X):
             return predict_lazily(self, "log_predictive_density", X, per_row={"y": y})
-        log_proba = self._log_proba(X)
         refuse_masked_and_dates(y, "y")
-        y = np.asarray(y)
-        if y.shape != (len(log_proba),):
-            raise InvalidInputError(f"y must be {len(log_proba)} labels, one for each row, but has shape {y.shape}.")
-        code_of = {label: code for code, label in enumerate(self.classes_.tolist())}
-        codes = np.array([code_of.get(label, -1) for label in y.tolist()], int)
-        wrong = np.flatnonzero(codes < 0)
-        if len(wrong):
-            raise InvalidInputError(
-                f"y must be {len(log_proba)} labels from {self.classes_.tolist()}, "
-                f"but is {y.tolist()[wrong[0]]!r} in row {wrong[0]}.",
-                rows=wrong,
-            )
-        return log_proba[np.arange(len(y)), codes]
+        return self._prediction(X).log_density(np.asarray(y))
 
     def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
         """What was fitted and decided, in words, for each model; shown when printed.
@@ -940,21 +908,10 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         save(self, path)
 
-    def _log_proba(self, X: Any) -> np.ndarray:
-        """Log probability of each class, [n, classes], also where the probability itself is 0 or 1 to all digits."""
-        latents = self._latents_of_labels(X)
-        labels = [(latents[0], 0.0), (latents[0], 1.0)] if len(latents) == 1 else [(f, 1.0) for f in latents]
-        density = self.models_[0].likelihood_.log_predictive_density
-        log_p = np.column_stack([density(np.full(len(f.mean), y), f.mean, f.variance) for f, y in labels])
-        if len(latents) > 1:
-            return log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
-        # of a label that is nearly certain an integral has the digits of 1, and so none of log p
-        return np.where(log_p > np.log(0.5), np.log1p(-np.exp(np.minimum(log_p[:, ::-1], np.log(0.5)))), log_p)
-
-    def _latents_of_labels(self, X: Any) -> list[Latent]:
-        """The latent value of a new label, nugget included, for each model."""
-        latents = [(model, model.predict_latent(rows)) for model, rows in self._rows_for_models(X)]
-        return [Latent(f.mean, f.variance + model.nugget_) for model, f in latents]
+    def _prediction(self, X: Any) -> LabelPrediction:
+        """What is known of new labels, from one pass through each model: the one door of all that is said of them."""
+        each = tuple(model._prediction(rows) for model, rows in self._rows_for_models(X))
+        return LabelPrediction(each, self.classes_.tolist())
 
     def _one_or_each(self, values: list[Any], *, tables: bool) -> Any:
         """What the only model has, or a list with that of each; of tables one that shows itself."""
