@@ -1,11 +1,12 @@
 """A prediction answers every question from one pass; mixtures and several latent functions are part of its shape."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from knotwise import GPRegressor, Prediction, cross_validate
+from knotwise import GPClassifier, GPRegressor, Prediction, cross_validate
 from knotwise import likelihoods as lik
 from knotwise.errors import InvalidInputError
 from knotwise.posterior.base import Latent
@@ -324,3 +325,66 @@ def test_a_cross_validation_makes_one_pass_for_each_fold(counts, passes):
         passes.clear()
         cross_validate(gp, X, y, blocks=4, refit=False, knots="anew")
         assert len(passes) == 4 and sum(passes) == 60
+
+
+PLACES = RNG.uniform(size=(80, 2))
+AT_PLACES = np.sin(4 * PLACES[:, 0]) + PLACES[:, 1] + 0.1 * RNG.normal(size=80)
+
+
+@pytest.mark.parametrize("kind", ["mean", "observation"])
+def test_a_map_makes_one_pass_for_each_chunk_of_cells(kind, passes):
+    pytest.importorskip("xarray")
+    from knotwise.spatial import predict_grid
+
+    gp = GPRegressor(standardize="common", **OPTIONS).fit(PLACES, AT_PLACES)
+    passes.clear()
+    predict_grid(gp, spacing=0.1, region=(0, 0, 1, 1), kind=kind, threshold=1.0, chunk=40)
+    assert passes == [40, 40, 20]
+
+
+@pytest.mark.parametrize("n_classes", [0, 2])
+def test_a_page_makes_one_pass_for_its_rows_and_one_for_the_cells_of_its_maps(n_classes, passes, tmp_path):
+    pytest.importorskip("matplotlib")
+    y = np.median(AT_PLACES) < AT_PLACES if n_classes else AT_PLACES
+    gp = (GPClassifier if n_classes else GPRegressor)(**OPTIONS).fit(PLACES, y)
+    passes.clear()
+    rows = pd.DataFrame(PLACES[:37], columns=["x", "y"])
+    gp.report(tmp_path / "page.html", rows, y[:37])
+    assert passes.count(37) == 1
+    assert len([n for n in passes if n > 4000]) == 1
+
+
+def test_a_picture_makes_one_pass(gaussian, counts, passes):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    from knotwise import plotting
+
+    exposure = np.full(60, 2.0)
+    for draw in (plotting.plot_observed, plotting.plot_calibration, plotting.plot_pit, plotting.plot_fit):
+        for gp, y, known in ((gaussian, Y, {}), (counts, COUNTS, {"exposure": exposure})):
+            passes.clear()
+            draw(gp, X, y, ax=Figure().subplots(), **known)
+            assert len(passes) == 1
+
+
+def test_a_classifier_makes_one_pass_through_each_model(passes):
+    gp = GPClassifier(knots=4, optimizer=None).fit(X, np.digitize(Y, [-0.5, 0.5]))
+    passes.clear()
+    for ask in (gp.predict, gp.predict_proba, gp.decision_function, lambda X: gp.predict_exceedance(X, 0.5)):
+        passes.clear()
+        ask(X)
+        assert passes == [60] * 3
+
+
+def test_a_table_at_the_shell_makes_one_pass_for_each_piece(gaussian, passes, tmp_path):
+    from knotwise.cli.main import main
+
+    gaussian.save(tmp_path / "model.knotwise")
+    np.savetxt(tmp_path / "new.csv", X, header="a", comments="", delimiter=",")
+    files = [str(tmp_path / "model.knotwise"), str(tmp_path / "new.csv"), "-o", str(tmp_path / "p.csv")]
+    options = ["--inputs", "a", "--std", "--level", "0.5", "--level", "0.9", "--exceed", "0.1", "--exceed", "0.5"]
+    passes.clear()
+    assert main(["predict", *files, *options]) == 0
+    assert passes == [60]
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 61

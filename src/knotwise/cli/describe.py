@@ -123,5 +123,7 @@ def check_predictions(gp: Any, arguments: Namespace) -> Check:
     with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
     with told_with_places(rows, table):
-        scores, shares = judge(gp, rows.X, observed_values(gp, table, rows, arguments), rows.extras)
+        y = observed_values(gp, table, rows, arguments)
+        prediction = gp._prediction(rows.X) if hasattr(gp, "classes_") else gp.predictive(rows.X, **rows.extras)
+        scores, shares = judge(prediction, y)
     return Check(table.name, len(rows), rows.n_dropped, scores, tuple(shares))

@@ -14,11 +14,13 @@ from knotwise.cli.parts import are_parts
 from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
 from knotwise.cli.tables import Table
 from knotwise.data.exposure import exposure_of
+from knotwise.data.validation import generator_from
 from knotwise.plotting.style import counted
 
 __all__ = ["Counted", "check_arguments", "predict_table", "say_what_was_left_out"]
 
 LEVEL = 0.95
+N_SAMPLES = 2000  # for the exceedance of several classes
 
 
 def predict_table(
@@ -46,27 +48,24 @@ def predict_rows(gp: Any, rows: Rows, arguments: Namespace) -> dict[str, list[An
     """Predicted columns of some rows."""
     if hasattr(gp, "classes_"):
         return _predict_labels(gp, rows.X, arguments)
-    kind, known = arguments.kind or "observation", rows.extras
-    sizes = {name: values for name, values in known.items() if name != "noise_variance"}
-    gaussian = gp_is_gaussian(gp)
-    std = None
-    if kind == "latent":
-        latent = gp.predict_latent(rows.X)
-        centre, std = latent.mean, np.sqrt(latent.variance)
-    elif kind == "observation":
-        centre, std = (
-            gp.predict(rows.X, return_std=True, **known) if arguments.std else (gp.predict(rows.X, **known), None)
-        )
-    else:  # the mean of a skewed response can leave the interval of its own parameter; the median cannot
-        centre = gp.predict(rows.X) if gaussian else gp.predict_median(rows.X, **sizes)
-        std = np.sqrt(gp.predict_latent(rows.X).variance) if arguments.std else None
-    columns = {"prediction": centre} | ({"std": std} if arguments.std else {})
+    kind, known = arguments.kind or "observation", dict(rows.extras)
+    exposure = exposure_of(known.pop("exposure", None), known.pop("offset", None))
+    prediction = gp._prediction(rows.X, exposure=exposure, **known)
+    if kind == "observation":
+        columns = {"prediction": prediction.mean} | ({"std": prediction.std} if arguments.std else {})
+    else:
+        # the mean of a skewed response can leave the interval of its own parameter; the median cannot
+        mean = prediction.mean if gp_is_gaussian(gp) else prediction.median()
+        latent = prediction.latent
+        columns = {"prediction": latent.mean if kind == "latent" else mean}
+        columns |= {"std": latent.std} if arguments.std else {}
     for suffix, level in _levels(arguments, default=LEVEL):
-        columns["lower" + suffix], columns["upper" + suffix] = gp.predict_interval(rows.X, level, kind, **known).T
+        columns["lower" + suffix], columns["upper" + suffix] = prediction.interval(level, kind).T
     for threshold in arguments.exceed:
-        columns[f"exceeds_{threshold:g}"] = gp.predict_exceedance(rows.X, threshold, **sizes)
+        columns[f"exceeds_{threshold:g}"] = prediction.exceedance(threshold)
     if arguments.samples is not None:
-        columns |= {f"sample_{i}": drawn for i, drawn in enumerate(_draw(gp, rows, kind, arguments), start=1)}
+        drawn = _draw(gp, rows, kind, prediction.size, arguments)
+        columns |= {f"sample_{i}": values for i, values in enumerate(drawn, start=1)}
     return {name: np.asarray(values).tolist() for name, values in columns.items()}
 
 
@@ -83,27 +82,26 @@ def _levels(arguments: Namespace, default: float | None) -> list[tuple[str, floa
     return [] if level is None else [("", level)]
 
 
-def _draw(gp: Any, rows: Rows, kind: str, arguments: Namespace) -> np.ndarray:
+def _draw(gp: Any, rows: Rows, kind: str, size: Any, arguments: Namespace) -> np.ndarray:
     """Joint samples of new observations, of their means or of the latent function, [samples, rows]."""
     if kind == "observation":
         return gp.sample_observations(rows.X, arguments.samples, random_state=arguments.seed, **rows.extras)
     f = gp.sample_latent(rows.X, arguments.samples, random_state=arguments.seed)
     if kind == "latent" or gp_is_gaussian(gp):
         return f
-    sizes = [rows.extras.get("trials"), exposure_of(rows.extras.get("exposure"), rows.extras.get("offset"))]
-    return gp.likelihood_.conditional_mean(f, next((size for size in sizes if size is not None), 1.0))
+    return gp.likelihood_.conditional_mean(f, size)
 
 
 def _predict_labels(gp: Any, X: np.ndarray, arguments: Namespace) -> dict[str, list[Any]]:
-    proba = gp.predict_proba(X)
-    classes = gp.classes_.tolist()
+    prediction, classes = gp._prediction(X), gp.classes_.tolist()
+    proba = prediction.proba
     columns = {"prediction": gp.classes_[np.argmax(proba, axis=1)]}
     columns |= {f"probability_{label}": p for label, p in zip(classes, proba.T, strict=True)}
     for suffix, level in _levels(arguments, default=None):
-        low, high = gp.predict_interval(X, level).T
+        low, high = prediction.each[0].interval(level, "mean").T
         columns |= {f"lower_{classes[1]}{suffix}": low, f"upper_{classes[1]}{suffix}": high}
     for threshold in arguments.exceed:
-        above = gp.predict_exceedance(X, threshold, random_state=arguments.seed)
+        above = prediction.exceedance(threshold, None, N_SAMPLES, generator_from(arguments.seed))
         own = classes if above.ndim == 2 else classes[1:]
         columns |= {f"exceeds_{label}_{threshold:g}": p for label, p in zip(own, np.atleast_2d(above.T), strict=True)}
     return {name: values.tolist() for name, values in columns.items()}

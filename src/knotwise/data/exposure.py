@@ -25,7 +25,6 @@ __all__ = [
     "exposure_of",
     "is_needed",
     "missing_name",
-    "per_unit",
     "remarks_of",
     "require",
     "size_given",
@@ -165,12 +164,6 @@ def require(model: Any, call: str, **given: Any) -> dict[str, Any]:
             missing=name,
         )
     return given
-
-
-def per_unit(model: Any, **given: Any) -> dict[str, Any]:
-    """What is given for a call about rates: 1 where the fit had an exposure or trials and the call has none."""
-    sizes = {name: given.get(name) for name in ("exposure", "trials")}
-    return given | {str(missing_name(model)): 1.0} if is_needed(model, **sizes) else given
 
 
 @dataclass(frozen=True)

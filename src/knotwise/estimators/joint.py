@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.data.exposure import exposure_of, require
 from knotwise.data.validation import generator_from
 from knotwise.estimators.base import LatentGP
-from knotwise.prediction import Prediction
+from knotwise.likelihoods.base import Likelihood
 
 if TYPE_CHECKING:
     from knotwise.estimators.totals import Totals
@@ -163,13 +163,16 @@ class JointResponse(LatentGP):
         """
         exposure = exposure_of(exposure, offset)
         known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
-        prediction = self._prediction(X, **require(self, "gp.sample_observations(X", **known))
+        known = require(self, "gp.sample_observations(X", **known)
+        likelihood, size = self._observation(X, len(self._engine_inputs(X)), **known)
         rng = generator_from(random_state)
         f = self.sample_latent(X, n_samples, rng)
         if self.nugget_:
             f += np.sqrt(self.nugget_) * rng.standard_normal(f.shape)
-        return prediction.components[0].likelihood.sample(f, rng, prediction.size)
+        return likelihood.sample(f, rng, size)
 
-    def _prediction(self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None) -> Prediction:
-        """The prediction of rows, given what is known of each."""
+    def _observation(
+        self, X: Any, n_rows: int, exposure: Any, trials: Any, noise_variance: Any
+    ) -> tuple[Likelihood, np.ndarray | float]:
+        """The likelihood of new observations at rows X, and their exposure or trials."""
         raise NotImplementedError

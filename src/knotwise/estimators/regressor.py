@@ -761,7 +761,15 @@ class GPRegressor(RegressorMixin, JointResponse):
         self, X: Any, latent: Latent, exposure: Any = None, trials: Any = None, noise_variance: Any = None
     ) -> Prediction:
         """The prediction of rows X whose latent marginals are known, in the user's units."""
-        likelihood, n_rows = self.likelihood_, len(latent.mean)
+        likelihood, size = self._observation(X, len(latent.mean), exposure, trials, noise_variance)
+        n_jobs = check_jobs(self.n_jobs)
+        return Prediction.of(likelihood, latent, size=size, nugget=self.nugget_, n_jobs=n_jobs)
+
+    def _observation(
+        self, X: Any, n_rows: int, exposure: Any, trials: Any, noise_variance: Any
+    ) -> tuple[Likelihood, np.ndarray | float]:
+        """The likelihood of new observations at rows X, and their exposure or trials, as given and checked."""
+        likelihood = self.likelihood_
         noise = check_known_noise(likelihood, noise_variance, n_rows)
         if noise is None and likelihood.uses_inputs:
             rows = Inputs(self._engine_inputs(X))
@@ -769,10 +777,4 @@ class GPRegressor(RegressorMixin, JointResponse):
         if noise is not None:
             likelihood = Gaussian.of_rows(noise)
         size = check_size(likelihood, n_rows, exposure=exposure, trials=trials)
-        return Prediction.of(
-            likelihood,
-            latent,
-            size=1.0 if size is None else size,
-            nugget=self.nugget_,
-            n_jobs=check_jobs(self.n_jobs),
-        )
+        return likelihood, 1.0 if size is None else size

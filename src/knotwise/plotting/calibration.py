@@ -13,7 +13,9 @@ from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_calibration", "plot_pit"]
+    from knotwise.prediction import Prediction
+
+__all__ = ["draw_calibration", "draw_pit", "plot_calibration", "plot_pit"]
 
 LEVELS = np.linspace(0.02, 0.98, 49)
 BAND = 0.95  # of the range in which a right model falls, for independent rows
@@ -88,14 +90,27 @@ def plot_calibration(
     size_of(view, len(rows), options["exposure"], options["trials"])  # refuses what labels do not have
     noise_of(view, len(rows), options["noise_variance"])
     ax = axes_or_new(ax, size=(4.9, 4.6))
+    draw_calibration(ax, view, view.prediction(rows, **options), targets, label, n_bins, random_state)
+    return ax
+
+
+def draw_calibration(
+    ax: Axes,
+    view: View,
+    prediction: Any,
+    y: np.ndarray,
+    label: Any = None,
+    n_bins: int = 10,
+    random_state: Any = 0,
+) -> None:
+    """Draw how often predicted things happen: values in intervals, or classes."""
     ax.plot([0, 1], [0, 1], color=LIGHT_GREY, linewidth=1, zorder=0)
     if view.of_labels:
-        _draw_reliability(ax, view, rows, targets, label, n_bins)
+        _draw_reliability(ax, view, prediction, y, label, n_bins)
     else:
-        _draw_coverage(ax, _transform(view, rows, targets, random_state, options))
+        _draw_coverage(ax, prediction.pit(y, _generator(random_state)))
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.legend(frameon=False, fontsize=9, loc="upper left")
-    return ax
 
 
 def plot_pit(
@@ -162,10 +177,16 @@ def plot_pit(
     targets = checked_targets(y, len(rows))
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     options = require(view, "plot_pit", offset, **options)
-    u = _transform(view, rows, targets, random_state, options)
-    bins = n_bins or int(np.clip(round(len(u) / 15), 5, 20))
+    prediction = view.prediction(rows, **options)
     ax = axes_or_new(ax, size=(5.6, 3.8))
+    draw_pit(ax, prediction, targets, n_bins, random_state)
+    return ax
 
+
+def draw_pit(ax: Axes, prediction: Prediction, y: np.ndarray, n_bins: int | None = None, random_state: Any = 0) -> None:
+    """Draw the histogram of the probability integral transform."""
+    u = prediction.pit(y, _generator(random_state))
+    bins = n_bins or int(np.clip(round(len(u) / 15), 5, 20))
     low, high = (float(end) * bins / len(u) for end in _right_range(len(u), np.array(1 / bins)))
     ax.axhspan(low, high, color=LIGHT_GREY, alpha=0.45, linewidth=0, zorder=0, label=BAND_LABEL)
     ax.hist(
@@ -176,13 +197,12 @@ def plot_pit(
     ax.set_ylim(0, 1.25 * max(ax.get_ylim()[1] / 1.05, high))  # room for the legend
     write_title(ax, counted(len(u), "row"))
     ax.legend(frameon=False, fontsize=9, loc="upper right")
-    return ax
 
 
-def _transform(view: View, rows: np.ndarray, y: np.ndarray, random_state: Any, options: dict[str, Any]) -> np.ndarray:
+def _generator(random_state: Any) -> np.random.Generator:
     from knotwise.data.validation import generator_from
 
-    return view.ask("_prediction", rows, **options).pit(y, generator_from(random_state))
+    return generator_from(random_state)
 
 
 def _right_range(n: int | np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -200,9 +220,9 @@ def _draw_coverage(ax: Axes, u: np.ndarray) -> None:
     ax.set(xlabel="level of the central interval", ylabel="share of rows inside")
 
 
-def _draw_reliability(ax: Axes, view: View, rows: np.ndarray, y: np.ndarray, label: Any, n_bins: int) -> None:
+def _draw_reliability(ax: Axes, view: View, prediction: Any, y: np.ndarray, label: Any, n_bins: int) -> None:
     """Draw the share of hits in bins of the probability, over bars where a right model's share falls."""
-    p, hit, name = _predicted_and_hit(view, rows, y, label)
+    p, hit, name = _predicted_and_hit(view, prediction, y, label)
     which = np.minimum((p * n_bins).astype(int), n_bins - 1)
     counts = np.bincount(which, minlength=n_bins)
     used = counts > 0
@@ -221,12 +241,11 @@ def _draw_reliability(ax: Axes, view: View, rows: np.ndarray, y: np.ndarray, lab
     ax.set(xlabel=f"predicted probability {name}", ylabel=f"observed share, {counted(len(y), 'row')}")
 
 
-def _predicted_and_hit(view: View, rows: np.ndarray, y: np.ndarray, label: Any) -> tuple[np.ndarray, np.ndarray, str]:
+def _predicted_and_hit(view: View, prediction: Any, y: np.ndarray, label: Any) -> tuple[np.ndarray, np.ndarray, str]:
     """Probabilities, whether what they are of was observed, and its name."""
     if view.classes is None:
-        return view.ask("predict", rows), view.model.likelihood_.check_targets(y), "of 1"
-    proba = view.quietly(view.gp.predict_proba, view.rows(rows))
-    codes = _codes(view.classes, y)
+        return prediction.mean, view.model.likelihood_.check_targets(y), "of 1"
+    proba, codes = prediction.proba, _codes(view.classes, y)
     if label is None and view.n_classes > 2:
         best = proba.argmax(1)
         return proba.max(1), (best == codes).astype(float), "of the most probable class"

@@ -53,7 +53,7 @@ def curve_of(
         unit = float(np.median(size))
         unit = max(round(unit), 1) if likelihood.size_name == "trials" else unit
         typical = {likelihood.size_name: unit}
-    prediction = view.ask("_prediction", points, **typical, **known)
+    prediction = view.of_model(view.prediction(points, **typical, **known))
     low, high = prediction.interval(level, kind).T
     band = f"{100 * level:g} % of "
     if kind == "latent":

@@ -173,7 +173,7 @@ def _draw_curve(ax: Axes, x: np.ndarray, curve: Curve, color: str, label: str | 
 
 def _draw_classes(ax: Axes, view: View, x: np.ndarray, line: np.ndarray) -> None:
     """Draw the probability of each of several classes, without bands: their sum is held at one."""
-    proba = view.quietly(view.gp.predict_proba, view.rows(line))
+    proba = view.prediction(line).proba
     for i, name in enumerate(view.classes or []):
         style: dict[str, Any] = {"color": CYCLE[i % len(CYCLE)], "linestyle": DASHES[i % len(DASHES)]}
         ax.plot(x, proba[:, i], linewidth=2.0, label=class_name(name), **style)

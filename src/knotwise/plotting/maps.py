@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
 
-__all__ = ["plot_map"]
+__all__ = ["MapCells", "draw_map", "plot_map"]
 
 
 def plot_map(
@@ -130,33 +132,90 @@ def plot_map(
     pair = _two_columns(view, features)
     resolution = check_count(resolution, "resolution", least=2)
     rows, targets = _rows_and_targets(view, X, y)
-    refuse_levels(view.encoding, pair)
-    place = place_of(rows, at, view.names, pair, view.encoding)
-    box = extent_of(extent, rows, view, pair)
-    aspect = aspect_of(aspect, view, box, pair)
-    points = cells_of(box, place, pair, resolution)
-    seen = within_reach(points[:, pair], None if rows is None else rows[:, pair], box, aspect, mask)
-    if not seen.any():
-        raise InvalidInputError("`mask` hides the whole map: no place of it is near a row. Give another `extent`.")
-    surface = surface_of(view, what, points[seen], level=level, threshold=threshold, target=target_name(y))
-    norm = norm_of(surface, scale, limits)
-    ax = axes_or_new(ax, size=figure_size(aspect, box))
+    cells = MapCells.of(view, pair, rows, at=at, extent=extent, aspect=aspect, resolution=resolution, mask=mask)
+    options: dict[str, Any] = {"what": what, "level": level, "threshold": threshold, "knots": knots}
+    options |= {"cmap": cmap, "limits": limits, "scale": scale}
+    return draw_map(ax, cells, rows, targets, target_name(y), **options)
 
-    image = _draw_surface(ax, surface, seen.reshape(resolution, resolution), box, cmap=cmap, norm=norm)
+
+@dataclass(frozen=True)
+class MapCells:
+    """The cells of a map over two columns; one prediction of those that are shown serves all that is drawn of them.
+
+    `points` are their rows, `seen` [resolution, resolution] says which are shown, and `others` where the other columns
+    are, in words.
+    """
+
+    view: View
+    pair: Sequence[int]
+    box: Box
+    aspect: Any
+    points: np.ndarray
+    seen: np.ndarray
+    others: str
+
+    @staticmethod
+    def of(
+        view: View,
+        pair: Sequence[int],
+        rows: np.ndarray | None,
+        *,
+        resolution: int,
+        at: Any = None,
+        extent: Any = None,
+        aspect: Any = None,
+        mask: bool | float = False,
+    ) -> MapCells:
+        """Cells over two columns of a model, with edges from rows where there are none."""
+        refuse_levels(view.encoding, pair)
+        place = place_of(rows, at, view.names, pair, view.encoding)
+        box = extent_of(extent, rows, view, pair)
+        aspect = aspect_of(aspect, view, box, pair)
+        points = cells_of(box, place, pair, resolution)
+        seen = within_reach(points[:, pair], None if rows is None else rows[:, pair], box, aspect, mask)
+        if not seen.any():
+            raise InvalidInputError("`mask` hides the whole map: no place of it is near a row. Give another `extent`.")
+        others = describe_others(place, view.names, pair, medians=at is None, encoding=view.encoding)
+        return MapCells(view, pair, box, aspect, points, seen.reshape(resolution, resolution), others)
+
+    @cached_property
+    def prediction(self) -> Any:
+        """What is known of observations in the cells that are shown."""
+        return self.view.prediction(self.points[self.seen.ravel()])
+
+
+def draw_map(
+    ax: Axes | None,
+    cells: MapCells,
+    rows: np.ndarray | None,
+    targets: np.ndarray | None,
+    target: str,
+    *,
+    what: str | None = None,
+    level: float = 0.95,
+    threshold: float | None = None,
+    knots: bool = True,
+    cmap: str | None = None,
+    limits: tuple[float, float] | None = None,
+    scale: str = "auto",
+) -> Axes:
+    """Draw a map of cells; see `plot_map`."""
+    view, pair, box = cells.view, cells.pair, cells.box
+    surface = surface_of(view, what, lambda: cells.prediction, level=level, threshold=threshold, target=target)
+    norm = norm_of(surface, scale, limits)
+    ax = axes_or_new(ax, size=figure_size(cells.aspect, box))
+
+    image = _draw_surface(ax, surface, cells.seen, box, cmap=cmap, norm=norm)
     if rows is not None and targets is not None:
         draw_rows(ax, view, rows[:, pair], targets, what=surface.what, image=image)
     if knots:
         draw_knots(ax, view.knots[:, pair], ordered=view.ordered)
-    ax.set(xlim=box[:2], ylim=box[2:], aspect=aspect)
+    ax.set(xlim=box[:2], ylim=box[2:], aspect=cells.aspect)
     ax.set(xlabel=shorten(view.names[pair[0]], 36), ylabel=shorten(view.names[pair[1]], 36))
     for axis, column in zip((ax.xaxis, ax.yaxis), pair, strict=True):
         write_dates(axis, view.encoding, column)
     add_bar(ax, image, surface.label)
-    about = [
-        describe_others(place, view.names, pair, medians=at is None, encoding=view.encoding),
-        describe_knots(view) if knots else "",
-    ]
-    write_title(ax, "\n".join(filter(None, about)))
+    write_title(ax, "\n".join(filter(None, [cells.others, describe_knots(view) if knots else ""])))
     return ax
 
 

@@ -14,7 +14,9 @@ from knotwise.plotting.view import checked_rows, checked_targets, require, targe
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_observed"]
+    from knotwise.prediction import Prediction
+
+__all__ = ["draw_observed", "plot_observed"]
 
 FEW = 100  # rows up to which marks have their full size and colour
 MOST_MARKS = 2000  # rows beyond which the picture shows how many there are in each cell
@@ -83,12 +85,17 @@ def plot_observed(
     targets = checked_targets(y, len(rows))
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     options = require(view, "plot_observed", offset, **options)
-    prediction = view.ask("_prediction", rows, **options)
+    prediction = view.prediction(rows, **options)
+    ax = axes_or_new(ax, size=(5.8, 5.0) if len(targets) > MOST_MARKS else (5.2, 5.0))
+    draw_observed(ax, prediction, targets, target_name(y), level)
+    return ax
+
+
+def draw_observed(ax: Axes, prediction: Prediction, targets: np.ndarray, name: str, level: float = 0.95) -> None:
+    """Draw observed against predicted values."""
     mean, (low, high) = prediction.mean, prediction.interval(level).T
     inside = (low <= targets) & (targets <= high)
     many = len(targets) > MOST_MARKS
-    ax = axes_or_new(ax, size=(5.8, 5.0) if many else (5.2, 5.0))
-
     across, up = _limits(mean, np.concatenate([low, high, targets]))
     if many:
         _draw_cells(ax, mean, targets, across, up)
@@ -99,7 +106,6 @@ def plot_observed(
     else:
         _draw_rows(ax, mean, targets, (low, high), inside, level)
     ax.axline((up[0], up[0]), slope=1, color=LIGHT_GREY, linewidth=1, zorder=0)
-    name = target_name(y)
     ax.set(xlabel=f"predicted {name}", ylabel=f"observed {name}", xlim=across, ylim=up)
     if across == up:
         ax.set_aspect("equal")
@@ -107,7 +113,6 @@ def plot_observed(
     ax.locator_params(nbins=N_TICKS)
     light: dict[str, Any] = {"framealpha": 0.8, "edgecolor": "none", "facecolor": "white"}  # rows may be below it
     ax.legend(frameon=True, fontsize=9, loc="upper left", markerscale=5 if many else 1, **light)
-    return ax
 
 
 def _draw_cells(ax: Axes, mean: np.ndarray, y: np.ndarray, across: Range, up: Range) -> None:

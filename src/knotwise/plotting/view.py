@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.numerics.columns import series_name
 from knotwise.plotting.columns import column_names
 from knotwise.plotting.style import shorten
+
+if TYPE_CHECKING:
+    from knotwise.prediction import Prediction
 
 __all__ = [
     "Named",
@@ -101,6 +104,22 @@ class View:
     def ask(self, method: str, X: np.ndarray, *arguments: Any, **options: Any) -> Any:
         """Call a method of the model at rows that carry no column names, without the warning of scikit-learn."""
         return self.quietly(getattr(self.model, method), self.rows(X), *arguments, **options)
+
+    def prediction(self, points: np.ndarray, **known: Any) -> Any:
+        """What is known of new observations at points, a `Prediction`; of a classifier of labels, `LabelPrediction`.
+
+        `known` are exposure, trials or noise; without an exposure or trials it is of one unit.
+        """
+        known = {name: value for name, value in known.items() if value is not None}
+        return self.quietly(self.gp._prediction, self.rows(points), **known)
+
+    def of_model(self, prediction: Any) -> Prediction:
+        """The part of it that is of the model that is looked at."""
+        return prediction if self.classes is None else prediction.each[self.gp.models_.index(self.model)]
+
+    def probability(self, prediction: Any) -> np.ndarray:
+        """The probability of the class that is looked at, [n]; those of several classes sum to one."""
+        return prediction.mean if self.classes is None else prediction.proba[:, self.classes.index(self.label)]
 
     @staticmethod
     def quietly(method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

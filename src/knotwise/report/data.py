@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Data:
-    """Rows [n, D] with their targets [n], or None; `sizes` are exposure, trials or known noise, by their names."""
+    """Rows [n, D] with their targets [n], or None; `sizes` are exposure, trials or known noise, by their names.
+
+    `prediction` is a `Prediction` of the rows, or a `LabelPrediction`; None where there are no targets.
+    """
 
     X: np.ndarray
     y: np.ndarray | None
@@ -42,8 +45,14 @@ class Data:
     origin: Origin
     sizes: dict[str, Any] = field(default_factory=dict)
 
+    prediction: Any = None
+
     def __len__(self) -> int:
         return len(self.X)
+
+    def predicted_by(self, view: View) -> Data:
+        """The same with the prediction of rows that have targets, which serves the whole page."""
+        return self if self.y is None else replace(self, prediction=view.prediction(self.X, **self.sizes))
 
 
 def data_of(

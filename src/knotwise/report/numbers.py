@@ -82,7 +82,7 @@ def confusion_table(view: View, data: Data) -> Table | None:
     classes = view.classes or []
     if len(classes) > MOST_CLASSES or data.y is None:
         return None
-    predicted = view.quietly(view.gp.predict, data.X).tolist()
+    predicted = view.gp.classes_[data.prediction.proba.argmax(1)].tolist()
     counts = {(a, b): 0 for a in classes for b in classes}
     for pair in zip(data.y.tolist(), predicted, strict=True):
         counts[pair] += 1

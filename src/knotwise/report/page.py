@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def write_report(
         raise InvalidInputError(f"There is no folder {str(place.parent)!r} for the report. Make it first.")
     view = view_of(gp, X)
     sizes = {"exposure": exposure_of(exposure, offset), "trials": trials, "noise_variance": noise_variance}
-    data = data_of(view, X, y, target=target, name=data_name, **sizes)
+    data = data_of(view, X, y, target=target, name=data_name, **sizes).predicted_by(view)
     with quiet_drawing():
         text = _page(view, data, title, model_name, data_name)
     write_atomically(place, text.encode("utf-8"))
@@ -94,9 +93,7 @@ def _judge(view: View, data: Data) -> tuple[dict[str, float], list[Share]]:
     """Scores and shares on the rows, where they have targets."""
     if data.y is None:
         return {}, []
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        return judge(view.gp, data.X, data.y, data.sizes)
+    return judge(data.prediction, data.y)
 
 
 def _headline(view: View, data: Data, maps: list[Picture]) -> Picture | None:
@@ -107,7 +104,7 @@ def _headline(view: View, data: Data, maps: list[Picture]) -> Picture | None:
         return maps[0]
     if data.y is None:
         return None
-    return pictures.calibration(view, data) if view.of_labels else pictures.observed(view, data)
+    return pictures.calibration(view, data) if view.of_labels else pictures.observed(data)
 
 
 def _header(view: View, found: list[tuple[str, Diagnosis]], headline: Picture | None, comparison: str) -> Html:

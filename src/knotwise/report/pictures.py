@@ -9,13 +9,15 @@ import numpy as np
 
 from knotwise.estimators.effects import Effect, effects_of
 from knotwise.numerics.coordinates import coordinate_pair
-from knotwise.plotting import plot_calibration, plot_fit, plot_map, plot_observed, plot_pit, plot_trace
+from knotwise.plotting import plot_fit, plot_trace
+from knotwise.plotting.calibration import draw_calibration, draw_pit
 from knotwise.plotting.columns import levels_of
 from knotwise.plotting.effects import draw_effect, effect_name, heights_of, name_classes
-from knotwise.plotting.extent import aspect_of, extent_of, figure_size
-from knotwise.plotting.observed import MOST_MARKS
+from knotwise.plotting.extent import figure_size
+from knotwise.plotting.maps import MapCells, draw_map
+from knotwise.plotting.observed import MOST_MARKS, draw_observed
 from knotwise.plotting.style import counted, shorten
-from knotwise.plotting.view import Named, View
+from knotwise.plotting.view import Named, View, view_of
 from knotwise.report.data import Data
 from knotwise.report.drawing import Picture, new_figure, picture_of
 
@@ -65,10 +67,11 @@ def maps(view: View, data: Data) -> list[Picture]:
     if any(levels_of(view.encoding, column) for column in pair):  # levels have no order
         return []
     if view.n_classes > 2:
-        labels = (view.classes or [])[:MOST_MAPS]
-        return [_map(view, data, pair, f"picture-map-{i}", label=label) for i, label in enumerate(labels)]
+        views = [view_of(view.gp, data.X, label=label) for label in (view.classes or [])[:MOST_MAPS]]
+        return [_map(_cells(each, data, pair), data, f"picture-map-{i}") for i, each in enumerate(views)]
     spread = "intensity_cv" if view.model.likelihood_.size_name == "exposure" else "sd"
-    return [_map(view, data, pair, "picture-map"), _map(view, data, pair, "picture-map-sd", what=spread)]
+    cells = _cells(view, data, pair)
+    return [_map(cells, data, "picture-map"), _map(cells, data, "picture-map-sd", what=spread)]
 
 
 def describe_maps(view: View) -> str:
@@ -76,20 +79,18 @@ def describe_maps(view: View) -> str:
     return f"Maps are of the first {MOST_MAPS} of {view.n_classes} classes." if view.n_classes > MOST_MAPS else ""
 
 
-def _map(view: View, data: Data, pair: tuple[int, int], name: str, **options: Any) -> Picture:
-    box = extent_of(None, data.X, view, pair)
-    size = figure_size(aspect_of(None, view, box, pair), box)
+def _cells(view: View, data: Data, pair: tuple[int, int]) -> MapCells:
+    return MapCells.of(view, list(pair), data.X, resolution=RESOLUTION, mask=data.origin.word != "knots")
+
+
+def _map(cells: MapCells, data: Data, name: str, what: str | None = None) -> Picture:
+    view, size = cells.view, figure_size(cells.aspect, cells.box)
     figure = new_figure((WIDTH, size[1] * WIDTH / size[0]), "compressed")
-    few = data.y is not None and len(data) <= MOST_ON_MAP and options.get("what") is None
-    y = Named(data.y, data.target) if few and data.y is not None else None
-    masked = data.origin.word != "knots"
-    options |= {"features": pair, "mask": masked, "resolution": RESOLUTION, "ax": figure.subplots()}
-    ax = plot_map(view.gp, data.X, y, **options)
+    y = data.y if what is None and len(data) <= MOST_ON_MAP else None
+    ax = draw_map(figure.subplots(), cells, data.X, y, shorten(data.target, 32), what=what)
     bar = ax.child_axes[0]
-    if y is None:  # whose name the picture does not know
-        bar.set_ylabel(bar.get_ylabel().replace("mean y", f"mean {shorten(data.target, 32)}"))
     shown = " ".join(bar.get_ylabel().split()).replace(r"\$", "$")
-    words = "How well the latent function f is known: its standard deviation." if options.get("what") == "sd" else ""
+    words = "How well the latent function f is known: its standard deviation." if what == "sd" else ""
     others = f"The other {len(view.names) - 2} columns are at their medians." if len(view.names) > 2 else ""
     hidden = "White is far from every row." if np.ma.is_masked(ax.images[0].get_array()) else ""
     rows = "Marks are rows." if y is not None else ""
@@ -131,7 +132,7 @@ def effect_panels(
 def calibration(view: View, data: Data) -> Picture:
     """Coverage of intervals, or reliability of probabilities."""
     figure = new_figure((4.2, 4.0))
-    plot_calibration(view.gp, data.X, data.y, ax=figure.subplots(), **data.sizes)
+    draw_calibration(figure.subplots(), view, data.prediction, np.asarray(data.y))
     if view.of_labels:
         words = "How often a class was observed against its predicted probability: a right model is on the diagonal."
     else:
@@ -139,11 +140,10 @@ def calibration(view: View, data: Data) -> Picture:
     return picture_of(figure, "picture-calibration", "Calibration", f"{words} Grey is where chance alone may lead.")
 
 
-def observed(view: View, data: Data) -> Picture:
+def observed(data: Data) -> Picture:
     """Observed against predicted values."""
     figure = new_figure((4.4, 4.2))
-    y = Named(np.asarray(data.y), data.target)
-    plot_observed(view.gp, data.X, y, ax=figure.subplots(), **data.sizes)
+    draw_observed(figure.subplots(), data.prediction, np.asarray(data.y), shorten(data.target, 32))
     shown = "Each row at its prediction, with its 95 % interval"
     if len(data) > MOST_MARKS:
         shown = "How many rows have which prediction, with their typical 95 % interval"
@@ -151,10 +151,10 @@ def observed(view: View, data: Data) -> Picture:
     return picture_of(figure, "picture-observed", "Observed and predicted", words)
 
 
-def pit(view: View, data: Data) -> Picture:
+def pit(data: Data) -> Picture:
     """The histogram of the probability integral transform."""
     figure = new_figure((WIDTH, 3.1))
-    plot_pit(view.gp, data.X, data.y, ax=figure.subplots(), **data.sizes)
+    draw_pit(figure.subplots(), data.prediction, np.asarray(data.y))
     words = (
         "Where observations lie in their own predictive distribution: flat if it is right, a hump where intervals are "
         "too wide, a trough where they are too narrow, a slope where predictions are too high or too low."

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.estimators.classes import LabelPrediction
+from knotwise.prediction import Prediction
+
 __all__ = ["Share", "judge"]
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -31,25 +34,27 @@ class Share:
         )
 
 
-def judge(gp: Any, X: Any, y: Any, sizes: dict[str, Any]) -> tuple[dict[str, float], list[Share]]:
-    """Scores and shares of predictions; `sizes` are exposure, trials or known noise of the rows."""
-    return _judge_labels(gp, X, y) if hasattr(gp, "classes_") else _judge_numbers(gp, X, np.asarray(y, float), sizes)
+def judge(prediction: Prediction | LabelPrediction, y: Any) -> tuple[dict[str, float], list[Share]]:
+    """Scores and shares of predictions of numbers or labels."""
+    if isinstance(prediction, Prediction):
+        return _judge_numbers(prediction, np.asarray(y, float))
+    return _judge_labels(prediction, y)
 
 
-def _judge_numbers(gp: Any, X: Any, y: np.ndarray, sizes: dict[str, Any]) -> tuple[dict[str, float], list[Share]]:
-    density = gp.log_predictive_density(X, y, **sizes)  # refuses values that cannot be
-    error = y - gp.predict(X, **sizes)
+def _judge_numbers(prediction: Prediction, y: np.ndarray) -> tuple[dict[str, float], list[Share]]:
+    density = prediction.log_density(y)  # refuses values that cannot be
+    error = y - prediction.mean
     scores = {
         "root_mean_squared_error": float(np.sqrt(np.mean(error**2))),
         "standard_deviation_of_target": float(np.std(y)),
         "mean_log_density": float(np.mean(density)),
     }
-    likelihood = gp.likelihood_
+    likelihood = prediction.components[0].likelihood
     if likelihood.discrete and likelihood.size_name is None and likelihood.support() == (0.0, 1.0):
         return scores, [_share("ones", float(np.mean(y - error)), float(np.mean(y)), len(y))]
     shares = []
     for level in LEVELS:
-        low, high = gp.predict_interval(X, level, **sizes).T
+        low, high = prediction.interval(level).T
         inside = float(np.mean((low <= y) & (y <= high)))
         # intervals of counts hold at least their level, because they end on whole numbers
         shares.append(
@@ -58,10 +63,9 @@ def _judge_numbers(gp: Any, X: Any, y: np.ndarray, sizes: dict[str, Any]) -> tup
     return scores, shares
 
 
-def _judge_labels(gp: Any, X: Any, y: np.ndarray) -> tuple[dict[str, float], list[Share]]:
-    log_probability = gp.log_predictive_density(X, y)  # refuses labels that it does not know
-    codes = np.searchsorted(gp.classes_, y)
-    proba = gp.predict_proba(X)
+def _judge_labels(prediction: LabelPrediction, y: np.ndarray) -> tuple[dict[str, float], list[Share]]:
+    log_probability = prediction.log_density(y)  # refuses labels that it does not know
+    codes, proba = np.searchsorted(prediction.classes, y), prediction.proba
     scores = {
         "accuracy": float(np.mean(proba.argmax(1) == codes)),
         "share_of_most_frequent_class": float(np.bincount(codes).max() / len(codes)),
@@ -69,7 +73,7 @@ def _judge_labels(gp: Any, X: Any, y: np.ndarray) -> tuple[dict[str, float], lis
     }
     shares = [
         _share(f"class {label!r}", float(np.mean(proba[:, code])), float(np.mean(codes == code)), len(codes))
-        for code, label in enumerate(gp.classes_.tolist())
+        for code, label in enumerate(prediction.classes)
     ]
     return scores, shares
 

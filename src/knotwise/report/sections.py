@@ -100,8 +100,8 @@ def residuals_section(view: View, data: Data, scores: dict[str, float], headline
     pieces = []
     if not view.of_labels:
         if headline is None or headline.name != "picture-observed":
-            pieces.append(picture_element(pictures.observed(view, data)))
-        pieces.append(picture_element(pictures.pit(view, data)))
+            pieces.append(picture_element(pictures.observed(data)))
+        pieces.append(picture_element(pictures.pit(data)))
     table = confusion_table(view, data) if view.classes is not None else None
     pieces += [table_element(table, 3)] if table is not None else []
     return join(*pieces, table_element(score_table(scores), 3))
