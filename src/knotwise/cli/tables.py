@@ -27,6 +27,18 @@ __all__ = [
     "same_for_all",
 ]
 
+CHUNK_ROWS = 8192
+
+TEXT, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
+REMEDIES = {
+    ".xlsx": "Workbooks are read, not written: give a name that ends in .csv.",
+    ".xls": "Save the sheet as CSV or .xlsx.",
+    ".ods": "Save the sheet as CSV or .xlsx.",
+    ".gz": "Packed text is read from .csv.gz, .tsv.gz and .txt.gz, and not written.",
+    ".zip": "Unpack it first: unzip FILE.",
+    ".knotwise": "It is the name of a model; the table comes after it: knotwise predict MODEL DATA.",
+}
+
 
 class Column(Protocol):
     """Some rows of one column."""
@@ -53,6 +65,29 @@ class TextColumn:
 
     def numbers(self) -> np.ndarray:
         return numbers_of(self.values, self.decimal)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a table: columns by name, and where in the file each row is, [n]."""
+
+    columns: Mapping[str, Column]
+    places: np.ndarray
+
+
+class Table(Protocol):
+    """A table that is read once, from beginning to end.
+
+    `name` is what the user calls it, `unit` what its places are counted in: "line" or "row".
+    """
+
+    name: str
+    unit: str
+    columns: list[str]
+
+    def pieces(self, names: Sequence[str]) -> Iterator[Piece]:
+        """These columns, some rows at a time."""
+        ...
 
 
 # -- names ----------------------------------------------------------------------------------------
@@ -94,42 +129,6 @@ def same_for_all(columns: Sequence[str], arguments: Namespace) -> dict[str, floa
         return {"noise_variance": float(numbers_of([given], arguments.decimal)[0])}
     except NotANumberError:
         return {}
-
-
-CHUNK_ROWS = 8192
-
-TEXT, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")
-REMEDIES = {
-    ".xlsx": "Workbooks are read, not written: give a name that ends in .csv.",
-    ".xls": "Save the sheet as CSV or .xlsx.",
-    ".ods": "Save the sheet as CSV or .xlsx.",
-    ".gz": "Packed text is read from .csv.gz, .tsv.gz and .txt.gz, and not written.",
-    ".zip": "Unpack it first: unzip FILE.",
-    ".knotwise": "It is the name of a model; the table comes after it: knotwise predict MODEL DATA.",
-}
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some rows of a table: columns by name, and where in the file each row is, [n]."""
-
-    columns: Mapping[str, Column]
-    places: np.ndarray
-
-
-class Table(Protocol):
-    """A table that is read once, from beginning to end.
-
-    `name` is what the user calls it, `unit` what its places are counted in: "line" or "row".
-    """
-
-    name: str
-    unit: str
-    columns: list[str]
-
-    def pieces(self, names: Sequence[str]) -> Iterator[Piece]:
-        """These columns, some rows at a time."""
-        ...
 
 
 def kind_of_file(path: str) -> str:
