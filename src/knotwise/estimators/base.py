@@ -29,9 +29,8 @@ from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
 from knotwise.estimators.outcome import outcome_of
 from knotwise.estimators.oversight import Oversight
-from knotwise.estimators.reporting import ReportMixin
 from knotwise.estimators.standard_errors import FitErrors
-from knotwise.estimators.summary import Summary, summarize
+from knotwise.estimators.summary import ReportMixin, Summary, summarize
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas

@@ -33,8 +33,7 @@ from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
-from knotwise.estimators.reporting import ReportMixin
-from knotwise.estimators.summary import Summary, join_summaries
+from knotwise.estimators.summary import ReportMixin, Summary, join_summaries
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods import Bernoulli

@@ -11,7 +11,7 @@ from knotwise.optimize.options import advice_for_early_stop
 from knotwise.selection.optimizing import describe_other_inference
 from knotwise.selection.trace import Status
 
-__all__ = ["Outcome", "outcome_of"]
+__all__ = ["Outcome", "describe_choice", "outcome_of"]
 
 
 @dataclass(frozen=True)
@@ -45,3 +45,16 @@ def outcome_of(fit: Fit, table: ParameterTable, optimizer: Any) -> Outcome:
     if selection.status is not None:
         return Outcome(selection.status, selection.reason, selection.advice)
     return Outcome(Status.AS_GIVEN if optimizer is None else Status.CONVERGED, selection.reason)
+
+
+def describe_choice(model: Any) -> str:
+    """Of how many kernels it is the best, and which of many columns it sees; empty for a kernel that was given."""
+    tried = sum(str(step.action) == "kernel" for step in model.trace_) - 1
+    if model.kernel is not None or tried <= 0:
+        return ""
+    said = f", the best of {tried} that were tried"
+    if model.kernel_.restricted_to is None:
+        return said
+    names, numbers = model._column_names, model.kernel_.indices()
+    columns = ", ".join(str(names[i]) if len(names) else str(i) for i in numbers)
+    return f"{said}; it sees {len(numbers)} of {model.n_features_in_} columns ({columns}), the others say nothing more"

@@ -1,20 +1,24 @@
-"""A fitted model in words."""
+"""A fitted model in words: its summary, and the page about it, which are methods of every estimator."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from knotwise.estimators.outcome import describe_choice
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.estimates import Estimates
 from knotwise.numerics.tabular import html_lines, make_frame
 from knotwise.posterior.base import Shares
 
-__all__ = ["Section", "Summary", "describe_choice", "join_summaries", "summarize"]
+__all__ = ["ReportMixin", "Section", "Summary", "join_summaries", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -106,19 +110,6 @@ class Summary(str):
         return "".join(section.html for section in self.sections)
 
 
-def describe_choice(model: Any) -> str:
-    """Of how many kernels it is the best, and which of many columns it sees; empty for a kernel that was given."""
-    tried = sum(str(step.action) == "kernel" for step in model.trace_) - 1
-    if model.kernel is not None or tried <= 0:
-        return ""
-    said = f", the best of {tried} that were tried"
-    if model.kernel_.restricted_to is None:
-        return said
-    names, numbers = model._column_names, model.kernel_.indices()
-    columns = ", ".join(str(names[i]) if len(names) else str(i) for i in numbers)
-    return f"{said}; it sees {len(numbers)} of {model.n_features_in_} columns ({columns}), the others say nothing more"
-
-
 def _explained(shares: Shares | None) -> list[str]:
     if shares is None:
         return []
@@ -172,3 +163,69 @@ def join_summaries(by_label: Sequence[tuple[Any, Summary]]) -> Summary:
         first, *others = (replace(section, label=label) for section in summary.sections)
         sections += [replace(first, content=f"class {label!r}: {first.content}"), *others]
     return Summary.of(sections)
+
+
+class ReportMixin:
+    """Gives an estimator `report`."""
+
+    _target_name: str | None = None  # of what was fitted
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        *,
+        exposure: Any = None,
+        trials: Any = None,
+        offset: Any = None,
+        noise_variance: Any = None,
+        title: str | None = None,
+    ) -> Path:
+        """Write one page about this fit, with pictures, that needs nothing but itself: for a browser, or a phone.
+
+        Warnings come first. Then what was decided and why, a picture of the fit, the effect of each column, maps where
+        two columns are coordinates, calibration and residuals, how the knots were chosen, parameters with intervals,
+        all checks of `diagnose()`, and how to predict. It needs matplotlib: `pip install 'knotwise[plot]'`.
+
+        Parameters
+        ----------
+        path : str or path
+            The file to write, such as "fit.html". It is complete or not there, and replaces one of that name.
+        X : array or data frame [n, D], optional
+            Rows to draw and to compare predictions on, best such that the fit has not seen; the page says whether it
+            has, as far as the model can tell. Of more than 20,000 rows so many are drawn at random. By default the rows
+            of the fit, where the model holds them; a model from a file, without them, is drawn over its knots.
+        y : array or Series [n], optional
+            Their targets. Without them there is neither calibration nor residuals.
+        exposure, trials, noise_variance : float or array [n], optional
+            Of the rows, as in `predict`. Needed with y if the fit had them.
+        offset : float or array [n], optional
+            Logarithm of the exposure, instead of it.
+        title : str, optional
+            Of the page; by default "A fit of", and the name of y, here or in the fit.
+
+        Returns
+        -------
+        Path
+            Where the page is.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> X = np.linspace(0, 1, 60)[:, None]
+        >>> y = np.sin(9 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+        >>> gp = GPRegressor(knots=8, random_state=0).fit(X, y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = gp.report(Path(folder) / "fit.html").read_text(encoding="utf-8")
+        >>> "through 8 knots" in page
+        True
+        """
+        from knotwise.report.page import write_report
+
+        check_is_fitted(self)
+        sizes = {"exposure": exposure, "trials": trials, "offset": offset, "noise_variance": noise_variance}
+        return write_report(self, path, X, y, title=title, **sizes)
