@@ -208,9 +208,9 @@ def run(arguments: Namespace) -> None:
     elif arguments.command == "diagnose":
         from knotwise.cli.describe import diagnose as work
     elif arguments.command == "plot":
-        from knotwise.cli.plot import run as work
+        from knotwise.cli.plot import plot as work
     elif arguments.command == "report":
-        from knotwise.cli.report import run as work
+        from knotwise.cli.plot import report as work
     else:
         from knotwise.cli.data import run as work
     work(arguments)

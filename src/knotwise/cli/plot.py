@@ -1,8 +1,9 @@
-"""`knotwise plot`: a picture of a model in a file."""
+"""`knotwise plot` and `knotwise report`: a picture of a model in a file, and a page about it."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
 from knotwise.cli.loading import (
     KNOWN_OPTIONS,
     choose_columns,
+    given_options,
     load_model,
     observed_values,
     option_word,
@@ -22,13 +24,15 @@ from knotwise.cli.output import check_output
 from knotwise.cli.predicting import say_what_was_left_out
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import read_rows, told_with_places
+from knotwise.cli.tables import Table
 from knotwise.errors import unknown_option
 from knotwise.plotting import style
 from knotwise.plotting.view import Named
 
-__all__ = ["run"]
+__all__ = ["plot", "report"]
 
 ENDINGS = (".png", ".svg", ".pdf")
+PAGE_ENDINGS = (".html", ".htm")
 #: which options a kind of picture takes; all but a trace take DATA
 OPTIONS = {
     "fit": {"target", "feature", "at", "interval", *KNOWN_OPTIONS},
@@ -43,7 +47,7 @@ NEEDS_TARGET = ("calibration", "pit", "observed")
 NEEDS_SIZE = ("fit", *NEEDS_TARGET)  # of counts, or known noise
 
 
-def run(arguments: Namespace) -> None:
+def plot(arguments: Namespace) -> None:
     _check_arguments(arguments)
     check_output(arguments.output, inputs=[arguments.model, arguments.data or "-"])
     gp = load_model(arguments)
@@ -124,3 +128,58 @@ def _label(gp: Any, text: str) -> Any:
     """The class of this name; a regressor has none, and says so itself."""
     classes = getattr(gp, "classes_", np.array([])).tolist()
     return next((label for label in classes if str(label) == text), text)
+
+
+# -- a page -----------------------------------------------------------------------------------------
+
+
+def report(arguments: Namespace) -> None:
+    output = arguments.output or Path(arguments.model.with_suffix(".html").name)
+    if output.suffix.lower() not in PAGE_ENDINGS:
+        raise unknown_option("The ending of the page's name", output.suffix, PAGE_ENDINGS)
+    given = [option_word(name) for name in ("target", *KNOWN_OPTIONS, "inputs") if getattr(arguments, name) is not None]
+    if arguments.data is None and given:
+        raise UsageError(f"{given[0]} is about a table: knotwise report MODEL DATA {given[0]} ...")
+    check_output(output, inputs=[arguments.model, arguments.data or "-"])
+    gp = load_model(arguments)
+    style.require_matplotlib()
+    from knotwise.report.page import write_report
+
+    names: dict[str, Any] = {"model_name": arguments.model.name, "title": arguments.title}
+    with warnings_as_notes():
+        if arguments.data is None:
+            write_report(gp, output, **names)
+        else:
+            _report_on_table(gp, output, arguments, names)
+    if arguments.json:
+        print_json({"output": str(output)})
+    else:
+        note(f"wrote {output}")
+
+
+def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[str, Any]) -> None:
+    from knotwise.report.page import write_report
+
+    with open_table(arguments) as table:
+        arguments.target = arguments.target or _only_other_column(gp, table, arguments)
+        if arguments.target is not None:
+            require_option(gp, arguments)
+        rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
+    say_what_was_left_out(rows.n_dropped)
+    y = observed_values(gp, table, rows, arguments)
+    names |= {"data_name": Path(table.name).name, "target": arguments.target, **rows.extras}
+    with told_with_places(rows, table):
+        write_report(gp, output, rows.X, y, **names)
+
+
+def _only_other_column(gp: Any, table: Table, arguments: Namespace) -> str | None:
+    """The one column that is neither an input nor a size: it has the observed values. Said, or asked for."""
+    inputs = arguments.inputs or [str(name) for name in getattr(gp, "feature_names_in_", ())]
+    taken = {*inputs, *given_options(arguments).values()}
+    others = [name for name in table.columns if name and name not in taken]
+    if len(others) == 1:
+        note(f"the observed values are taken from {others[0]!r}, the only column that is no input")
+        return others[0]
+    if others:
+        note("no observed values: name their column with --target to have calibration and residuals on the page")
+    return None

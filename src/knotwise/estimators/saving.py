@@ -23,13 +23,12 @@ from knotwise.persistence.schema import (
     Flag,
     ListOf,
     Number,
+    OneWord,
     Optional,
-    Reading,
     Record,
     Text,
     Whole,
     Writing,
-    refuse,
 )
 from knotwise.selection.trace import Status
 from knotwise.version import __version__
@@ -41,19 +40,6 @@ LOG = logging.getLogger("knotwise")
 FORMAT = "knotwise model"
 #: settings of a run on one machine, which are no part of a model
 LEFT_OUT = ("callback", "checkpoint")
-
-
-class StatusWord:
-    """How a selection ended, in a word."""
-
-    def write(self, value: Status, at: str, out: Writing) -> str:
-        return str(value)
-
-    def read(self, data: Any, at: str, given: Reading) -> Status:
-        try:
-            return Status(Text.read(data, at, given))
-        except ValueError:
-            raise refuse(at, f"one of {', '.join(Status)}") from None
 
 
 FIT = Fields(
@@ -75,7 +61,7 @@ FIT = Fields(
         failed_restarts=Whole,
         trace=TRACE,
         knots_as_given=Optional(Array(("K", "D"))),
-        status=Optional(StatusWord()),
+        status=Optional(OneWord({str(status): status for status in Status})),
         advice=Text,
     ),
     size_given=Flag,

@@ -14,7 +14,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecision
-from knotwise.evidence.inference import NAMED, Inference
+from knotwise.evidence.inference import NAMED
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.parameters import ParameterTable, flat_names
@@ -28,6 +28,7 @@ from knotwise.persistence.schema import (
     ListOf,
     Number,
     OneOf,
+    OneWord,
     Optional,
     Reading,
     Record,
@@ -158,28 +159,6 @@ TABLE = Fields(
 )
 
 
-class InferenceWord:
-    """One of the inferences that have a word, or none."""
-
-    def write(self, value: Inference | None, at: str, out: Writing) -> str | None:
-        if value is None:
-            return None
-        if NAMED.get(value.word) != value:
-            raise InvalidInputError(
-                f"The model has its own inference, {value!r}, which a model file cannot hold. "
-                "Keep this model with pickle."
-            )
-        return value.word
-
-    def read(self, data: Any, at: str, given: Reading) -> Inference | None:
-        if data is None:
-            return None
-        word = Text.read(data, at, given)
-        if word not in NAMED:
-            raise refuse(at, f"an inference: {', '.join(NAMED)}, or null")
-        return NAMED[word]
-
-
 class ModelRecord(Record):
     """A model whose residual is the one that it gets by itself; others have no place in a file yet."""
 
@@ -199,7 +178,7 @@ MODEL = ModelRecord(
     mean=Part("mean"),
     power=Number(),
     nugget=Part("nugget"),
-    inference=InferenceWord(),
+    inference=Optional(OneWord(NAMED)),
 )
 
 

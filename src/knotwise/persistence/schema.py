@@ -6,6 +6,7 @@ Floating point numbers come back with the same bits: JSON holds the shortest dec
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import index
 from typing import Any, Generic, Protocol, TypeVar
@@ -23,6 +24,7 @@ __all__ = [
     "ListOf",
     "Number",
     "OneOf",
+    "OneWord",
     "Optional",
     "Reading",
     "Record",
@@ -164,6 +166,26 @@ class Count:
 
     def read(self, data: Any, at: str, given: Reading) -> int | float:
         return Number(positive=True).read(data, at, given) if type(data) is float else Whole.read(data, at, given)
+
+
+class OneWord:
+    """One of some objects that have a word each."""
+
+    def __init__(self, words: Mapping[str, Any]) -> None:
+        self.words = words
+
+    def write(self, value: Any, at: str, out: Writing) -> str:
+        word = next((word for word, known in self.words.items() if known == value), None)
+        if word is None:
+            raise InvalidInputError(
+                f"`{at}` of the model is {value!r}, which a model file cannot hold. Keep this model with pickle."
+            )
+        return word
+
+    def read(self, data: Any, at: str, given: Reading) -> Any:
+        if Text.read(data, at, given) not in self.words:
+            raise refuse(at, f"one of {', '.join(self.words)}")
+        return self.words[data]
 
 
 # -- composed values ------------------------------------------------------------------------------
