@@ -32,7 +32,6 @@ import numpy as np
 
 import knotwise
 from knotwise import GPClassifier, GPRegressor, kernels
-from knotwise.data.exposure import per_unit
 from knotwise.errors import KnotwiseError, ModelFileError
 from knotwise.persistence.archive import FORMAT_VERSION, MANIFEST, SEAL, directory, local_header, place
 
@@ -285,7 +284,7 @@ def predictions(model: Any, new: np.ndarray) -> list[np.ndarray]:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # scikit-learn's, of columns that have been forged a name
         try:
-            size = per_unit(model) if hasattr(model, "likelihood_") else {}
+            size = {model.likelihood_.size_name: 1} if not hasattr(model, "classes_") and model._fit.size_given else {}
             return [model.predict(new, **size), *[f.mean for f in np.atleast_1d(model.predict_latent(new))]]
         except KnotwiseError:
             return []

@@ -434,19 +434,16 @@ def test_a_prior_of_ones_own_cannot_be_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_table_without_priors_is_written_and_read_as_before():
+def test_a_table_without_priors_has_none_of_each_parameter():
     table, _ = table_of()
     written = TABLE.write(table, "table", Writing())
-    assert list(written) == ["names", "transforms", "values", "lower", "upper", "fixed", "given"]
-    assert "priors" not in TABLE.read(written, "table", Reading({}))
-    older = {name: value for name, value in written.items() if name != "given"}
-    assert TABLE.read(older, "table", Reading({}, 3))["given"] is None
+    assert written["priors"] == [None] * len(table.names)
+    assert TABLE.read(written, "table", Reading({}))["priors"] == table.priors
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        [None, None, None],
         [None, None],
         [None, None, {"class": "Prior", "arguments": {}}],
         [None, None, {"class": "LogNormal", "arguments": {"median": -1.0, "spread": 1.0}}],
@@ -457,13 +454,9 @@ def test_a_table_without_priors_is_written_and_read_as_before():
 def test_a_forged_table_is_refused(forged):
     table, _ = table_of(priors={"noise": LogNormal(1.0, 1.0)})
     written = TABLE.write(table, "table", Writing())
-    assert TABLE.read(written, "table", Reading({}, 4))["priors"] == table.priors
-    del written["given"]  # which files of version 2 do not have
-    assert TABLE.read(written, "table", Reading({}, 2))["priors"] == table.priors
+    assert TABLE.read(written, "table", Reading({}))["priors"] == table.priors
     with pytest.raises(ModelFileError):
-        TABLE.read(written | {"priors": forged}, "table", Reading({}, 2))
-    with pytest.raises(ModelFileError):
-        TABLE.read(written, "table", Reading({}, 1))
+        TABLE.read(written | {"priors": forged}, "table", Reading({}))
 
 
 def test_another_prior_is_another_fit_for_checkpoints():
