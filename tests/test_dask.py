@@ -19,9 +19,8 @@ from knotwise import GPClassifier, GPRegressor, load
 from knotwise.data import partitions
 from knotwise.distributed.blocks import DaskBlocks, LazyRows, RacePass
 from knotwise.distributed.collections import is_dask
-from knotwise.distributed.held import Held, Part
+from knotwise.distributed.held import Held, Part, TreeSum
 from knotwise.distributed.places import Cluster, Here
-from knotwise.distributed.tree import TreeSum
 from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError, WorkersLostError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, sparse_evidence
 from knotwise.evidence.blocks import RowSummary

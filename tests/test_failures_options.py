@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import knotwise.evidence.full
+import knotwise.evidence.sparse
 from failure_fits import N, fit, put, smooth_rows
 from knotwise.errors import InvalidInputError, TooLargeError, UnknownOptionError
 from knotwise.kernels import SquaredExponential
@@ -142,7 +142,7 @@ def test_zero_noise_is_allowed_however_it_is_set():
 
 def test_the_exact_gp_is_refused_above_its_limit(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(knotwise.evidence.full, "MAX_FULL_ROWS", 50)
+    monkeypatch.setattr(knotwise.evidence.sparse, "MAX_FULL_ROWS", 50)
     with pytest.raises(TooLargeError, match=f"{N} x {N}.*50 rows.*'vfe'") as caught:
         fit(X, y, approximation="full")
     assert caught.value.n_rows == N and caught.value.limit == 50

@@ -19,7 +19,7 @@ from knotwise.crossvalidation.validate import cross_validate
 from knotwise.data.cell_text import is_whole
 from knotwise.data.cells import NamedRows, missing_texts
 from knotwise.errors import InvalidInputError
-from knotwise.numerics.coordinates import named_pair
+from knotwise.numerics.columns import named_pair
 
 __all__ = ["run"]
 

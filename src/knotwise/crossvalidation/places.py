@@ -14,8 +14,7 @@ from knotwise.data.cells import as_dates, as_floats, is_category, kind_of, missi
 from knotwise.data.encoding.kinds import LonLat, labels_in
 from knotwise.data.geometry import as_columns, geometry_of, has_geometry
 from knotwise.errors import InvalidInputError
-from knotwise.numerics.columns import column_indices
-from knotwise.numerics.coordinates import are_degrees, named_pair
+from knotwise.numerics.columns import are_degrees, column_indices, named_pair
 
 __all__ = ["Places", "places_of"]
 

@@ -14,7 +14,7 @@ from knotwise.data.exposure import UsableNoise
 from knotwise.data.scaled import ScaledArrays, without_outliers
 from knotwise.data.scaling import Scaling
 from knotwise.errors import warn
-from knotwise.evidence.full import check_full_size
+from knotwise.evidence.sparse import check_full_size
 from knotwise.likelihoods.base import Likelihood
 from knotwise.nugget import Nugget
 from knotwise.numerics.columns import InputColumns

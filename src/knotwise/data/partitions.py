@@ -24,7 +24,7 @@ from knotwise.distributed.places import Place, place_for
 from knotwise.errors import InvalidInputError, warn
 from knotwise.evidence import Rows
 from knotwise.evidence.blocks import RowSummary
-from knotwise.evidence.full import check_full_size
+from knotwise.evidence.sparse import check_full_size
 from knotwise.likelihoods.base import Likelihood
 from knotwise.means import Mean
 from knotwise.noise import NO_NOISE, NOISE_FLOOR

@@ -19,7 +19,7 @@ from knotwise.decisions.thresholds import KERNEL, SCREENING
 from knotwise.decisions.trials import Candidate, Trial, predicted_mean, validation_density
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.kernels.base import Kernel
-from knotwise.kernels.describe import describe_kernel
+from knotwise.kernels.ranges import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.selection.base import Decision

@@ -25,8 +25,8 @@ from knotwise.decisions.trials import Candidate, Trial, missing_noise, validatio
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import InMemory, Point, Rows
 from knotwise.evidence.inference.base import PseudoData
-from knotwise.evidence.residual.surround import surround
-from knotwise.kernels.describe import describe_kernel
+from knotwise.evidence.residual.arrange import surround
+from knotwise.kernels.ranges import describe_kernel
 from knotwise.numerics.nearest import Nearest
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState

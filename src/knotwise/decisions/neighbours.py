@@ -19,7 +19,7 @@ from knotwise.decisions.neighbour_trial import NearCandidate, NearTrial
 from knotwise.decisions.thresholds import NEIGHBOURS
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence.residual.arrange import arrange
-from knotwise.kernels.describe import describe_kernel
+from knotwise.kernels.ranges import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.nearest import Nearest

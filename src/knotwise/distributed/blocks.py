@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.distributed.held import Held, Job, joined, part_as_given
+from knotwise.distributed.held import Held, Job, TreeSum, joined, part_as_given
 from knotwise.distributed.places import Place, place_for
-from knotwise.distributed.tree import TreeSum
 from knotwise.errors import KnotwiseError, TooLargeError
 from knotwise.evidence.blocks import KEEP_BYTES, Beside, Block, InMemory, Pass, RowSummary
 from knotwise.evidence.model import Rows

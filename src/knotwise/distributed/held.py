@@ -9,13 +9,45 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.distributed.tree import TreeSum
 from knotwise.errors import KnotwiseError
 from knotwise.evidence.blocks import CACHED, InMemory, Pass
 from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Serial
 
-__all__ = ["Answer", "Held", "Job", "Part", "joined", "part_as_given"]
+__all__ = ["Answer", "Held", "Job", "Part", "TreeSum", "joined", "part_as_given"]
+
+
+class TreeSum:
+    """A sum over the leaves 0 .. n - 1 of a tree; node i of a level is the sum of nodes 2 i and 2 i + 1 below it.
+
+    `nodes` are the sums that still wait for their neighbour, by level and number: O(log n) of them where the leaves
+    came in order.
+    """
+
+    def __init__(self, n_leaves: int) -> None:
+        self.n_leaves = n_leaves
+        self.nodes: dict[tuple[int, int], Any] = {}
+
+    def add(self, value: Any, number: int, level: int = 0) -> None:
+        """Add a leaf, or a node of a higher level: it goes up for as long as its neighbour is there."""
+        while (1 << level) < self.n_leaves:
+            neighbour = number ^ 1
+            if neighbour << level < self.n_leaves:  # else there is none
+                if (level, neighbour) not in self.nodes:
+                    break
+                other = self.nodes.pop((level, neighbour))
+                left, right = (value, other) if number < neighbour else (other, value)
+                left += right
+                value = left
+            level, number = level + 1, number >> 1
+        self.nodes[level, number] = value
+
+    @property
+    def total(self) -> Any:
+        """The sum of all leaves."""
+        (total,) = self.nodes.values()
+        return total
+
 
 MOST_KEYS = 6  # fits under way at one time, of which something lies beside the blocks
 

@@ -1,9 +1,8 @@
 """Evidence: (model, rows) -> Evidence(value, gradient, knot_gradient, state)."""
 
 from knotwise.evidence.blocks import Blocks, InMemory
-from knotwise.evidence.full import MAX_FULL_ROWS, full_evidence
 from knotwise.evidence.model import Evidence, Jitter, Model, Point, Rows
-from knotwise.evidence.sparse import sparse_evidence
+from knotwise.evidence.sparse import MAX_FULL_ROWS, full_evidence, sparse_evidence
 
 __all__ = [
     "MAX_FULL_ROWS",

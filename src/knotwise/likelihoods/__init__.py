@@ -6,8 +6,7 @@ from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, Par
 from knotwise.likelihoods.bernoulli import Bernoulli
 from knotwise.likelihoods.beta import Beta
 from knotwise.likelihoods.binomial import Binomial
-from knotwise.likelihoods.exponential import Exponential
-from knotwise.likelihoods.gamma import Gamma
+from knotwise.likelihoods.gamma import Exponential, Gamma
 from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.likelihoods.lognormal import LogNormal
 from knotwise.likelihoods.negative_binomial import NegativeBinomial

@@ -14,7 +14,7 @@ from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import deviance_excess, digamma_defect, exp_capped, factorial_excess
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["Gamma"]
+__all__ = ["Exponential", "Gamma"]
 
 
 class Gamma(Multiplicative):
@@ -96,3 +96,31 @@ class Gamma(Multiplicative):
 
     def start(self, variance) -> Likelihood:
         return self if self.shape is not None else type(self)(2.0)
+
+
+class Exponential(Gamma):
+    r"""Waiting times with a constant hazard: the gamma distribution with shape 1.
+
+    .. math:: p(y \mid f) = e^{-f - y e^{-f}}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise.likelihoods import Exponential
+    >>> Exponential().cdf(np.array([1.0]), np.array([0.0])).round(3).tolist()
+    [0.632]
+    """
+
+    parameters = ()
+
+    def __init__(self) -> None:
+        self.shape = 1.0
+
+    def parameter_derivatives(self, y, f, size=1.0):
+        return []
+
+    def expected_parameter_derivatives(self, y, mean, variance, size=1.0):
+        return np.empty((0, *np.broadcast_shapes(*map(np.shape, (y, mean, variance)))))
+
+    def start(self, variance):
+        return self

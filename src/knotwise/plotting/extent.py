@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.numerics.coordinates import true_aspect
+from knotwise.numerics.columns import true_aspect
 from knotwise.plotting.columns import points_along
 from knotwise.plotting.view import View
 

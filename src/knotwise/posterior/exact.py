@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import warn
-from knotwise.evidence.full import full_evidence
 from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
+from knotwise.evidence.sparse import full_evidence
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import cholesky, invert_lower, solve_factored
 from knotwise.posterior.base import Latent, RowwisePosterior, noise_of_means

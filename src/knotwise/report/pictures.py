@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.estimators.effects import Effect, effects_of
-from knotwise.numerics.coordinates import coordinate_pair
+from knotwise.numerics.columns import coordinate_pair
 from knotwise.plotting import plot_fit, plot_trace
 from knotwise.plotting.calibration import draw_calibration, draw_pit
 from knotwise.plotting.columns import levels_of

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from knotwise.errors import InvalidInputError
 from knotwise.evidence.inference.base import Inference, SiteFit, SiteRule
-from knotwise.evidence.inference.conjugate import Conjugate
+from knotwise.evidence.inference.conjugate import Conjugate, HeldSites
 from knotwise.evidence.inference.ep import PowerEP
-from knotwise.evidence.inference.held import HeldSites
 from knotwise.evidence.inference.laplace import Laplace
 from knotwise.evidence.inference.variational import Variational
 from knotwise.evidence.model import Model

@@ -22,7 +22,7 @@ from knotwise.numerics.linalg import (
     weighted_gram,
 )
 
-__all__ = ["Conjugate"]
+__all__ = ["Conjugate", "HeldSites"]
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -131,3 +131,29 @@ def _within_copies(rows: Rows, noise: np.ndarray | float) -> float:
         return 0.0
     spare = rows.weights - 1.0
     return -0.5 * float((spare * (LOG_2PI + np.log(noise)) + np.log(rows.weights)).sum())
+
+
+@dataclass(frozen=True)
+class HeldSites(Inference):
+    """The targets of the rows are those of their sites, m + b / W, and their known noise variances 1 / W (N6).
+
+    The value is log Z(sites). Kernel, nugget and mean are learned from it as from Gaussian data; it does not depend on
+    the likelihood, whose parameters have the gradient 0.
+    """
+
+    name = "Inference with held sites"
+    word = "variational"
+    value_name = "log density of the sites"
+    several_passes = False
+
+    def refuses(self, model: Model) -> str:
+        return ""
+
+    def for_power(self, power: float) -> HeldSites:
+        return self
+
+    def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
+        return Conjugate().fit(at, start)
+
+    def exact(self, model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
+        raise NotImplementedError("Sites are held where rows are seen through knots.")

@@ -15,9 +15,16 @@ import numpy as np
 from knotwise.errors import KnotwiseError
 from knotwise.evidence.blocks import Beside, Block, InMemory, Sums, a_of
 from knotwise.evidence.inference.base import PseudoData, SiteFit
-from knotwise.evidence.inference.expected import ExpectedCurvature
 from knotwise.evidence.inference.laplace import Laplace
-from knotwise.evidence.inference.sites import LookSums, Marginals, RowSites, SiteLook, SiteTarget, first_sites
+from knotwise.evidence.inference.sites import (
+    ExpectedCurvature,
+    LookSums,
+    Marginals,
+    RowSites,
+    SiteLook,
+    SiteTarget,
+    first_sites,
+)
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
 from knotwise.evidence.residual import Sites

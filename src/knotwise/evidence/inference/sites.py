@@ -17,6 +17,7 @@ from knotwise.evidence.residual.independent import damping
 
 __all__ = [
     "HISTORY",
+    "ExpectedCurvature",
     "LookSums",
     "Marginals",
     "RowSites",
@@ -247,3 +248,23 @@ def settled_sites(
         sites.x = best
         sites.look(target, model, rows, z, q, c)
     return sites
+
+
+@dataclass(frozen=True)
+class ExpectedCurvature:
+    """Sites with the expected curvature of log p under the row's own posterior, W = -E g' and a = E g (V4)."""
+
+    is_bound = True
+
+    def look(self, model: Model, rows: Rows, at: Marginals) -> SiteLook:
+        mu = at.s + model.mean.offset
+        seen = model.likelihood.expectations(rows.y, mu, at.tau, rows.sizes)
+        value = seen.log_density + 0.5 * (  # (V3)
+            np.log(at.h) - at.lam * at.a * at.a + at.W * at.h * at.h * at.q + at.lam * at.w * (1.0 - at.w * at.rho)
+        )
+        W = -seen.second
+        return SiteLook(W, W * at.s + seen.first, value, mu, at.tau, seen.error)
+
+    def likelihood_bar(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        bars = model.likelihood.expected_parameter_derivatives(rows.y, mean, variance, rows.sizes)
+        return np.array([rows.total(bar) for bar in bars])  # (V7)

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from knotwise.evidence.inference.base import SiteFit
-from knotwise.evidence.inference.expected import ExpectedCurvature
 from knotwise.evidence.inference.near_sites import NearSites
 from knotwise.evidence.inference.search import SiteInference
+from knotwise.evidence.inference.sites import ExpectedCurvature
 from knotwise.evidence.model import Model
 from knotwise.evidence.projection import Evaluation
 from knotwise.evidence.residual import residual_of
