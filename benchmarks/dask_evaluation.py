@@ -55,7 +55,7 @@ class EmptyPass:
     width: int = 1
     halo: None = None
 
-    def __call__(self, block: Any, beside: Any) -> float:
+    def __call__(self, block: Any, cache: Any) -> float:
         return 0.0
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from bars.storing import append_row
 from knotwise import GPRegressor
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.residual import Neighbours, arrange
+from knotwise.evidence.residual import Neighbours, vecchia_ordering
 from knotwise.kernels import Matern32
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
@@ -45,7 +45,7 @@ def time_evidence(n_rows: int, n_knots: int = 100, n_neighbors: int = 15, rounds
     rows = Rows(X, np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=n_rows), None, np.empty((n_rows, 0)))
     model = Model(Matern32(1.0, EIGHT), Gaussian(0.05), Zero())
     begin = time.perf_counter()
-    found = arrange(model.kernel, rows, n_neighbors, rng)
+    found = vecchia_ordering(model.kernel, rows, n_neighbors, rng)
     graph_seconds = time.perf_counter() - begin
     rows, near = rows[found.rows], replace(model, residual=found.residual)
     Z = X[rng.choice(n_rows, n_knots, replace=False)]
@@ -145,7 +145,7 @@ def compare_orders(n_columns: int, seed: int, n_rows: int = 2000, n_new: int = 5
     for m in (5, 15, 30):
         for name, order in ORDERS.items():
             for choice in ("distance", "correlation"):
-                found = arrange(kernel, rows, m, np.random.default_rng(seed), order=order)
+                found = vecchia_ordering(kernel, rows, m, np.random.default_rng(seed), order=order)
                 inside = rows[found.rows]
                 points = kernel.coordinates(inside.X)
                 ranks = order(points, np.random.default_rng(seed))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import NotPositiveDefiniteError
-from knotwise.evidence.blocks import KEEP_BYTES, LAST, Beside, Block, InMemory, Pass, RowSummary
+from knotwise.evidence.blocks import KEEP_BYTES, WARM_START, Block, BlockCache, InMemory, Pass, RowSummary
 from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Executor, block_slices, single_threaded_blas
 
@@ -35,7 +35,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.held: dict[int, tuple[Rows, int, int]] = {}
-        self.blocks: dict[int, list[tuple[Block, Beside]]] = {}
+        self.blocks: dict[int, list[tuple[Block, BlockCache]]] = {}
 
     def hold(self, data: int, rows: Rows, start: int, block_size: int) -> None:
         self.held[data] = (rows, start, block_size)
@@ -50,9 +50,9 @@ class Worker:
         blocks = [block for block, _ in self.blocks[key]]
         if halos is not None:
             blocks = [Block(joined([b.rows, more]), b.start, b.n) for b, more in zip(blocks, halos, strict=True)]
-        besides = [beside for _, beside in self.blocks[key]]
+        besides = [cache for _, cache in self.blocks[key]]
         with np.errstate(**settings):
-            return [work(block, beside) for block, beside in zip(blocks, besides, strict=True)]
+            return [work(block, cache) for block, cache in zip(blocks, besides, strict=True)]
 
     def top(self, key: int, k: int, *job: Any) -> tuple[np.ndarray, np.ndarray]:
         """Scores and numbers of the k best rows of this worker."""
@@ -65,23 +65,23 @@ class Worker:
         return rows[numbers - start]
 
     def forget(self, key: int, *, all_of_it: bool) -> None:
-        for _, beside in self.blocks[key]:
-            last = beside.get(LAST)
-            beside.clear()
+        for _, cache in self.blocks[key]:
+            last = cache.get(WARM_START)
+            cache.clear()
             if last is not None and not all_of_it:
-                beside[LAST] = last
+                cache[WARM_START] = last
 
     def last(self, key: int) -> list[np.ndarray | None]:
-        return [beside.get(LAST) for _, beside in self.blocks[key]]
+        return [cache.get(WARM_START) for _, cache in self.blocks[key]]
 
     def lay(self, key: int, a: np.ndarray) -> None:
-        for (block, beside), part in zip(self.blocks[key], np.split(a, self._ends(key)), strict=True):
+        for (block, cache), part in zip(self.blocks[key], np.split(a, self._ends(key)), strict=True):
             assert len(part) == block.n
-            beside.clear()
-            beside[LAST] = part
+            cache.clear()
+            cache[WARM_START] = part
 
     def names_beside(self, key: int) -> list[set[str]]:
-        return [set(beside) for _, beside in self.blocks[key]]
+        return [set(cache) for _, cache in self.blocks[key]]
 
     def keys(self) -> set[int]:
         return set(self.blocks)
@@ -300,7 +300,7 @@ class Fails:
     width: int = 1
     halo: None = None
 
-    def __call__(self, block: Block, beside: Beside) -> float:
+    def __call__(self, block: Block, cache: BlockCache) -> float:
         if block.start == self.row and self.fatal:
             os._exit(3)
         if block.start == self.row:

@@ -85,7 +85,7 @@ class RowPass:
     width: int = 1
     halo: None = None
 
-    def __call__(self, block, beside):
+    def __call__(self, block, cache):
         return block.rows.X[0].copy()
 
 

@@ -14,7 +14,7 @@ from knotwise import GPClassifier, GPRegressor
 from knotwise import likelihoods as lik
 from knotwise.diagnosis.certificate import variance_ratios
 from knotwise.errors import InvalidInputError, NoTrainingDataError
-from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, products, sparse_evidence
+from knotwise.evidence import InMemory, Jitter, Model, Rows, certificate, full_evidence, sparse_evidence
 from knotwise.evidence.certificate import evidence_bounds, posterior_bound
 from knotwise.evidence.inference import Laplace, Variational
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
@@ -77,7 +77,7 @@ def test_bounds_of_gaussian_data_are_their_formulas(toy, kernels, mean, known_no
     dense = Dense(*problem)
     assert_allclose(bounds(*problem).lower, dense.lower, rtol=1e-10)  # (C1)
     left = dense.K - dense.Q
-    monkeypatch.setattr(products, "MAX_STEPS", 1)
+    monkeypatch.setattr(certificate, "MAX_STEPS", 1)
     assert_allclose(bounds(*problem).upper, dense.upper(dense.a @ left @ dense.a), rtol=1e-10)  # (C2)
     parts = [slice(i, i + BLOCK_SIZE) for i in range(0, len(dense.r), BLOCK_SIZE)]
     roots = sum(np.sqrt(dense.a[s] @ left[s, s] @ dense.a[s]) for s in parts)
@@ -86,10 +86,10 @@ def test_bounds_of_gaussian_data_are_their_formulas(toy, kernels, mean, known_no
 
 def test_each_step_of_conjugate_gradients_tightens_and_many_leave_the_determinant_alone(toy, kernels, monkeypatch):
     problem = toy.problem(kernels["squared-exponential"], 0.0, "linear")
-    monkeypatch.setattr(products, "WORTH", -1.0)
+    monkeypatch.setattr(certificate, "WORTH", -1.0)
     uppers = []
     for n_steps in (1, 2, 3, 40):
-        monkeypatch.setattr(products, "MAX_STEPS", n_steps)
+        monkeypatch.setattr(certificate, "MAX_STEPS", n_steps)
         uppers.append(bounds(*problem).upper)
     assert np.all(np.diff(uppers) < 0)
     dense = Dense(*problem)
@@ -506,7 +506,7 @@ def test_beyond_many_rows_no_pair_of_blocks_is_looked_at(waves, monkeypatch):
     gp = GPRegressor(knots=X[:25], random_state=0, n_jobs=1, block_size=50).fit(X, y)
     exact, tight = exact_of(gp, X, y).log_evidence_, gp.certify()
     monkeypatch.setattr("knotwise.diagnosis.certify.MAX_PRODUCT_ROWS", 100)
-    monkeypatch.setattr(products.ProductPass, "__call__", None)
+    monkeypatch.setattr(certificate.ProductPass, "__call__", None)
     loose = gp.certify()
     assert exact <= tight.upper <= loose.upper and loose.lower == tight.lower
 

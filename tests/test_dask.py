@@ -600,9 +600,9 @@ def test_moments_join_as_if_all_rows_were_one(rng):
 def test_what_lies_beside_the_rows_goes_nowhere_and_is_dropped_with_them(rng):
     rows, _ = held_rows(rng, (30,))
     held = Held([Part(0, 0, rows)])
-    held._beside[0] = (0, [InMemory(rows)])
+    held._caches[0] = (0, [InMemory(rows)])
     again = pickle.loads(pickle.dumps(held))
-    assert not again._beside
+    assert not again._caches
     assert_array_equal(again.parts[0].rows.X, rows.X)
     assert sys.getsizeof(held) >= rows.X.nbytes
 
@@ -624,7 +624,7 @@ class Losing(Here):
 
     def ask(self, held, name, arguments):
         if Losing.asked == Losing.at:
-            held[-1]._beside.clear()
+            held[-1]._caches.clear()
         Losing.asked += 1
         return super().ask(held, name, arguments)
 

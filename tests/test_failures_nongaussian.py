@@ -120,7 +120,7 @@ def test_a_mode_that_was_not_reached_is_said(X, counts, approximation, monkeypat
         optimizer=None,
         inference="laplace",
     )
-    with pytest.warns(FitWarning, match="the search for the mode of the latent function did not arrive") as caught:
+    with pytest.warns(FitWarning, match="the search for the mode of the latent function did not converge") as caught:
         gp.fit(X, counts * 1000)
     assert len(caught) == 1
     assert not gp.converged_

@@ -13,7 +13,7 @@ from knotwise import likelihoods as lik
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.inference import HeldSites, Variational
-from knotwise.evidence.residual import arrange
+from knotwise.evidence.residual import vecchia_ordering
 from knotwise.knots import Auto
 from knotwise.means import Constant, Zero
 from knotwise.nugget import NoNugget, Nugget
@@ -42,7 +42,7 @@ def data(likelihood, *, n=40, mean=None, nugget=None, weighted=False, exposed=Fa
 
 def arranged(model, rows, m, seed=1):
     """The model with m neighbours, and the rows in their order."""
-    found = arrange(model.kernel, rows, m, np.random.default_rng(seed))
+    found = vecchia_ordering(model.kernel, rows, m, np.random.default_rng(seed))
     return replace(model, residual=found.residual), rows[found.rows]
 
 

@@ -11,7 +11,7 @@ from knotwise import kernels as k
 from knotwise import likelihoods as lik
 from knotwise.errors import InvalidInputError
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
-from knotwise.evidence.residual import Neighbours, arrange
+from knotwise.evidence.residual import Neighbours, vecchia_ordering
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR
 from knotwise.means import Constant, Linear, Zero
 from knotwise.numerics.blocks import Threads
@@ -69,7 +69,7 @@ def data(*, n=36, n_knots=5, mean=None, weighted=False, known_noise=False, kerne
 
 def arranged(model, rows, m, seed=5):
     """The model with m neighbours, and the rows in their order."""
-    found = arrange(model.kernel, rows, m, np.random.default_rng(seed))
+    found = vecchia_ordering(model.kernel, rows, m, np.random.default_rng(seed))
     return replace(model, residual=found.residual), rows[found.rows]
 
 

@@ -16,11 +16,11 @@ from knotwise import likelihoods as lik
 from knotwise.decisions.thresholds import AUTO
 from knotwise.errors import NotPositiveDefiniteError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, inference, sparse_evidence
-from knotwise.evidence.blocks import LAST, Block, Pass
+from knotwise.evidence.blocks import WARM_START, Block, Pass
 from knotwise.evidence.certificate import evidence_bounds, posterior_bound
 from knotwise.evidence.inference.sites_sparse import SitesPass
 from knotwise.evidence.projection import ProjectedPass
-from knotwise.evidence.residual import arrange
+from knotwise.evidence.residual import vecchia_ordering
 from knotwise.evidence.scores import knot_scores, knot_sums, rank_one_gains, row_scores
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, EvidenceGain, Fixed, OneAtATime, RandomSubset, Simultaneous
@@ -171,7 +171,7 @@ def test_workers_drop_what_lies_beside_blocks_that_nobody_has(workers, threads):
 
 
 def test_an_evaluation_leaves_nothing_beside_the_blocks_but_where_to_start(workers, threads):
-    for name, left in (("gaussian-fic", set()), ("poisson-fic", {LAST})):
+    for name, left in (("gaussian-fic", set()), ("poisson-fic", {WARM_START})):
         _, there = both(CASES[name], workers, threads)
         CASES[name].evidence(there)
         assert there.names_beside() == [left] * 5
@@ -210,7 +210,7 @@ def test_evidence_and_gradients_are_the_bits_of_threads(case, keep_bytes, worker
 @pytest.mark.parametrize("keep_bytes", [2**28, 0])
 def test_neighbours_that_other_workers_have_give_the_bits_of_threads(keep_bytes, workers, threads):
     given = case(GAUSSIAN, 1.0, mean=Linear(2.0), weighted=True)
-    found = arrange(given.model.kernel, given.rows, 5, np.random.default_rng(0))
+    found = vecchia_ordering(given.model.kernel, given.rows, 5, np.random.default_rng(0))
     model = replace(given.model, residual=found.residual)
     near = replace(given, model=model, rows=given.rows[found.rows])
     one, other = (near.evidence(blocks) for blocks in both(near, workers, threads, keep_bytes))
@@ -257,7 +257,7 @@ def numbers_beside(value):
 def test_streaming_leaves_some_numbers_per_row_beside_the_blocks_and_none_per_row_and_knot(case):
     class Weighing(InMemory):
         def end_evaluation(self):
-            largest.append(max(numbers_beside(beside) for _, beside in self._blocks))
+            largest.append(max(numbers_beside(cache) for _, cache in self._blocks))
 
     largest = []
     case.evidence(Weighing(case.rows, block_size=BLOCK_SIZE, keep_bytes=0))

@@ -167,7 +167,7 @@ def test_the_derivatives_of_an_average_are_those_of_its_value():
         at = average_over_log_gamma(a, other, e, s)
         up, down = (average_over_log_gamma(a, other, e + d, s) for d in (step, -step))
         assert_allclose(at.slope, (up.value - down.value) / (2 * step), rtol=1e-6)
-        assert_allclose(at.bend, (up.slope - down.slope) / (2 * step), rtol=1e-5, atol=1e-9)
+        assert_allclose(at.curvature, (up.slope - down.slope) / (2 * step), rtol=1e-5, atol=1e-9)
 
 
 def test_the_quantile_of_a_log_gamma_variable_alone_is_scipys():
@@ -196,7 +196,7 @@ def test_the_derivatives_of_the_lower_tail_of_a_beta_variable_are_those_of_its_v
     step = 1e-4 * (s + 1 / np.sqrt(precision))
     at, up, down = (lower_tail(0.025, precision, mean, s, ACCURATE, x + d) for d in (0.0, step, -step))
     assert_allclose(at.slope, (up.value - down.value) / (2 * step), rtol=1e-5, atol=1e-12)
-    assert_allclose(at.bend, (up.slope - down.slope) / (2 * step), rtol=1e-4, atol=1e-7 * at.slope.max())
+    assert_allclose(at.curvature, (up.slope - down.slope) / (2 * step), rtol=1e-4, atol=1e-7 * at.slope.max())
 
 
 @pytest.mark.parametrize("precision", [0.01, 6.0, 1e6])

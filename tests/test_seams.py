@@ -14,7 +14,7 @@ from knotwise import likelihoods as lik
 from knotwise.errors import InvalidInputError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.inference import Conjugate, Laplace, inference_of
-from knotwise.evidence.residual.arrange import arrange
+from knotwise.evidence.residual.ordering import vecchia_ordering
 from knotwise.evidence.scores import row_scores
 from knotwise.kernels import Linear as LinearKernel
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
@@ -316,7 +316,7 @@ def test_the_exact_gp_has_a_noise_function(weighted, rng):
 @pytest.mark.parametrize("block_size", [None, 13])
 def test_vecchia_neighbours_have_a_noise_function(options, block_size, rng):
     grows, model, rows, known, Z, jitter = noisy(**options)
-    found = arrange(model.kernel, rows, 5, np.random.default_rng(5))
+    found = vecchia_ordering(model.kernel, rows, 5, np.random.default_rng(5))
     near, arranged = replace(grows, residual=found.residual), rows[found.rows]
     twin = sparse_evidence(replace(model, residual=found.residual), known[found.rows], Z, jitter=jitter)
     here = sparse_evidence(near, arranged, Z, jitter=jitter, block_size=block_size)

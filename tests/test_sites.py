@@ -168,9 +168,9 @@ def test_rows_find_their_sites_again_from_the_posterior_alone(approach, name):
     blocks = InMemory(problem.rows, block_size=7)
     with Evaluation.of(problem.model, blocks, problem.Z, problem.jitter, keep=True) as at:
         rule = inference.fit(at).rule
-        for block, beside in blocks._blocks:
-            seen = at.projector.project(block, beside)
-            kept, again = (rule.sites(block, seen, place) for place in (beside, {}))
+        for block, cache in blocks._blocks:
+            seen = at.projector.project(block, cache)
+            kept, again = (rule.sites(block, seen, place) for place in (cache, {}))
             for entry in ("W", "w", "a", "f", "variance"):
                 assert_allclose(getattr(again, entry), getattr(kept, entry), rtol=1e-8, atol=1e-8)
 
@@ -311,7 +311,7 @@ class Still:
 
     error: float
     target = Variational.target
-    charge = 0.0
+    kl_penalty = 0.0
 
     def look(self):
         return LookSums(-10.0, 0.0, np.zeros((HISTORY, HISTORY)), np.zeros(HISTORY), self.error)

@@ -77,9 +77,9 @@ class VariationalPass(ProjectedPass):
 
     rule: ExpectedSites
 
-    def __call__(self, block, beside):
-        seen, rows = self.projector.project(block, beside), block.rows
-        sites = self.rule.sites(block, seen, beside)
+    def __call__(self, block, cache):
+        seen, rows = self.projector.project(block, cache), block.rows
+        sites = self.rule.sites(block, seen, cache)
         b = sites.W * (seen.V @ self.rule.gamma) + sites.a
         density = WEIGHTS @ self.rule.model.likelihood.log_density(rows.y, sites.f, rows.sizes)
         return VariationalSums(weighted_gram(seen.V, rows.weigh(sites.W)), rows.weigh(b) @ seen.V, rows.total(density))
@@ -94,7 +94,7 @@ class ExpectedSites:
     T: np.ndarray
     moves = False  # the bound is stationary in the sites
 
-    def sites(self, block, seen, beside):
+    def sites(self, block, seen, cache):
         rows, G = block.rows, times_lower_transposed(seen.V, self.T)
         mu, tau = seen.V @ self.gamma + self.model.mean.offset, seen.c + (G**2).sum(1)
         f = mu + np.sqrt(tau) * NODES[:, None]

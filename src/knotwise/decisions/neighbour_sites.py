@@ -11,7 +11,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import Point, Rows
 from knotwise.evidence.inference import HeldSites
 from knotwise.evidence.inference.base import PseudoData
-from knotwise.evidence.residual import Neighbours, arrange
+from knotwise.evidence.residual import Neighbours, vecchia_ordering
 from knotwise.posterior.vecchia import VecchiaState
 from knotwise.selection.problem import Problem
 
@@ -55,9 +55,9 @@ def observe(
     if problem.model.likelihood.conjugate:
         return Observed(rows)
     model = problem.model.with_theta(point.theta)
-    arrangement = arrange(model.kernel, rows, n_neighbors, rng, around=True)
-    order = arrangement.rows
-    near = with_neighbours(problem.on_rows(rows[order]), arrangement.residual)
+    ordering = vecchia_ordering(model.kernel, rows, n_neighbors, rng, around=True)
+    order = ordering.rows
+    near = with_neighbours(problem.on_rows(rows[order]), ordering.residual)
     if near.model.inference is not None:
         inference = near.model.inference.with_tolerance(NEIGHBOURS.found, at_least=True)
         near = replace(near, model=replace(near.model, inference=inference))

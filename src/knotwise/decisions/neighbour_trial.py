@@ -25,7 +25,7 @@ from knotwise.decisions.trials import Candidate, Trial, missing_noise, validatio
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import InMemory, Point, Rows
 from knotwise.evidence.inference.base import PseudoData
-from knotwise.evidence.residual.arrange import surround
+from knotwise.evidence.residual.ordering import neighbourhood_batch
 from knotwise.kernels.ranges import describe_kernel
 from knotwise.numerics.nearest import Nearest
 from knotwise.posterior.knots import KnotPosterior
@@ -169,7 +169,7 @@ class NearTrial(Trial):
     def _fit(self, problem: Problem, at: Point, n_neighbors: int, chosen: np.ndarray, seen: Observed) -> NearCandidate:
         """Fit parameters to neighbourhoods of chosen rows, whose observations stay as they are seen."""
         kernel = problem.model.with_theta(at.theta).kernel
-        near = surround(kernel, self.fitted, chosen, n_neighbors, self.rng)
+        near = neighbourhood_batch(kernel, self.fitted, chosen, n_neighbors, self.rng)
         blocks = problem.run.blocks.at_driver(seen.rows[near.rows])
         assert isinstance(blocks, InMemory)
         run = replace(problem.run, blocks=replace(blocks, n_own=near.n_own, block_size=near.block_size))

@@ -18,7 +18,7 @@ from knotwise.decisions.neighbour_sites import with_neighbours
 from knotwise.decisions.neighbour_trial import NearCandidate, NearTrial
 from knotwise.decisions.thresholds import NEIGHBOURS
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
-from knotwise.evidence.residual.arrange import arrange
+from knotwise.evidence.residual.ordering import vecchia_ordering
 from knotwise.kernels.ranges import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52
 from knotwise.numerics.blocks import Serial
@@ -136,9 +136,9 @@ def select_with_neighbours(fit: NearCandidate, rng: np.random.Generator, trace: 
     """
     problem, stage = fit.problem, fit.stage
     kernel, around = problem.model.with_theta(fit.theta).kernel, fit.sites is not None
-    arrangement = arrange(kernel, problem.rows, fit.n_neighbors, rng, around=around)
-    residual = replace(arrangement.residual, n_predicting=fit.state.n_predicting)
-    near = with_neighbours(problem.on_rows(problem.take(arrangement.rows)), residual)
+    ordering = vecchia_ordering(kernel, problem.rows, fit.n_neighbors, rng, around=around)
+    residual = replace(ordering.residual, n_predicting=fit.state.n_predicting)
+    near = with_neighbours(problem.on_rows(problem.take(ordering.rows)), residual)
     if problem.optimizer is None or (fit.whole and fit.sites is None):
         stage = for_stage(near, NEIGHBOURS.round).optimize(fit.theta, stage.Z, rng)
     point = near.point(stage.theta, stage.Z)
@@ -146,7 +146,7 @@ def select_with_neighbours(fit: NearCandidate, rng: np.random.Generator, trace: 
     result = replace(stage.result, value=evidence.value)
     if problem.optimizer is not None:
         result = replace(result, converged=True, reason="validation rows said when the hyperparameters had converged")
-    n_neighbors = arrangement.residual.n_neighbors  # fewer than were asked for where rows are few
+    n_neighbors = ordering.residual.n_neighbors  # fewer than were asked for where rows are few
     reason = f"{len(stage.Z)} knots and {n_neighbors} neighbours of each row, {why}"
     status, advice = None, ""
     if fit.ended == "moving":
@@ -170,7 +170,7 @@ def select_with_neighbours(fit: NearCandidate, rng: np.random.Generator, trace: 
         advice=advice,
         fitted=fitted,
         problem=near,
-        order=arrangement.rows,
+        order=ordering.rows,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from knotwise.distributed.held import Held, Job, TreeSum, joined, part_as_given
 from knotwise.distributed.places import Place, place_for
 from knotwise.errors import KnotwiseError, TooLargeError
-from knotwise.evidence.blocks import KEEP_BYTES, Beside, Block, InMemory, Pass, RowSummary
+from knotwise.evidence.blocks import KEEP_BYTES, Block, BlockCache, InMemory, Pass, RowSummary
 from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Executor
 
@@ -57,7 +57,7 @@ class DaskBlocks:
     client, or without one in the memory of this process. A pass is one task for each thread of the workers. Sums are
     added in the order of a tree over the partitions: the same partitions give the same bits for any number of workers.
 
-    What passes have left beside the rows of a lost worker comes back too: the driver keeps the passes that left
+    The per-block caches of a lost worker come back too: the driver keeps the passes that left
     something, and whoever has the rows now makes these again. Where they are more than 128 MiB they are forgotten, and
     a search for sites begins anew, to end at the same fixed point.
     """
@@ -147,7 +147,7 @@ class DaskBlocks:
     def _digests(self) -> tuple[str, ...]:
         return tuple(self.place.compute(self.lazy.digests, self.lazy.numbers))
 
-    # -- what lies beside them ------------------------------------------------------------------------
+    # -- per-block caches -----------------------------------------------------------------------------
 
     def end_evaluation(self) -> None:
         self.ended += 1  # the next pass tells it
@@ -156,7 +156,7 @@ class DaskBlocks:
         """Nothing: what a search has left stays with the rows, and a fit that goes on later looks for it again."""
 
     def restore(self, last: np.ndarray | None) -> None:
-        """Forget what lies beside the blocks; an array would only save time, and is not sent there."""
+        """Empty the per-block caches; an array would only save time, and is not sent there."""
         self._forget()
 
     # -- tasks ----------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class DaskBlocks:
             self._past.clear()
 
     def _forget(self) -> None:
-        """Begin with nothing beside the rows."""
+        """Begin with empty caches."""
         self._number, self._kept = 0, 0
         self._past: list[Job] = []
 
@@ -219,7 +219,7 @@ class RacePass:
     width: int = 1
     halo: None = None
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
         weights = block.own.weights
         assert weights is not None
         return -np.random.default_rng([self.seed, block.start]).exponential(size=block.n) / weights

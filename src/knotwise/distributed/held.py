@@ -1,4 +1,4 @@
-"""What one process holds: some partitions of the rows, and what passes have left beside their blocks."""
+"""What one process holds: some partitions of the rows, and the per-block caches that passes have filled."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TreeSum:
         return total
 
 
-MOST_KEYS = 6  # fits under way at one time, of which something lies beside the blocks
+MOST_KEYS = 6  # fits under way at one time, which have per-block caches
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def part_as_given(part: Part) -> Part:
 class Job:
     """A pass, and whose it is: the `key` of the driver's blocks, and how many evaluations these have `ended`.
 
-    `number` counts the passes of the key from 0, the one before which nothing lies beside the rows.
+    `number` counts the passes of the key from 0, the one before which the caches are empty.
     """
 
     work: Pass
@@ -90,7 +90,7 @@ class Answer:
 
 
 @dataclass
-class Beside:
+class PartitionCache:
     """The partitions cut into blocks, with what the passes of one key have left there, up to the last `number`."""
 
     blocks: list[InMemory]
@@ -106,14 +106,14 @@ class Beside:
 class Held:
     """Neighbouring partitions in the memory of one process.
 
-    What lies beside their blocks lives as long as this object, and goes neither to another process nor to disk. Where
+    The per-block caches live as long as this object, and go neither to another process nor to disk. Where
     it is lost, `sum`, `gather` and `top` return None; asked again with the `past`, the passes that left something,
     they make these again first, so that the answer has the same bits.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = tuple(parts)
-        self._beside: dict[int, Beside] = {}
+        self._caches: dict[int, PartitionCache] = {}
 
     def __getstate__(self) -> tuple[Part, ...]:
         return self.parts
@@ -160,11 +160,11 @@ class Held:
 
     def _answer(self, job: Job, past: Sequence[Job] | None, run: Callable[[list[InMemory]], Any]) -> Answer | None:
         """Run a pass where all earlier ones of its key have been run, each once."""
-        beside = self._beside.get(job.key)
-        if job.number and (beside is None or beside.number != job.number - 1):
+        cache = self._caches.get(job.key)
+        if job.number and (cache is None or cache.number != job.number - 1):
             if past is None:
                 return None
-            self._beside.pop(job.key, None)
+            self._caches.pop(job.key, None)
             for earlier in past:
                 with suppress(KnotwiseError):  # as the driver saw it then
                     for each in self._begin(earlier):
@@ -176,19 +176,19 @@ class Held:
 
     def _begin(self, job: Job) -> list[InMemory]:
         """The blocks of a key, as the earlier passes have left them; what ended evaluations have left is dropped."""
-        beside = self._beside.pop(job.key, None)
-        for others in self._beside.values():  # evaluations of one driver follow each other
+        cache = self._caches.pop(job.key, None)
+        for others in self._caches.values():  # evaluations of one driver follow each other
             others.end()
-        if beside is None or not job.number:
+        if cache is None or not job.number:
             blocks = [InMemory(part.rows, Serial(), job.block_size, first=part.start) for part in self.parts]
-            beside = Beside(blocks, job.number, job.ended)
-        elif beside.ended < job.ended:
-            beside.end()
-        beside.number, beside.ended = job.number, job.ended
-        while len(self._beside) >= MOST_KEYS:
-            del self._beside[next(iter(self._beside))]  # the one that was used longest ago
-        self._beside[job.key] = beside
-        return beside.blocks
+            cache = PartitionCache(blocks, job.number, job.ended)
+        elif cache.ended < job.ended:
+            cache.end()
+        cache.number, cache.ended = job.number, job.ended
+        while len(self._caches) >= MOST_KEYS:
+            del self._caches[next(iter(self._caches))]  # the one that was used longest ago
+        self._caches[job.key] = cache
+        return cache.blocks
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -201,13 +201,13 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def _left(blocks: list[InMemory]) -> list[dict[str, Any]]:
-    """What lies beside each block, but for what any pass can compute again."""
-    lies = (beside for each in blocks for beside in each.beside)
-    return [{name: value for name, value in beside.items() if name not in CACHED} for beside in lies]
+    """The per-block caches, but for what any pass can compute again."""
+    lies = (cache for each in blocks for cache in each.caches)
+    return [{name: value for name, value in cache.items() if name not in CACHED} for cache in lies]
 
 
 def _is_same(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
-    """Whether the same objects lie beside the same blocks; blocks without any may be cut anew."""
+    """Whether caches of the same blocks hold the same objects; blocks without any may be cut anew."""
     if len(one) != len(other):
         return not any(one) and not any(other)
     return all(a.keys() == b.keys() and all(a[name] is b[name] for name in a) for a, b in zip(one, other, strict=True))

@@ -104,8 +104,8 @@ class Cluster:
     def hold(self, lazy: Sequence[Any], partitions: Sequence[Sequence[int]]) -> list[Any]:
         """Each value with the worker that has it, and its partitions. Another worker takes over where that is lost.
 
-        No worker gets more values than it has threads, so that none waits, and none of its tasks is stolen: what lies
-        beside the rows does not move with them.
+        No worker gets more values than it has threads, so that none waits, and none of its tasks is stolen: the
+        per-block caches do not move with the rows.
         """
         slots = self._slots()
         homes = [slots[i % len(slots)] for i in range(len(lazy))]

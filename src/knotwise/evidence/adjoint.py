@@ -1,4 +1,9 @@
-"""The gradient of the log evidence: one adjoint for every inference, residual, kernel and mean."""
+"""The gradient of the log evidence: one adjoint for every inference, residual, kernel and mean.
+
+The order is that of the derivations, from the sums back to the parameters: adjoints of what a block gives to the sums
+(S9 to S12; L10 to L14 where sites move with the parameters; N3 with neighbours), the residual's pullback to v, c, r and
+noise (S10, S14; N4, N5), and that of the kernel (S13, S15). A bar is an adjoint: V_bar = d log evidence / dV.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.evidence.blocks import Beside, Block, Sums
+from knotwise.evidence.blocks import Block, BlockCache, Sums
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import RowAdjoints, Sites, residual_of
@@ -35,19 +40,29 @@ def sparse_gradient(at: Evaluation, fit: SiteFit) -> Gradient:
     model, projector, K = at.model, at.projector, len(at.projector.Z)
     gamma, T, L_inverse = fit.gamma, fit.T, projector.L_inverse
     B_inverse, serial = T.T @ T, next_serial()
-    delta = np.zeros_like(gamma)  # V t
+    # where sites are functions of the mode, t solves (I + W P) t = f_bar, the system of a Newton step; all that the
+    # other rows need of it is V t = B^-1 V (h f_bar). For Gaussian data log p has no third derivative and t = 0  (L11)
+    delta = np.zeros_like(gamma)
     if fit.rule.moves:
         delta = T.T @ (T @ at.blocks.sum(MovedSitesPass(projector, fit, serial)))
     total = at.blocks.sum(GradientPass(projector, fit, delta, B_inverse, serial))
-    VV_bar = np.multiply.outer(gamma[:K], gamma[:K] + delta[:K])  # V_bar V', the knots' part  (S12)
+    # V_bar V' = gamma gamma' + (B - I) - (I - B^-1) - 2 V diag(e) V', from V a = gamma and V diag(w) V' = B - I: no
+    # second pass is needed but for the last term, which is in the residual's gram. Only the knots' block enters: the
+    # basis of the mean has no Kuu, and of B^-1 it is the block of the inverse, not the inverse of the block  (S12, S16,
+    # L14)
+    VV_bar = np.multiply.outer(gamma[:K], gamma[:K] + delta[:K])
     if fit.rule.moves:
         VV_bar += np.multiply.outer(delta[:K], gamma[:K])
     VV_bar += residual_of(model).knots_bar(fit.gram[:K, :K], total.gram)
     VV_bar += B_inverse[:K, :K]
     VV_bar.flat[:: K + 1] -= 1.0
-    Kuu_bar = -0.5 * (L_inverse.T @ VV_bar @ L_inverse)  # (S13)
+    # nothing depends on which factor of Kuu is taken, so that dL = dKuu L^-T / 2 may be varied and no derivative of a
+    # Cholesky factor is needed. Trap: this adjoint counts both triangles, so a pair of entries moves the value twice
+    # (S13)
+    Kuu_bar = -0.5 * (L_inverse.T @ VV_bar @ L_inverse)
     knots = at.pull_uu(Kuu_bar, with_X=True)
     kernel_bar = total.kernel + knots.theta
+    # the jitter is relative to the kernel's diagonal, and moves with the parameters
     kernel_bar += at.jitter.scale_pullback(model.kernel, at.jitter.relative * float(Kuu_bar.trace()))
     assert knots.X is not None
     theta = model.in_order(kernel_bar, total.likelihood, total.nugget, total.mean)
@@ -75,14 +90,15 @@ class GradientPass(ProjectedPass):
     B_inverse: np.ndarray
     serial: int
 
-    def __call__(self, block: Block, beside: Beside) -> GradientSums:
+    def __call__(self, block: Block, cache: BlockCache) -> GradientSums:
         projector, fit, delta = self.projector, self.fit, self.delta
         model, residual, K = projector.model, residual_of(projector.model), len(projector.Z)
-        seen = projector.project(block, beside)
-        sites = fit.rule.sites(block, seen, beside)
+        seen = projector.project(block, cache)
+        sites = fit.rule.sites(block, seen, cache)
         V, a, w, T, gamma = sites.V, sites.a, sites.w, fit.T, fit.gamma
-        # [-w V | a | t], or [-w G | a] where sites stay, times these rows is a (gamma + delta)' + t gamma' - w V B^-1:
-        # rank-one terms ride along
+        # V_bar = a (gamma + delta)' + t gamma' - w V B^-1, because V R = B^-1 V diag(w) for the inverse covariance R:
+        # no [n, n] matrix is formed. It is one product of [-w V | a | t], or of [-w G | a] where sites stay, with these
+        # rows; the term -2 c_bar V comes with the residual's pullback  (S11, L13)
         rows = [self.B_inverse, gamma + delta, gamma] if fit.rule.moves else [T, gamma]
         right = np.vstack(rows)[:, : K if residual.diagonal else len(T)]
         left = scratch("left", (len(V), len(right)))
@@ -92,8 +108,9 @@ class GradientPass(ProjectedPass):
         slope: np.ndarray | float = 0.0
         t: np.ndarray | float = 0.0
         if fit.rule.moves:
-            quad = _quad(sites, fit, beside, self.serial)
+            quad = _quad(sites, fit, cache, self.serial)
             W_bar, third = _moved_precision(projector, sites, seen, quad)
+            # f_bar = -third W_bar, since dW = -third df; and t = h f_bar - w V'delta by the Woodbury identity  (L11)
             V_delta = V @ delta
             moved = -sites.h * third * W_bar - w * V_delta
             left[:, -1], t = sites.weigh(moved), moved
@@ -105,6 +122,7 @@ class GradientPass(ProjectedPass):
             quad = np.einsum("nk,nk->n", G, G)  # (S9)
             G *= -sites.weigh(w)[:, None]
             times_lower(left, right, out=V_bar)  # (S11)
+        # (a^2 - R_ii) / 2 with R_ii = w - w^2 quad, and what the mode adds; of 1/w, not of the noise  (S9, S10, L12)
         D_bar = 0.5 * a * a + t * a + 0.5 * w * w * quad - 0.5 * w
         pulled = residual.pull(model, block, seen, sites, RowAdjoints(V_bar, D_bar, -(a + t)))
         Kfu_bar = times_lower(pulled.V_bar, projector.L_inverse, out=scratch("Kfu_bar", pulled.V_bar.shape))
@@ -126,22 +144,22 @@ class MovedSitesPass(ProjectedPass):
     fit: SiteFit
     serial: int
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
-        seen = self.projector.project(block, beside)
-        sites = self.fit.rule.sites(block, seen, beside)
-        quad = _quad(sites, self.fit, beside, self.serial)
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
+        seen = self.projector.project(block, cache)
+        sites = self.fit.rule.sites(block, seen, cache)
+        quad = _quad(sites, self.fit, cache, self.serial)
         W_bar, third = _moved_precision(self.projector, sites, seen, quad)
         return sites.weigh(-sites.h * third * W_bar) @ sites.V
 
 
-def _quad(sites: Sites, fit: SiteFit, beside: Beside, serial: int) -> np.ndarray:
-    """The diagonal of V B^-1 V', which both passes need and the first leaves beside the block, [n]  (S9)."""
-    known, quad = beside.get("quad", (None, None))
+def _quad(sites: Sites, fit: SiteFit, cache: BlockCache, serial: int) -> np.ndarray:
+    """The diagonal of V B^-1 V', which both passes need and the first leaves in the per-block cache, [n]  (S9)."""
+    known, quad = cache.get("quad", (None, None))
     if known == serial:
         return quad
     G = times_lower_transposed(sites.V, fit.T)
     quad = np.einsum("nk,nk->n", G, G)
-    beside["quad"] = (serial, quad)
+    cache["quad"] = (serial, quad)
     return quad
 
 

@@ -1,8 +1,8 @@
 """Where the rows live, and passes over them: the only way in which data reach the engine.
 
-A *pass* is a frozen object that can be pickled. It is called with each block of rows and with what lies beside that
-block, and returns sums, or something per row. Nothing per row lives at the driver between passes. What a pass leaves
-beside a block (the block seen through the knots, the latent values found last) saves time and may be lost.
+A *pass* is a frozen object that can be pickled. It is called with each block of rows and with its
+per-block cache, and returns sums, or something per row. Nothing per row lives at the driver between passes. What a
+pass leaves in the cache (the block seen through the knots, the warm start of a search) saves time and may be lost.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from knotwise.numerics.weighted import mean_and_variance
 __all__ = [
     "CACHED",
     "KEEP_BYTES",
-    "LAST",
-    "Beside",
+    "WARM_START",
     "Block",
+    "BlockCache",
     "Blocks",
     "Halo",
     "InMemory",
@@ -34,18 +34,18 @@ __all__ = [
     "as_blocks",
 ]
 
-#: of a pass, what lies beside the blocks may take so many bytes for V and what its pullback needs
+#: of a pass, the per-block caches may take so many bytes for V and what its pullback needs
 KEEP_BYTES = 256 * 2**20
 
-#: what lies beside one block, by name
-Beside = dict[str, Any]
+#: the cache of one block, by name: it saves time and may be lost
+BlockCache = dict[str, Any]
 
-#: the name beside a block of what the next search for the posterior starts from: a = (prior precision) (f - m) and the
-#: sites W and b, [n, 3], or the a of an exact GP alone, [n]
-LAST = "last"
+#: the name in a per-block cache of the warm start of the next search for the posterior: a = (prior precision) (f - m)
+#: and the sites W and b, [n, 3], or the a of an exact GP alone, [n]
+WARM_START = "last"
 
-#: names beside a block of what any pass can compute again, to the same bits; whatever else a pass changes it lays there
-#: anew, so that the change can be told
+#: names in a per-block cache of what any pass can compute again, to the same bits; whatever else a pass changes it lays
+#: there anew, so that the change can be told
 CACHED = ("projection", "residual")
 
 
@@ -89,7 +89,7 @@ class Pass(Protocol):
         """Which rows of other blocks are needed, behind the block's own; None for none."""
         ...
 
-    def __call__(self, block: Block, beside: Beside) -> Any: ...
+    def __call__(self, block: Block, cache: BlockCache) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Blocks(Protocol):
 
     @property
     def keep_bytes(self) -> int:
-        """How much may lie beside the blocks of what they look like through the knots."""
+        """How much the per-block caches may hold of what they look like through the knots."""
         ...
 
     def sum(self, work: Pass) -> Any:
@@ -188,7 +188,7 @@ class Blocks(Protocol):
         ...
 
     def computed_by(self, executor: Executor) -> Blocks:
-        """The same rows with nothing beside them, for work of another time, in which this executor is there."""
+        """The same rows with empty caches, for work of another time, in which this executor is there."""
         ...
 
     def identity(self) -> Any:
@@ -196,15 +196,15 @@ class Blocks(Protocol):
         ...
 
     def anew(self) -> Blocks:
-        """The same rows, with nothing beside them."""
+        """The same rows, with empty caches."""
         ...
 
     def as_given(self) -> Blocks:
-        """The rows with known noise as it was given, with nothing beside them; see `Rows.as_given`."""
+        """The rows with known noise as it was given, with empty caches; see `Rows.as_given`."""
         ...
 
     def end_evaluation(self) -> None:
-        """Drop what one evaluation has left beside the blocks, but for what the next one starts from."""
+        """Empty the per-block caches after an evaluation, but for the warm start of the next one."""
         ...
 
     def last(self) -> np.ndarray | None:
@@ -212,7 +212,7 @@ class Blocks(Protocol):
         ...
 
     def restore(self, last: np.ndarray | None) -> None:
-        """Lay such an array beside the blocks as if a search had left it; None forgets all that lies there."""
+        """Put such an array into the caches as a warm start; None empties them."""
         ...
 
 
@@ -232,7 +232,7 @@ class InMemory:
     n_own: int | None = None
     first: int = 0
     _size: int = field(default=0, init=False, repr=False)
-    _blocks: list[tuple[Block, Beside]] = field(default_factory=list, init=False, repr=False)
+    _blocks: list[tuple[Block, BlockCache]] = field(default_factory=list, init=False, repr=False)
 
     @cached_property
     def summary(self) -> RowSummary:
@@ -251,14 +251,14 @@ class InMemory:
         return total
 
     def run(self, work: Pass) -> None:
-        """Run a pass for what it leaves beside the blocks."""
+        """Run a pass for what it leaves in the per-block caches."""
         for _ in self._map(work):
             pass
 
     @property
-    def beside(self) -> list[Beside]:
-        """What lies beside each block."""
-        return [beside for _, beside in self._blocks]
+    def caches(self) -> list[BlockCache]:
+        """The cache of each block."""
+        return [cache for _, cache in self._blocks]
 
     def gather(self, work: Pass) -> np.ndarray:
         return np.concatenate(list(self._map(work)))
@@ -292,11 +292,11 @@ class InMemory:
         return InMemory(self.rows.as_given, self.executor, self.block_size, self.keep_bytes, self.n_own, self.first)
 
     def end_evaluation(self) -> None:
-        for _, beside in self._blocks:
-            last = beside.get(LAST)
-            beside.clear()
+        for _, cache in self._blocks:
+            last = cache.get(WARM_START)
+            cache.clear()
             if last is not None:
-                beside[LAST] = last
+                cache[WARM_START] = last
 
     def sample(self, n_rows: int, rng: np.random.Generator, *, by_weight: bool = False) -> np.ndarray:
         weights = self.own.weights if by_weight else None
@@ -306,17 +306,17 @@ class InMemory:
         return np.sort(rng.choice(n, min(n_rows, possible), replace=False, p=shares))
 
     def last(self) -> np.ndarray | None:
-        kept = [beside[LAST] for _, beside in self._blocks if beside.get(LAST) is not None]
+        kept = [cache[WARM_START] for _, cache in self._blocks if cache.get(WARM_START) is not None]
         return np.concatenate(kept) if kept and len(kept) == len(self._blocks) else None
 
     def restore(self, last: np.ndarray | None) -> None:
         if not self._blocks:
             self._cut(self.block_size or self.summary.n_rows)
-        for block, beside in self._blocks:
-            beside.clear()
+        for block, cache in self._blocks:
+            cache.clear()
             if last is not None:
                 begin = block.start - self.first
-                beside[LAST] = last[begin : begin + block.n]
+                cache[WARM_START] = last[begin : begin + block.n]
 
     def _map(self, work: Pass) -> Iterator[Any]:
         size = self.block_size or rows_per_block(work.width, self.summary.n_rows)
@@ -326,9 +326,9 @@ class InMemory:
             if last is not None:
                 self.restore(last)
 
-        def run(item: tuple[Block, Beside]) -> Any:
-            block, beside = item
-            return work(block if work.halo is None else self._with_halo(block, work.halo), beside)
+        def run(item: tuple[Block, BlockCache]) -> Any:
+            block, cache = item
+            return work(block if work.halo is None else self._with_halo(block, work.halo), cache)
 
         return self.executor.map(run, self._blocks)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from knotwise.evidence.blocks import Beside, Block, Blocks, Sums
+from knotwise.evidence.blocks import Block, BlockCache, Blocks, Sums
 from knotwise.evidence.inference import Variational, inference_of
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.inference.newton import far_off
@@ -130,9 +130,9 @@ class PosteriorPass(ProjectedPass):
     gamma: np.ndarray
     T: np.ndarray
 
-    def __call__(self, block: Block, beside: Beside) -> float:
+    def __call__(self, block: Block, cache: BlockCache) -> float:
         model, own = self.projector.model, block.own
-        seen = self.projector.project(block, beside)
+        seen = self.projector.project(block, cache)
         V, c = seen.V[: block.n], seen.c[: block.n]
         variance = c + _explained_variance(V, self.T) + model.nugget.variance
         return own.total(_expectations(model, own, model.mean.offset + V @ self.gamma, variance).log_density)
@@ -180,9 +180,9 @@ class TangentPass(ProjectedPass):
     fit: SiteFit
     pairs_within: bool
 
-    def __call__(self, block: Block, beside: Beside) -> TangentSums:
+    def __call__(self, block: Block, cache: BlockCache) -> TangentSums:
         model, own = self.projector.model, block.own
-        at, nugget = self.tangents(block, beside), model.nugget.variance
+        at, nugget = self.tangents(block, cache), model.nugget.variance
         V, g, W = at.seen.V, at.expected.first, at.W
         log_own = np.log1p(nugget * W)
         w, a = W / (1.0 + nugget * W), own.weigh(g)
@@ -207,10 +207,10 @@ class TangentPass(ProjectedPass):
             ROUNDING * float(sizes.sum()),
         )
 
-    def tangents(self, block: Block, beside: Beside) -> Tangents:
+    def tangents(self, block: Block, cache: BlockCache) -> Tangents:
         model, own = self.projector.model, block.own
-        seen = self.projector.project(block, beside)
-        sites = self.fit.rule.sites(block, seen, beside)
+        seen = self.projector.project(block, cache)
+        sites = self.fit.rule.sites(block, seen, cache)
         if sites.f is None or sites.variance is None:
             s, tau = seen.V @ self.fit.gamma, seen.c + _explained_variance(seen.V, self.fit.T)
         else:
@@ -226,9 +226,9 @@ class TangentPass(ProjectedPass):
 class TangentRowsPass(TangentPass):
     """Of each row: slope a, place r and precision p of its observation, as often as it counts, [n, 3]."""
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:  # type: ignore[override]
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:  # type: ignore[override]
         own, nugget = block.own, self.projector.model.nugget.variance
-        at = self.tangents(block, beside)
+        at = self.tangents(block, cache)
         r = at.r if self.projector.model.likelihood.quadratic else np.zeros(block.n)
         return np.column_stack([own.weigh(at.expected.first), r, own.weigh(at.W / (1.0 + nugget * at.W))])
 
@@ -275,11 +275,11 @@ def galerkin_quadratic(at: Evaluation, T: np.ndarray, a: np.ndarray, r: np.ndarr
     slope, prior = float(left @ z), at.model.kernel.diag(at.blocks.take(slice(None)).X)
     for step in range(n_steps):
         image = at.blocks.gather(ProductPass.of(at, direction)) + direction / p
-        bend = float(direction @ image)
-        if not (bend > 0 and slope > 0):
+        curvature = float(direction @ image)
+        if not (curvature > 0 and slope > 0):
             break
-        x = x + (slope / bend) * direction
-        left = left - (slope / bend) * image
+        x = x + (slope / curvature) * direction
+        left = left - (slope / curvature) * image
         # 2 r'x - x'(K + D)x, in which products with K are exact to some digits of k(x, x) only
         found = float(r @ x + x @ left - ROUNDING * (x @ (prior * x) + np.abs(r) @ np.abs(x)))
         gained, best = found - best, max(found, best)
@@ -314,7 +314,7 @@ class ProductPass(ProjectedPass):
         rows = at.blocks.take(slice(None))
         return ProductPass(at.projector, rows.X, x @ rows.basis, x)
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
         own = block.own
         return kernel_product(self.projector.model.kernel, own.X, self.X, self.x) + own.basis @ self.basis
 
@@ -325,8 +325,8 @@ class ProjectPass(ProjectedPass):
 
     x: np.ndarray
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
-        return self.x[block.start : block.start + block.n] @ self.projector.project(block, beside).V
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
+        return self.x[block.start : block.start + block.n] @ self.projector.project(block, cache).V
 
 
 @dataclass(frozen=True)
@@ -335,5 +335,5 @@ class SpreadPass(ProjectedPass):
 
     g: np.ndarray
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
-        return self.projector.project(block, beside).V @ self.g
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
+        return self.projector.project(block, cache).V @ self.g

@@ -100,7 +100,7 @@ class Model:
 
     theta is the kernel's, the likelihood's, the nugget's and the mean's, in this order. `power` is that of the
     approximation through knots; `inference` says how the sites of the observations are found (None: the one that the
-    likelihood asks for), and `residual` what is done with what the knots leave (None: rows are independent).
+    likelihood asks for), and `residual` what is done with the residual K - Q (None: independent rows).
     """
 
     kernel: Kernel
@@ -241,12 +241,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log evidence of the data at some parameters and knots, with its gradients.
+    """Log evidence (log marginal likelihood) of the data at some parameters and knots, with its gradients.
 
     Attributes
     ----------
     value : float
-        The log evidence, or its variational bound.
+        The log evidence, or its variational bound (ELBO).
     gradient : array [P] or None
         Its gradient in theta; None if it was not asked for.
     knot_gradient : array [K, D] or None

@@ -1,4 +1,4 @@
-"""Data seen through knots: V and c of each block of rows, kept beside the block or computed again."""
+"""Data seen through knots: V and c of each block of rows, kept in the per-block cache or computed again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.evidence.blocks import Beside, Block, Blocks, Halo
+from knotwise.evidence.blocks import Block, BlockCache, Blocks, Halo
 from knotwise.evidence.model import Jitter, Model
 from knotwise.evidence.residual import check_rows, residual_of
 from knotwise.kernels.base import Pullback
@@ -20,7 +20,7 @@ _serials = count()
 
 
 def next_serial() -> int:
-    """A number that no other object of this process has: what lies beside a block is known by it."""
+    """A number that no other object of this process has: entries of the per-block cache are known by it."""
     return next(_serials)
 
 
@@ -41,8 +41,8 @@ class Projection:
 class Projector:
     """Sees blocks of rows through the knots Z; L_inverse inverts the factor of Kuu with its jitter.
 
-    With `keep` a projection lies beside its block for later passes; otherwise each pass computes it again, but for what
-    the residual has found, if `keep_residual` allows it.
+    With `keep` a projection stays in the per-block cache for later passes; otherwise each pass computes it again, but
+    for what the residual has found, if `keep_residual` allows it.
     """
 
     model: Model
@@ -57,12 +57,12 @@ class Projector:
     def width(self) -> int:
         return len(self.Z) + self.n_basis
 
-    def project(self, block: Block, beside: Beside) -> Projection:
+    def project(self, block: Block, cache: BlockCache) -> Projection:
         """See a block and its halo through the knots. Costs O(n K^2) when it is not kept."""
-        serial, done = beside.get("projection", (None, None))
+        serial, done = cache.get("projection", (None, None))
         if serial == self.serial:
             return done
-        serial, found = beside.get("residual", (None, {}))
+        serial, found = cache.get("residual", (None, {}))
         rows, kernel, K = block.rows, self.model.kernel, len(self.Z)
         Kfu, pullback = kernel.value_and_pullback(rows.X, self.Z)
         V = np.empty((len(rows), self.width), order="F")
@@ -73,9 +73,9 @@ class Projector:
         np.maximum(c, 0.0, out=c)  # rounding can push c below 0 when a knot sits on a datum
         done = Projection(V, c, pullback, found if serial == self.serial else {})
         if self.keep:
-            beside["projection"] = (self.serial, done)
+            cache["projection"] = (self.serial, done)
         elif self.keep_residual:
-            beside["residual"] = (self.serial, done.kept)
+            cache["residual"] = (self.serial, done.kept)
         return done
 
 

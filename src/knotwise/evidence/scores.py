@@ -1,4 +1,4 @@
-"""Scores that say how much the knots leave unexplained, where, and what one more knot would bring."""
+"""Scores: the unexplained share of the variance, where it is large, and what one more knot would bring."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.evidence.blocks import Beside, Block, Blocks, Sums, as_blocks
+from knotwise.evidence.blocks import Block, BlockCache, Blocks, Sums, as_blocks
 from knotwise.evidence.inference import SiteFit, inference_of
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass
@@ -32,7 +32,7 @@ WIDE = 0.45  # unexplained share of a row at which its latent sd is up to 35 % t
 
 @dataclass(frozen=True)
 class KnotScores:
-    """What the knots leave unexplained, over all rows, and the log evidence through them.
+    """The unexplained share of the variance over all rows, and the log evidence through the knots.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class KnotScores:
         Mean of c / v, residual prior variance over latent posterior variance: at the right parameters the latent AUKL
         is about 0.58 share^2 for knots on rows, and less for moved ones.
     residual_information : float
-        What the data could still say about what the knots leave open, in nats per row.
+        What the data could still say about the residual, in nats per row.
     wide_rows : float
         Share of the rows with c / v above 0.45, whose latent standard deviation is up to 35 % too wide.
     observation_share : float
@@ -71,12 +71,12 @@ class KnotScores:
 
 @dataclass(frozen=True)
 class RowScores:
-    """What the knots leave unexplained of each row.
+    """Residual and unexplained variance of each row.
 
     Attributes
     ----------
     c : array [n]
-        Residual prior variance: what the knots leave of the prior.
+        Residual prior variance, the diagonal of K - Q.
     v : array [n]
         Latent posterior variance.
     W : array [n]
@@ -147,7 +147,7 @@ class RowScores:
 
     @property
     def residual_information(self) -> float:
-        """Nats per row that the data could still say about what the knots leave open."""
+        """Nats per row that the data could still say about the residual."""
         return float(0.5 * np.average(self.precision * self.c, weights=self.weights))
 
 
@@ -166,9 +166,9 @@ class RowScorePass(ProjectedPass):
 
     fit: SiteFit
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
-        seen = self.projector.project(block, beside)
-        sites = self.fit.rule.sites(block, seen, beside)
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
+        seen = self.projector.project(block, cache)
+        sites = self.fit.rule.sites(block, seen, cache)
         G = times_lower_transposed(seen.V[: block.n], self.fit.T)
         c = seen.c[: block.n]
         out = np.empty((block.n, 4))
@@ -180,8 +180,8 @@ class RowScorePass(ProjectedPass):
 class SharePass(RowScorePass):
     """The unexplained share of each row, c / v, [n]."""
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
-        c, v, _, _ = super().__call__(block, beside).T
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
+        c, v, _, _ = super().__call__(block, cache).T
         return c / np.maximum(v, np.finfo(float).tiny)
 
 
@@ -197,9 +197,9 @@ class ScoreSums(Sums):
 class KnotScorePass(RowScorePass):
     """The same summed, each row as often as it counts."""
 
-    def __call__(self, block: Block, beside: Beside) -> ScoreSums:  # type: ignore[override]
+    def __call__(self, block: Block, cache: BlockCache) -> ScoreSums:  # type: ignore[override]
         model, own = self.projector.model, block.own
-        c, v, W, _ = super().__call__(block, beside).T
+        c, v, W, _ = super().__call__(block, cache).T
         share = c / np.maximum(v, np.finfo(float).tiny)
         precision = np.maximum(W / (1.0 + W * model.nugget.variance), 0.0)
         return ScoreSums(
@@ -283,10 +283,10 @@ class DirectionPass(ProjectedPass):
     v_z: np.ndarray
     scale: np.ndarray
 
-    def __call__(self, block: Block, beside: Beside) -> DirectionSums:
+    def __call__(self, block: Block, cache: BlockCache) -> DirectionSums:
         projector, model = self.projector, self.projector.model
-        seen = projector.project(block, beside)
-        sites = self.fit.rule.sites(block, seen, beside)
+        seen = projector.project(block, cache)
+        sites = self.fit.rule.sites(block, seen, cache)
         V, w, a = sites.V, sites.w, sites.a
         nu = model.kernel(block.own.X, self.candidates)
         nu -= V[:, : len(projector.Z)] @ self.v_z.T

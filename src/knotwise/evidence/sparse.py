@@ -55,8 +55,8 @@ def sparse_evidence(
     """Compute the log evidence of the rows through the knots Z and, if asked, its gradient.
 
     For Gaussian data it costs 6 N K^2 flops with V kept and 7 N K^2 streaming (those of triangles counted once);
-    memory O(block K + K^2), and up to `keep_bytes` more beside the blocks. The gradient for all knots costs no more
-    than for one. `start` is the gamma of a state through the same knots. Raises `NotPositiveDefiniteError` where
+    memory O(block K + K^2), and up to `keep_bytes` more in the per-block caches. The gradient for all knots costs no
+    more than for one. `start` is the gamma of a state through the same knots. Raises `NotPositiveDefiniteError` where
     Kuu + jitter has no Cholesky factor. `rows` may be blocks, which know how they are computed.
     """
     inference = inference_of(model)

@@ -95,7 +95,7 @@ class SharedNodes:
         at_x = self.log_density(x)
         density = np.exp(at_x)
         slope = density.sum(0)
-        bend = np.einsum("jn,jn->n", density, self.a) - self.precision * expit(x) * slope
+        curvature = np.einsum("jn,jn->n", density, self.a) - self.precision * expit(x) * slope
         edge = float(np.log(min(LARGEST_SHARE, SERIES / self.precision)))
         P = np.zeros(len(x))
         start = np.minimum(x, edge)
@@ -112,7 +112,7 @@ class SharedNodes:
         if len(rows):
             some = self[rows]
             P[rows] = np.exp(some.log_normal).sum(0) - some._series(x[rows], some.b, expit(-x[rows]))
-        return P, slope, bend
+        return P, slope, curvature
 
     def _where_negligible(self, start: np.ndarray, x: np.ndarray, at_x: np.ndarray, nats: float) -> np.ndarray:
         """A u between start and x below which the density is negligible, not much too low; start if there is none."""

@@ -33,7 +33,7 @@ class Tail:
 
     value: np.ndarray
     slope: np.ndarray
-    bend: np.ndarray
+    curvature: np.ndarray
 
 
 @dataclass(frozen=True)

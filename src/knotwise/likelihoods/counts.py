@@ -92,7 +92,7 @@ class Counts(Likelihood):
         def evaluate(k, rows):
             b = np.full(len(rows), 1 / dispersion) if dispersion else None
             P = average_over_log_gamma(k + 1, b, np.log1p(k) - log_rate[rows], s[rows])
-            return normal_score(P.value, P.slope, P.bend, p)[:2]
+            return normal_score(P.value, P.slope, P.curvature, p)[:2]
 
         return find_whole_root(evaluate, start, np.inf)
 

@@ -34,7 +34,7 @@ class Average:
 
     value: np.ndarray
     slope: np.ndarray
-    bend: np.ndarray
+    curvature: np.ndarray
 
 
 def average_over_log_gamma(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s: np.ndarray) -> Average:
@@ -50,7 +50,7 @@ def average_over_log_gamma(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s
     turned = a > b
     small = _average(np.minimum(a, b), np.maximum(a, b), np.where(turned, -e, e), s)
     return Average(
-        np.where(turned, 1 - small.value, small.value), small.slope, np.where(turned, -small.bend, small.bend)
+        np.where(turned, 1 - small.value, small.value), small.slope, np.where(turned, -small.curvature, small.curvature)
     )
 
 
@@ -81,10 +81,10 @@ def _average(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s: np.ndarray) 
     value = peak * np.einsum("ijn,ijn->n", density, ndtr(x))
     density *= np.exp(-0.5 * x**2)
     slope = peak * density.sum((0, 1)) / (SQRT_2PI * s)
-    bend = -peak * np.einsum("ijn,ijn->n", density, x) / (SQRT_2PI * s**2)
+    curvature = -peak * np.einsum("ijn,ijn->n", density, x) / (SQRT_2PI * s**2)
     beyond = np.flatnonzero(high < right)  # there Phi is 1
     value[beyond] += _upper_tail(a[beyond], None if b is None else b[beyond], high[beyond])
-    return Average(value, slope, bend)
+    return Average(value, slope, curvature)
 
 
 def _reach(a: np.ndarray, b: np.ndarray | None, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +128,7 @@ def log_gamma_quantile(p: float, a: float, s: np.ndarray) -> np.ndarray:
 
     def evaluate(x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         above = average_over_log_gamma(np.full(len(rows), a), None, -x, s[rows])  # P(sum > x)
-        return normal_score(1 - above.value, above.slope, -above.bend, p)
+        return normal_score(1 - above.value, above.slope, -above.curvature, p)
 
     low, high = (ndtri(q) * s + _log_gamma_quantile(q, a) for q in (p / 2, (1 + p) / 2))
     median = _log_gamma_quantile(0.5, a)

@@ -106,4 +106,4 @@ def _evaluate(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The normal score of P(logit Y <= x) and its derivatives in x, of some rows."""
     tail = lower_tail(p, precision, mean[rows], s[rows], rule, x)
-    return normal_score(tail.value, tail.slope, tail.bend, p)
+    return normal_score(tail.value, tail.slope, tail.curvature, p)

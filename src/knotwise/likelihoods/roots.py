@@ -19,7 +19,7 @@ NEARLY = 1e-4  # a third-order step of this share of the scale leaves an error o
 
 
 def normal_score(
-    P: np.ndarray, slope: np.ndarray, bend: np.ndarray, target: float
+    P: np.ndarray, slope: np.ndarray, curvature: np.ndarray, target: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """ndtri(P) - ndtri(target) and its derivatives: nearly straight in y, where P itself flattens out."""
     from scipy.special import ndtri
@@ -27,7 +27,7 @@ def normal_score(
     score = ndtri(np.clip(P, 1e-30, 1 - 1e-16))
     density = np.exp(-0.5 * score**2) / np.sqrt(2 * np.pi)
     first = slope / density
-    return score - ndtri(target), first, bend / density + score * first**2
+    return score - ndtri(target), first, curvature / density + score * first**2
 
 
 def find_root(evaluate: Evaluate, x: np.ndarray, low: np.ndarray, high: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -40,11 +40,11 @@ def find_root(evaluate: Evaluate, x: np.ndarray, low: np.ndarray, high: np.ndarr
     rows = np.arange(len(x))
     before = np.full(len(x), np.inf)
     for _ in range(MOST_STEPS):
-        value, slope, bend = evaluate(x, rows)
+        value, slope, curvature = evaluate(x, rows)
         low, high = np.where(value < 0, x, low), np.where(value < 0, high, x)
         with np.errstate(all="ignore"):
             newton = -value / slope
-            step = newton / np.clip(1 + 0.5 * newton * bend / slope, 0.5, 2.0)
+            step = newton / np.clip(1 + 0.5 * newton * curvature / slope, 0.5, 2.0)
         new = x + step
         inside = (new >= low) & (new <= high) & (np.abs(step) < 0.7 * before)  # NaN is not inside
         # an end that was not asked yet is next: there may be no root before it

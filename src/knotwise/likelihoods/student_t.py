@@ -171,5 +171,5 @@ def _error_score(p, U, weights, scale, variance, x, rows):
     z = x * precision
     slopes = np.exp(-0.5 * z**2)
     slopes *= weights[:, None] / np.sqrt(2 * np.pi) * precision
-    bend = -np.einsum("jn,jn,jn->n", slopes, z, precision)
-    return normal_score(weights @ ndtr(z), slopes.sum(0), bend, p)
+    curvature = -np.einsum("jn,jn,jn->n", slopes, z, precision)
+    return normal_score(weights @ ndtr(z), slopes.sum(0), curvature, p)

@@ -61,10 +61,10 @@ class Integrand:
     def slope_and_curvature(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The derivative, and a positive curvature."""
         d = self.likelihood.derivatives(self.y, self.mean + x, self.size)
-        bend = -d.second
+        curvature = -d.second
         if not self.likelihood.log_concave:
-            bend = np.maximum(bend, self.likelihood.fisher(self.y, self.mean + x, self.size))
-        return self.power * d.first - x / self.variance, self.power * np.maximum(bend, 0.0) + 1.0 / self.variance
+            curvature = np.maximum(curvature, self.likelihood.fisher(self.y, self.mean + x, self.size))
+        return self.power * d.first - x / self.variance, self.power * np.maximum(curvature, 0.0) + 1.0 / self.variance
 
 
 Evaluate = Callable[[np.ndarray, Integrand, np.ndarray], tuple[np.ndarray, Sequence[np.ndarray]]]
@@ -171,8 +171,8 @@ def _tilted_block(integrand: Integrand) -> Tilted:
         return one.with_normal(known.log_density, x), [off, off**2, known.second]
 
     moments = _integrate(integrand, place, evaluate, orders=(1, 2, 2))
-    off, square, bend = moments.averages
-    first, second = power * (g_mode + off), power * bend + power**2 * (square - off**2)
+    off, square, curvature = moments.averages
+    first, second = power * (g_mode + off), power * curvature + power**2 * (square - off**2)
     strong = power**2 * square * variance > 1
     first = np.where(strong, moments.shift / variance, first)
     ratio = moments.variance / variance

@@ -73,7 +73,7 @@ class KnownCurvature(OptimizerSettings):
 def _corrected(A: np.ndarray, step: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """The curvature that agrees with what a step has shown, nearest to A and positive definite; A where none is."""
     As = A @ step
-    bend, expected = float(step @ turn), float(step @ As)
-    if bend <= 1e-3 * expected:
+    curvature, expected = float(step @ turn), float(step @ As)
+    if curvature <= 1e-3 * expected:
         return A
-    return A + np.outer(turn, turn) / bend - np.outer(As, As) / expected
+    return A + np.outer(turn, turn) / curvature - np.outer(As, As) / expected

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.evidence.model import Rows
-from knotwise.evidence.residual import arrange
+from knotwise.evidence.residual import vecchia_ordering
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, noise_of_rows, with_zeros
 from knotwise.evidence.residual.neighbours import neighbours_of
 from knotwise.evidence.scores import RowScores
@@ -206,8 +206,8 @@ class VecchiaPosterior(KnotPosterior):
         """The posterior of other rows through the same knots, with neighbours among them."""
         model = self.state.model
         around = not model.likelihood.conjugate
-        arrangement = arrange(model.kernel, rows, self.n_neighbors, rng, around=around)
-        model, rows = replace(model, residual=arrangement.residual), rows[arrangement.rows]
+        ordering = vecchia_ordering(model.kernel, rows, self.n_neighbors, rng, around=around)
+        model, rows = replace(model, residual=ordering.residual), rows[ordering.rows]
         state = self._refitted(model, rows, executor)
         return VecchiaPosterior(VecchiaState.of(state, rows, self.state.n_predicting))
 

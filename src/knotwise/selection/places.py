@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.evidence.blocks import Beside, Block, Blocks
+from knotwise.evidence.blocks import Block, BlockCache, Blocks
 from knotwise.numerics.columns import InputColumns
 
 __all__ = ["KnotPlaces", "NearnessPass", "PlacesPass", "distinct_places"]
@@ -120,7 +120,7 @@ class PlacesPass:
     width: int = 1
     halo: None = None
 
-    def __call__(self, block: Block, beside: Beside) -> Places:
+    def __call__(self, block: Block, cache: BlockCache) -> Places:
         return Places(np.unique(block.own.X, axis=0)[: self.most], self.most)
 
 
@@ -140,5 +140,5 @@ class NearnessPass:
     width: int = 1
     halo: None = None
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
         return -((block.own.X - self.place) ** 2).sum(1)

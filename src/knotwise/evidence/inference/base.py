@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from knotwise.evidence.blocks import Beside, Block
+from knotwise.evidence.blocks import Block, BlockCache
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
 from knotwise.evidence.residual import Sites
@@ -21,7 +21,7 @@ class SiteRule(Protocol):
     #: whether the sites are functions of latent values, which move with the parameters (L11)
     moves: bool
 
-    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
+    def sites(self, block: Block, seen: Projection, cache: BlockCache) -> Sites:
         """The sites of a block's rows, each counted once."""
         ...
 

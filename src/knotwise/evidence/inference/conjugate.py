@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwise.evidence.blocks import Beside, Block, Sums
+from knotwise.evidence.blocks import Block, BlockCache, Sums
 from knotwise.evidence.full_sites import FullState, RootPrecision, prior_covariance
 from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.model import Evidence, Model, Rows
@@ -83,15 +83,15 @@ class EvidenceSums(Sums):
     gram: np.ndarray  # V' diag(w) V
     projected: np.ndarray  # V' (w r)
     quadratic: float  # sum w r^2
-    log_weight: float  # sum log w, without what the approximation charges
+    log_weight: float  # sum log w, without the penalty of the approximation
 
 
 class EvidencePass(ProjectedPass):
     """The sums of one block; see `Summed`."""
 
-    def __call__(self, block: Block, beside: Beside) -> EvidenceSums:
+    def __call__(self, block: Block, cache: BlockCache) -> EvidenceSums:
         model = self.projector.model
-        seen = self.projector.project(block, beside)
+        seen = self.projector.project(block, cache)
         W, r = 1.0 / _noise(model, block.rows), block.rows.y - model.mean.offset
         residual = residual_of(model)
         summed = residual.see(model, block, seen, W, r)
@@ -109,7 +109,7 @@ class ObservedSites:
     gamma: np.ndarray
     moves = False
 
-    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
+    def sites(self, block: Block, seen: Projection, cache: BlockCache) -> Sites:
         model = self.model
         W, r = 1.0 / _noise(model, block.rows), block.rows.y - model.mean.offset
         summed = residual_of(model).see(model, block, seen, W, r)

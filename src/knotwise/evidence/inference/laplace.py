@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from knotwise.errors import NotPositiveDefiniteError
-from knotwise.evidence.blocks import LAST, Beside, Block, Sums, a_of
+from knotwise.evidence.blocks import WARM_START, Block, BlockCache, Sums, a_of
 from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.inference.laplace_exact import exact_laplace, latent_of_data, mode_likelihood_bar
 from knotwise.evidence.inference.newton import far_off, search_mode
@@ -46,7 +46,7 @@ class Laplace(Inference):
         return self
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
-        """Search for the mode from `start`, from what the last search left beside the blocks, or from the mean."""
+        """Search for the mode from `start`, from the warm start in the per-block caches, or from the mean."""
         first = _gamma_of_last(at) if start is None else start
         zero = np.zeros(at.projector.width)
         starts = [lambda: zero, lambda: _gamma_of_data(at)]
@@ -58,7 +58,7 @@ class Laplace(Inference):
         psi = search.sums.log_density - 0.5 * (search.sums.prior + search.gamma @ search.gamma)
         value = float(psi - 0.5 * (log_det(search.LB) + search.sums.cost))
         rule = ModeSites(at.projector, search.gamma, search.serial)
-        why = "" if converged else "the search for the mode of the latent function did not arrive"
+        why = "" if converged else "the search for the mode of the latent function did not converge"
         return SiteFit(value, search.sums.gram, search.T, search.gamma, rule, converged, why)
 
     def exact(self, model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
@@ -135,20 +135,20 @@ class ModeSums(Sums):
 
 @dataclass(frozen=True)
 class ModePass(ProjectedPass):
-    """What one Newton step needs of a block, given gamma; its sites and its a stay beside it."""
+    """What one Newton step needs of a block, given gamma; its sites and its a stay in the cache."""
 
     gamma: np.ndarray
     true_curvature: bool
     serial: int
 
-    def __call__(self, block: Block, beside: Beside) -> ModeSums:
+    def __call__(self, block: Block, cache: BlockCache) -> ModeSums:
         model, rows = self.projector.model, block.rows
-        seen = self.projector.project(block, beside)
+        seen = self.projector.project(block, cache)
         with far_off():
             sites, last_step = _sites_at(
-                model, rows, seen, self.gamma, beside, true_curvature=self.true_curvature, close=CLOSE_ENOUGH
+                model, rows, seen, self.gamma, cache, true_curvature=self.true_curvature, close=CLOSE_ENOUGH
             )
-            _keep(sites, beside, self.serial if last_step <= CLOSE else None, with_V=self.projector.keep)
+            _keep(sites, cache, self.serial if last_step <= CLOSE else None, with_V=self.projector.keep)
             assert sites.f is not None
             return ModeSums(
                 weighted_gram(seen.V, rows.weigh(sites.w)),
@@ -164,7 +164,7 @@ def _sites_at(
     rows: Rows,
     seen: Projection,
     gamma: np.ndarray,
-    beside: Beside,
+    cache: BlockCache,
     *,
     true_curvature: bool,
     close: float,
@@ -175,50 +175,50 @@ def _sites_at(
     x = seen.V @ gamma
     x += model.mean.offset
     if lam.any():
-        guess = _first_guess(x, beside)
+        guess = _first_guess(x, cache)
         found = find_row_modes(likelihood, rows, x, lam, guess, lambda: latent_of_data(model, rows), close)
     else:
         found = modes_without_own_part(likelihood, rows, x)
     d = found.derivatives
     W = -d.second if true_curvature else likelihood.step_curvature(rows.y, found.f, rows.sizes)
     positive = np.maximum(W, 0.0)
-    beside[LAST] = np.column_stack([found.a, positive, positive * (found.f - model.mean.offset) + found.a])  # (L4)
+    cache[WARM_START] = np.column_stack([found.a, positive, positive * (found.f - model.mean.offset) + found.a])  # (L4)
     h = damping(W, lam)
     w = W * h
     waived = 0.0 if model.power == 1.0 or likelihood.log_concave else 0.5 * (1.0 - model.power) * np.minimum(w, 0.0)
     return Sites(seen.V, W, w, found.a, rows.weights, h, lam, found.f, d.third, waived), found.last_step
 
 
-def _keep(sites: Sites, beside: Beside, serial: int | None, *, with_V: bool) -> None:
-    """Lay sites beside their block; with their V [n, K] only where the projection is kept, whose it is."""
-    beside["sites"] = (serial, sites if with_V else replace(sites, V=NO_V))
+def _keep(sites: Sites, cache: BlockCache, serial: int | None, *, with_V: bool) -> None:
+    """Put sites into the per-block cache; with their V [n, K] only where the projection is kept, whose it is."""
+    cache["sites"] = (serial, sites if with_V else replace(sites, V=NO_V))
 
 
-def _first_guess(x: np.ndarray, beside: Beside) -> np.ndarray | None:
-    """A guess of a from what lies beside a block: the last one, moved along with what the knots say."""
-    _, last = beside.get("sites", (None, None))
+def _first_guess(x: np.ndarray, cache: BlockCache) -> np.ndarray | None:
+    """A warm start of a from the per-block cache: the last one, moved along with what the knots say."""
+    _, last = cache.get("sites", (None, None))
     if last is None:
-        return a_of(beside.get(LAST))
+        return a_of(cache.get(WARM_START))
     return last.a - last.w * (x - (last.f - last.lam * last.a))
 
 
 @dataclass(frozen=True)
 class ModeSites:
-    """Sites at the mode: those that lie beside the block, if they are exact, or found again."""
+    """Sites at the mode: those of the per-block cache, if they are exact, or found again."""
 
     projector: Projector
     gamma: np.ndarray
     serial: int
     moves = True
 
-    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
-        serial, sites = beside.get("sites", (None, None))
+    def sites(self, block: Block, seen: Projection, cache: BlockCache) -> Sites:
+        serial, sites = cache.get("sites", (None, None))
         if serial == self.serial:
             return sites if sites.V is seen.V else replace(sites, V=seen.V)
         model = self.projector.model
         with far_off():  # on the way to the modes of the rows
-            sites, _ = _sites_at(model, block.rows, seen, self.gamma, beside, true_curvature=True, close=CLOSE)
-        _keep(sites, beside, self.serial, with_V=self.projector.keep)
+            sites, _ = _sites_at(model, block.rows, seen, self.gamma, cache, true_curvature=True, close=CLOSE)
+        _keep(sites, cache, self.serial, with_V=self.projector.keep)
         return sites
 
     def likelihood_bar(self, block, sites, noise_bar, W_bar, slope):
@@ -237,29 +237,29 @@ class LastSums(Sums):
 
 
 class LastPass(ProjectedPass):
-    """The equations of gamma for the sites that lie beside a block.
+    """The equations of gamma for the sites of a per-block cache.
 
     They keep the function of the last search where parameters change. Its gamma, or V' a, would become another one: the
     more rows, the farther off.
     """
 
-    def __call__(self, block: Block, beside: Beside) -> LastSums:
-        last = beside.get(LAST)
+    def __call__(self, block: Block, cache: BlockCache) -> LastSums:
+        last = cache.get(WARM_START)
         if last is None or last.ndim == 1 or not np.isfinite(last).all():
             return LastSums(np.zeros((self.width, self.width + 1)), 1)
         _, W, b = last.T
-        return LastSums(_equations(self.projector.model, block.rows, self.projector.project(block, beside), W, b), 0)
+        return LastSums(_equations(self.projector.model, block.rows, self.projector.project(block, cache), W, b), 0)
 
 
 class DataPass(ProjectedPass):
     """The equations of gamma for the sites of the likelihood where it is largest, [K, K + 1]."""
 
-    def __call__(self, block: Block, beside: Beside) -> np.ndarray:
+    def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:
         model, rows = self.projector.model, block.rows
         f = latent_of_data(model, rows)
         W = np.maximum(model.likelihood.fisher(rows.y, f, rows.sizes), 0.0)
         b = W * (f - model.mean.offset) + model.likelihood.derivatives(rows.y, f, rows.sizes).first
-        return _equations(model, rows, self.projector.project(block, beside), W, b)
+        return _equations(model, rows, self.projector.project(block, cache), W, b)
 
 
 def _equations(model: Model, rows: Rows, seen: Projection, W: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ class FullSearch:
             if not self.log_concave or self._psi(start, latent) > self._psi(self.a, self.latent):
                 self.a, self.latent = start, latent
         self.step_a = self.step_latent = np.zeros(len(rows))
-        self.slack = np.zeros(len(rows))
+        self.gradient_residual = np.zeros(len(rows))
         self.accepted = self.converged = False
 
     def evaluate(self, step: float, *, true_curvature: bool) -> tuple[float, float]:
@@ -47,7 +47,7 @@ class FullSearch:
         W = -self.tried_derivatives.second if true_curvature else likelihood.step_curvature(y, f, size)
         self.tried_W = self.rows.weigh(W)
         self.tried_psi = self._psi(self.tried_a, self.tried_latent)
-        return self.tried_psi, float(self.slack @ self.step_latent)
+        return self.tried_psi, float(self.gradient_residual @ self.step_latent)
 
     def _psi(self, a: np.ndarray, latent: np.ndarray) -> float:
         rows, f = self.rows, self.model.mean.offset + latent
@@ -56,13 +56,13 @@ class FullSearch:
     def accept(self) -> None:
         self.a, self.latent, self.psi = self.tried_a, self.tried_latent, self.tried_psi
         self.derivatives, self.W = self.tried_derivatives, self.tried_W
-        self.slack = self.rows.weigh(self.derivatives.first) - self.a
+        self.gradient_residual = self.rows.weigh(self.derivatives.first) - self.a
         self.step_a = self.step_latent = np.zeros(len(self.a))
         self._precision: Precision | None = None
         self.accepted = True
 
     def aim(self) -> None:
-        self.step_a = self.precision().left_over(self.P, self.slack)  # b - R P b - a                   (L17)
+        self.step_a = self.precision().left_over(self.P, self.gradient_residual)  # b - R P b - a  (L17)
         self.step_latent = self.P @ self.step_a
 
     def aim_off_saddle(self) -> bool:
@@ -94,7 +94,7 @@ def exact_laplace(model: Model, rows: Rows, *, gradient: bool, start: np.ndarray
     copies = _copies(model, rows, search.W)
     value = search.psi - 0.5 * precision.log_det + copies.value
     state = FullState(model, rows, a, precision)
-    why = "" if converged else "the search for the mode of the latent function did not arrive"
+    why = "" if converged else "the search for the mode of the latent function did not converge"
     if not gradient:
         return Evidence(value, None, None, state, converged, why)
 

@@ -1,4 +1,4 @@
-"""Sites where near rows predict what the knots leave: each is an observation r = b / W with the known noise 1 / W (N6).
+"""Sites with Vecchia neighbours: each is an observation r = b / W with the known noise 1 / W (N6).
 
 With sites held, all is that of Gaussian data with neighbours (N1, N2). The marginal of a row, under which its site is
 looked at, is its prediction from its nearest rows, itself among them (N7). Covariances within neighbourhoods do not
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from knotwise.errors import KnotwiseError
-from knotwise.evidence.blocks import Beside, Block, InMemory, Sums, a_of
+from knotwise.evidence.blocks import Block, BlockCache, InMemory, Sums, a_of
 from knotwise.evidence.inference.base import PseudoData, SiteFit
 from knotwise.evidence.inference.laplace import Laplace
 from knotwise.evidence.inference.sites import (
@@ -28,9 +28,9 @@ from knotwise.evidence.inference.sites import (
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
 from knotwise.evidence.residual import Sites
-from knotwise.evidence.residual.arrange import nearest_with_itself
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, with_zeros
 from knotwise.evidence.residual.neighbours import neighbours_of
+from knotwise.evidence.residual.ordering import nearest_with_itself
 from knotwise.numerics.blocks import Executor, Serial, block_slices
 from knotwise.numerics.linalg import (
     cholesky_of_identity_plus,
@@ -62,6 +62,8 @@ class NearCurvature(ExpectedCurvature):
     def look(self, model: Model, rows: Rows, at: Marginals) -> SiteLook:
         mu = at.s + model.mean.offset
         seen = model.likelihood.expectations(rows.y, mu, at.tau, rows.sizes)
+        # the objective is log Z + sum E log p - E log site, where E log site is that of the normalised site N(b/W,
+        # 1/W): its log Z is that of the same normalised sites, so that constants cancel
         log_site = 0.5 * (np.log(at.W) - LOG_2PI - (at.b - at.W * at.s) ** 2 / at.W - at.W * at.tau)  # expected
         W = np.maximum(-seen.second, least_precision(model, rows))
         return SiteLook(W, W * at.s + seen.first, seen.log_density - log_site, mu, at.tau, seen.error)
@@ -72,7 +74,7 @@ def least_precision(model: Model, rows: Rows) -> np.ndarray:
 
 
 class Neighbourhoods:
-    """Rows with other rows each, the row itself last: the covariances of what the knots leave of them, kept if few."""
+    """Rows with other rows each, the row itself last: their residual covariances K - Q, kept if few."""
 
     def __init__(self, joint: Joint, members: np.ndarray, *, keep: bool) -> None:
         self.joint, self.members = joint, members
@@ -158,7 +160,7 @@ class NearSites:
         return first_sites(model, rows, s)
 
     @property
-    def charge(self) -> float:
+    def kl_penalty(self) -> float:
         return -self.log_normalizer
 
     def look(self) -> LookSums:
@@ -186,10 +188,13 @@ class NearSites:
         x, rows = self.sites.x, self.rows
         np.maximum(x[0], self.least, out=x[0])
         W, b = x
+        # site e^(b s - W s^2/2) is the observation b / W with noise 1 / W, which is why W stays above its floor  (N6)
         one_copy = 1.0 / W + self.model.nugget.variance  # the nugget is each copy's own
         self.noise = np.asarray(rows.per_copy(one_copy))
         self.V[:-1, -1] = b / W
         self.floored = np.append(np.maximum(self.noise, self.floor), 0.0)
+        # from here on all is that of Gaussian data: gamma = B^-1 V~'(w r~), and log Z by the determinant lemma; the
+        # term of sample weights is that of replicates with one latent value (S18), with the noise of one replicate
         parts = self.executor.map(self._sum, block_slices(len(rows), ROWS_TOGETHER))
         total = next(parts)
         for part in parts:
@@ -204,6 +209,7 @@ class NearSites:
         self.log_normalizer = 0.5 * float(value)
 
     def _sum(self, some: slice) -> NearSums:
+        """Sums of some rows given their *earlier* neighbours: with all of the nearest it would be no density (N1)."""
         found = self.earlier.given(some, self.floored[self.earlier.members[some]])
         mixed, w = found.residuals(self.V), 1.0 / found.D
         V, r = np.asfortranarray(mixed[:, :-1]), mixed[:, -1]
@@ -214,10 +220,14 @@ class NearSites:
         """Mean and variance of what kernel and mean say of some rows, given all sites (N7)."""
         members = self.near.members[some]
         noise = self.floored[members]
-        noise[:, -1] = self.floor[some]  # a latent value has none; its floor is taken off again
+        # the row stands twice among the members: as an observation with its noise, and last as the latent value, which
+        # has none. Trap: without a floor there the joint covariance has no factor where the observation has hardly any
+        # noise; D has the floor in it, and it is taken off again below
+        noise[:, -1] = self.floor[some]
         found = self.near.given(some, noise)
         V = found.residuals(self.V)[:, :-1]
         g = times_lower_transposed(V, self.T)
+        # mean v~'gamma + A'r_n, variance D + v~'B^-1 v~: kriging of the residual given eta ~ N(gamma, B^-1)  (N7)
         z = V @ self.gamma + np.einsum("nm,nm->n", found.A, self.V[members[:, :-1], -1])
         return z, np.maximum(found.D - self.floor[some], 0.0) + np.einsum("nk,nk->n", g, g)
 
@@ -242,7 +252,7 @@ class PseudoSites:
     target: SiteTarget
     moves = False
 
-    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
+    def sites(self, block: Block, seen: Projection, cache: BlockCache) -> Sites:
         residual, own = neighbours_of(self.model), np.arange(block.start, block.start + block.n)
         numbers = np.concatenate([own, residual.outside(own)])
         r, W = self.pseudo.r[numbers], 1.0 / (1.0 / self.pseudo.W[numbers] + self.model.nugget.variance)

@@ -102,23 +102,23 @@ class RowProblem:
         """Halley's method for all rows, as long as it goes well; the few that are left then, by themselves."""
         for _ in range(FEW_ITERATIONS):
             d = self.derivatives(a)
-            bend = 1.0 - self.lam * d.second
-            step = (d.first - a) / bend
+            curvature = 1.0 - self.lam * d.second
+            step = (d.first - a) / curvature
             moved = self.lam * step
             size = float(np.abs(moved).max())
             if size <= self.close:
-                return self._end(a, step, bend, d, size)
+                return self._end(a, step, curvature, d, size)
             if not math.isfinite(size):
                 return self._newton(np.where(np.isfinite(a), a, 0.0))
             if size > SHORT:
-                step /= 1.0 - np.clip(self._turn(moved, bend, d), -0.5, 0.5)
+                step /= 1.0 - np.clip(self._turn(moved, curvature, d), -0.5, 0.5)
             if size > LONG:
                 step *= np.minimum(1.0, LONG / np.maximum(np.abs(moved), LONG))
             a = a + step
         d = self.derivatives(a)
-        bend = 1.0 - self.lam * d.second
-        step = (d.first - a) / bend
-        left, found = np.flatnonzero(~self._close(step, a)), self._end(a, step, bend, d)
+        curvature = 1.0 - self.lam * d.second
+        step = (d.first - a) / curvature
+        left, found = np.flatnonzero(~self._close(step, a)), self._end(a, step, curvature, d)
         if not len(left):
             return found
         some = RowProblem(self.likelihood, self.rows[left], self.x[left], self.lam[left], self.close)
@@ -133,13 +133,13 @@ class RowProblem:
         last, growth = np.zeros(len(a)), np.ones(len(a))
         for _ in range(MAX_ITERATIONS):
             d = self.derivatives(a)
-            slack = d.first - a
-            bend = 1.0 - self.lam * d.second
-            step = slack / bend
+            gradient_residual = d.first - a
+            curvature = 1.0 - self.lam * d.second
+            step = gradient_residual / curvature
             done = self._close(step, a)
             if done.all():
                 break
-            low, high = np.where(slack > 0, a, low), np.where(slack < 0, a, high)
+            low, high = np.where(gradient_residual > 0, a, low), np.where(gradient_residual < 0, a, high)
             slow = np.abs(step) > 0.5 * np.abs(last)
             growth = np.where(slow & (step * last > 0), 2.0 * growth, 1.0)  # down an exponential, for example
             new = a + growth * step
@@ -148,19 +148,19 @@ class RowProblem:
                 middle = np.where(np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), 0.5 * a)
                 new = np.where(inside, new, middle)
             a, last = np.where(done, a, new), step
-        return self._end(np.where(done, a, np.nan), step, bend, d)
+        return self._end(np.where(done, a, np.nan), step, curvature, d)
 
     def climb(self, a: np.ndarray) -> RowModes:
         """Climb to a maximum; where the objective bends upwards by a positive curvature, and never down."""
         reached, size = self.objective(a), np.ones(len(a))
         for _ in range(MAX_ITERATIONS):
             d = self.derivatives(a)
-            bend = 1.0 - self.lam * d.second
-            if not (bend > 0).all():
+            curvature = 1.0 - self.lam * d.second
+            if not (curvature > 0).all():
                 f = self.x + self.lam * a
                 soft = 1.0 + self.lam * self.likelihood.step_curvature(self.rows.y, f, self.rows.sizes)
-                bend = np.where(bend > 0, bend, soft)
-            step = (d.first - a) / bend
+                curvature = np.where(curvature > 0, curvature, soft)
+            step = (d.first - a) / curvature
             if self._close(step, a).all():
                 break
             new = a + size * step
@@ -168,28 +168,28 @@ class RowProblem:
             worse = ~(value >= reached - 1e-13 * np.abs(reached))
             a, reached = np.where(worse, a, new), np.where(worse, reached, value)
             size = np.where(worse, 0.5 * size, 1.0)
-        return self._end(a, np.where(self._close(step, a), step, 0.0), bend, d)
+        return self._end(a, np.where(self._close(step, a), step, 0.0), curvature, d)
 
     def _close(self, step: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Where a step changes f by next to nothing; a may still change, where lam is small."""
         f = np.abs(self.x + self.lam * a)
         return np.abs(self.lam * step) <= self.close * (1.0 + np.minimum(f, FAR))
 
-    def _turn(self, moved: np.ndarray, bend: np.ndarray, d: Derivatives) -> np.ndarray:
+    def _turn(self, moved: np.ndarray, curvature: np.ndarray, d: Derivatives) -> np.ndarray:
         """How much the slope changes along half of Newton's step, which moves f by `moved`.
 
         Newton's step over 1 less this is Halley's: what it leaves is of the third order.
         """
-        return 0.5 * self.lam * d.third * moved / bend
+        return 0.5 * self.lam * d.third * moved / curvature
 
     def _end(
-        self, a: np.ndarray, step: np.ndarray, bend: np.ndarray, d: Derivatives, size: float | None = None
+        self, a: np.ndarray, step: np.ndarray, curvature: np.ndarray, d: Derivatives, size: float | None = None
     ) -> RowModes:
         """One more step, so small that its third power is nothing: the curvature follows it by its slope."""
         moved = self.lam * step
         last_step = float(np.abs(moved).max()) if size is None else size
         if not last_step <= CLOSE:
-            step = step / (1.0 - self._turn(moved, bend, d))
+            step = step / (1.0 - self._turn(moved, curvature, d))
             moved = self.lam * step
         a = a + step
         second = d.second + d.third * moved

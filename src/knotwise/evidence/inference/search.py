@@ -1,8 +1,8 @@
-"""The search for sites that depend on the posterior which they make: steps, mixed, until nothing moves.
+"""The search for sites that depend on the posterior which they make: a fixed point, with Anderson acceleration.
 
 The same search serves every inference that says where sites should be (`SiteTarget`), through knots and for the exact
-GP. Each step is the natural-gradient step to where the sites should be (V4), with the last four mixed in (V6a). Where
-the objective is a bound, a point that lowers it is refused, and a shorter plain step is made instead.
+GP. Each step is the natural-gradient step to where the sites should be (V4), accelerated by the last four (Anderson,
+V6a). Where the objective is a bound, a point that lowers it is refused, and a shorter plain step is made instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SiteSpace(Protocol):
     target: SiteTarget
 
     @property
-    def charge(self) -> float:
+    def kl_penalty(self) -> float:
         """(|gamma|^2 + log |B|) / 2, which is taken from what the rows add to the objective."""
         ...
 
@@ -60,7 +60,7 @@ class SiteSpace(Protocol):
 
 @dataclass(frozen=True)
 class SearchEnd:
-    """How a search ended: the objective, how many looks at the rows it took, and if it did not arrive, why."""
+    """How a search ended: the objective, how many looks at the rows it took, and if it did not converge, why."""
 
     value: float
     n_passes: int
@@ -78,7 +78,7 @@ def search_sites(space: SiteSpace, tolerance: float, max_passes: int = MAX_PASSE
     while n_passes < max_passes and size > SHORTEST:
         with far_off():
             seen = space.look()
-            value = seen.value - space.charge
+            value = seen.value - space.kl_penalty
         n_passes, remark = n_passes + 1, _remark(seen)
         if n_lost or seen.n_lost:  # the posterior is not that of these sites
             best, smallest, shares = -np.inf, np.inf, np.zeros(HISTORY)
@@ -188,7 +188,7 @@ class SiteInference(Inference):
         return replace(self, tolerance=max(tolerance, self.tolerance) if at_least else tolerance)
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
-        """Search from the sites that the last search left beside the blocks, or from the mode of the posterior."""
+        """Search from the sites of the warm start in the per-block caches, or from the mode of the posterior."""
         warm, cold = (
             partial(SparseSites.from_last, at, self.target),
             partial(SparseSites.from_mode, at, self.target, start),

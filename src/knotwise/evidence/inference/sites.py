@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 SMALLEST_VARIANCE = 1e-300  # one can divide by it
-HISTORY = 4  # steps that are mixed
+HISTORY = 4  # steps that Anderson acceleration combines
 MAX_SETTLING, SETTLED = 200, 1e-18  # looks of rows by themselves, and squared residual of each at which they end
 LARGEST_FALL = 0.25  # of a precision in one step, where it cannot be negative
 LARGEST_RISE = 10.0  # of a precision in one step, relative to that of the row's posterior
@@ -103,8 +103,8 @@ class LookSums(Sums):
     """Sums over rows at their current sites.
 
     `value` is the rows' share of the objective, `distance` the squared length of the residual, `normal` [m, m] and
-    `slope` [m] the normal equations of the mixing; `error` is the worst of the quadrature, and `n_lost` counts blocks
-    whose sites were lost.
+    `slope` [m] the normal equations of Anderson acceleration; `error` is the worst of the quadrature, and `n_lost`
+    counts blocks whose sites were lost.
     """
 
     value: float
@@ -126,7 +126,8 @@ class RowSites:
     """The sites of some rows during a search, and the last steps of it: x = (W, b), [2, n].
 
     A search alternates between a look at the residual r, the way from x to where the sites should be, and a step. The
-    last steps that were accepted are mixed so that the residual is least in the Fisher metric (V6a).
+    last steps that were accepted are combined (Anderson acceleration) so that the residual is least in the Fisher
+    metric (V6a).
     """
 
     x: np.ndarray
@@ -159,7 +160,7 @@ class RowSites:
         return LookSums(rows.total(seen.value), distance, normal, slope, seen.error)
 
     def step(self, shares: np.ndarray | None, size: float, *, log_concave: bool) -> None:
-        """Accept the current sites and go on from them, mixed with the last steps; or, without `shares`, go back to the
+        """Accept the current sites and go on from them by Anderson acceleration; or, without `shares`, go back to the
         sites that were accepted last, forget the steps, and go a part of the way.
         """
         if shares is not None and self.r is not None:

@@ -46,7 +46,7 @@ class ExactSites:
         return first_sites(model, rows, latent, positive=model.likelihood.log_concave)
 
     @property
-    def charge(self) -> float:
+    def kl_penalty(self) -> float:
         return 0.5 * float(self.a @ self.z + self.precision.log_det)
 
     def look(self) -> LookSums:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.errors import KnotwiseError
-from knotwise.evidence.blocks import LAST, Beside, Block, Sums
+from knotwise.evidence.blocks import WARM_START, Block, BlockCache, Sums
 from knotwise.evidence.inference.base import SiteFit, SiteRule
 from knotwise.evidence.inference.laplace import Laplace
 from knotwise.evidence.inference.sites import LookSums, RowSites, SiteTarget, first_sites, settled_sites
@@ -21,7 +21,7 @@ __all__ = ["SparseSites"]
 
 
 class SparseSites:
-    """Rows seen through knots with their sites, which lie beside the blocks; here are gamma and the factor of B."""
+    """Rows seen through knots with their sites, which are in the per-block caches; gamma and B's factor are here."""
 
     def __init__(self, at: Evaluation, target: SiteTarget, serial: int, sums: SiteSums) -> None:
         self.at, self.target, self.serial = at, target, serial
@@ -49,7 +49,7 @@ class SparseSites:
         return SparseSites(at, target, serial, at.blocks.sum(ModeStartPass(at.projector, serial, gamma, rule)))
 
     @property
-    def charge(self) -> float:
+    def kl_penalty(self) -> float:
         return 0.5 * float(self.gamma @ self.gamma + log_det(self.LB))
 
     def look(self) -> LookSums:
@@ -84,24 +84,24 @@ class SiteSums(Sums):
 
 @dataclass(frozen=True)
 class SitesPass(ProjectedPass):
-    """A pass over rows with sites, which lie beside a block and are known by the serial of their search."""
+    """A pass over rows with sites, which are in the per-block cache and are known by the serial of their search."""
 
     serial: int
 
-    def sites(self, beside: Beside) -> RowSites | None:
-        serial, sites = beside.get("moving", (None, None))
+    def sites(self, cache: BlockCache) -> RowSites | None:
+        serial, sites = cache.get("moving", (None, None))
         return sites if serial == self.serial else None
 
-    def begin(self, beside: Beside, x: np.ndarray) -> RowSites:
-        """Lay sites x = (W, b), [2, n], beside a block."""
+    def begin(self, cache: BlockCache, x: np.ndarray) -> RowSites:
+        """Put sites x = (W, b), [2, n], into the per-block cache."""
         sites = RowSites(x)
-        beside["moving"] = (self.serial, sites)
+        cache["moving"] = (self.serial, sites)
         return sites
 
-    def found_anew(self, block: Block, seen: Projection, beside: Beside, gamma: np.ndarray) -> RowSites:
+    def found_anew(self, block: Block, seen: Projection, cache: BlockCache, gamma: np.ndarray) -> RowSites:
         """Sites for a block that has lost them: those of the likelihood at what the knots say."""
         model = self.projector.model
-        return self.begin(beside, first_sites(model, block.rows, seen.V @ gamma))
+        return self.begin(cache, first_sites(model, block.rows, seen.V @ gamma))
 
     def sum_sites(self, block: Block, seen: Projection, x: np.ndarray, n_lost: int) -> SiteSums:
         model, rows, (W, b) = self.projector.model, block.rows, x
@@ -115,13 +115,13 @@ class StartPass(SitesPass):
 
     rule: SiteRule | None
 
-    def __call__(self, block: Block, beside: Beside) -> SiteSums:
-        last = beside.get(LAST)
+    def __call__(self, block: Block, cache: BlockCache) -> SiteSums:
+        last = cache.get(WARM_START)
         if last is None or last.ndim == 1 or not np.isfinite(last).all():
             return SiteSums(np.zeros((self.width, self.width)), np.zeros(self.width), 1)
         x = np.ascontiguousarray(last[:, 1:].T)
-        self.begin(beside, x)
-        return self.sum_sites(block, self.projector.project(block, beside), x, 0)
+        self.begin(cache, x)
+        return self.sum_sites(block, self.projector.project(block, cache), x, 0)
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,15 @@ class ModeStartPass(SitesPass):
     gamma: np.ndarray
     rule: SiteRule | None
 
-    def __call__(self, block: Block, beside: Beside) -> SiteSums:
-        model, seen = self.projector.model, self.projector.project(block, beside)
+    def __call__(self, block: Block, cache: BlockCache) -> SiteSums:
+        model, seen = self.projector.model, self.projector.project(block, cache)
         if self.rule is None:
             x = first_sites(model, block.rows, seen.V @ self.gamma)
         else:
-            mode = self.rule.sites(block, seen, beside)
+            mode = self.rule.sites(block, seen, cache)
             assert mode.f is not None
             x = np.stack([mode.W, mode.W * (mode.f - model.mean.offset) + mode.a])  # (L4)
-        self.begin(beside, x)
+        self.begin(cache, x)
         return self.sum_sites(block, seen, x, 0)
 
 
@@ -151,15 +151,15 @@ class LookPass(SitesPass):
     T: np.ndarray
     target: SiteTarget
 
-    def __call__(self, block: Block, beside: Beside) -> LookSums:
-        seen, sites = self.projector.project(block, beside), self.sites(beside)
+    def __call__(self, block: Block, cache: BlockCache) -> LookSums:
+        seen, sites = self.projector.project(block, cache), self.sites(cache)
         n_lost = int(sites is None)
         if sites is None:
-            sites = self.found_anew(block, seen, beside, self.gamma)
+            sites = self.found_anew(block, seen, cache, self.gamma)
         z, q = knots_say(seen, self.gamma, self.T)
         sums = sites.look(self.target, self.projector.model, block.rows, z, q, seen.c)
         sums.n_lost = n_lost
-        beside[LAST] = sites.last
+        cache[WARM_START] = sites.last
         return sums
 
 
@@ -171,20 +171,20 @@ class StepPass(SitesPass):
     shares: np.ndarray | None
     size: float
 
-    def __call__(self, block: Block, beside: Beside) -> SiteSums:
-        seen, sites = self.projector.project(block, beside), self.sites(beside)
+    def __call__(self, block: Block, cache: BlockCache) -> SiteSums:
+        seen, sites = self.projector.project(block, cache), self.sites(cache)
         n_lost = int(sites is None)
         if sites is None:
-            sites = self.found_anew(block, seen, beside, self.gamma)
+            sites = self.found_anew(block, seen, cache, self.gamma)
         else:
             sites.step(self.shares, self.size, log_concave=self.projector.model.likelihood.log_concave)
-            beside["moving"] = (self.serial, sites)
+            cache["moving"] = (self.serial, sites)
         return self.sum_sites(block, seen, sites.x, n_lost)
 
 
 @dataclass(frozen=True)
 class FoundSites:
-    """Sites where a search ended: those that lie beside the block, or found again from the posterior (gamma, T)."""
+    """Sites where a search ended: those of the per-block cache, or found again from the posterior (gamma, T)."""
 
     projector: Projector
     serial: int
@@ -193,12 +193,12 @@ class FoundSites:
     target: SiteTarget
     moves = False  # the objective is stationary in the sites
 
-    def sites(self, block: Block, seen: Projection, beside: Beside) -> Sites:
-        serial, found = beside.get("moving", (None, None))
+    def sites(self, block: Block, seen: Projection, cache: BlockCache) -> Sites:
+        serial, found = cache.get("moving", (None, None))
         if serial != self.serial or found.seen is None:
             z, q = knots_say(seen, self.gamma, self.T)
             found = settled_sites(self.target, self._model, block.rows, z, q, seen.c)
-            beside["moving"] = (self.serial, found)
+            cache["moving"] = (self.serial, found)
         at, look = found.marginals, found.seen
         return Sites(
             seen.V, at.W, at.w, at.a, block.rows.weights, at.h, at.lam, look.mean, variance=look.variance, paid=at.w

@@ -23,7 +23,7 @@ class Variational(SiteInference):
     """The Gaussian posterior nearest to the true one in the sense of the largest lower bound of the log evidence.
 
     Its value is that bound: under VFE a bound of the exact GP's log evidence, for every likelihood, with every number
-    of knots, converged or not. Where near rows predict what the knots leave, marginals are those of each row's
+    of knots, converged or not. With Vecchia neighbours, marginals are those of each row's
     neighbourhood (N6): the value is near the exact GP's bound, but no bound itself, and the gradient is that of log Z
     at held sites, from which the value's own is 1 to 15 percent apart.
     """

@@ -1,12 +1,11 @@
-"""What is done with what the knots leave of each row: one small protocol, one implementation per file."""
+"""What is done with the residual of each row, whose covariance is K - Q: one protocol, one implementation per file."""
 
-from knotwise.evidence.residual.arrange import Arrangement, arrange
 from knotwise.evidence.residual.base import Pulled, Residual, RowAdjoints, Sites, Summed
 from knotwise.evidence.residual.independent import Independent, check_rows, residual_of
 from knotwise.evidence.residual.neighbours import Neighbours
+from knotwise.evidence.residual.ordering import VecchiaOrdering, vecchia_ordering
 
 __all__ = [
-    "Arrangement",
     "Independent",
     "Neighbours",
     "Pulled",
@@ -14,7 +13,8 @@ __all__ = [
     "RowAdjoints",
     "Sites",
     "Summed",
-    "arrange",
+    "VecchiaOrdering",
     "check_rows",
     "residual_of",
+    "vecchia_ordering",
 ]

@@ -35,8 +35,8 @@ class Summed:
 
 @dataclass(frozen=True)
 class Sites:
-    """Per row of a block, counted once: its V~, the precision W of the site, w = W h damped by what the knots leave
-    open (S4), and a = (prior precision) (f - m).
+    """Per row of a block, counted once: its V~, the precision W of the site, w = W h damped by the residual
+    variance (S4), and a = (prior precision) (f - m).
 
     Where the sites were found by looking at latent values: h, the variance lam of the row's own part of f, the value f
     at which the site was taken, and the third derivative of log p there; or, where a site belongs to a Gaussian, f and
@@ -95,7 +95,7 @@ class Pulled:
 
 
 class Residual(Protocol):
-    """What is done with what the knots leave: the prior of f at the rows, given the knots.
+    """What is done with the residual (covariance K - Q): the prior of f at the rows, given the knots.
 
     W [n] are the precisions of the observations and r [n] their distances from the mean, of the block's rows and its
     halo. Where rows are independent given the knots (`diagonal`), other data than Gaussian find their sites row by row;
@@ -132,7 +132,7 @@ class Residual(Protocol):
         ...
 
     def log_weight(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, summed: Summed) -> float:
-        """The sum of log w over the own rows, each as often as it counts, without what the approximation charges."""
+        """The sum of log w over the own rows, each as often as it counts, without the penalty of the approximation."""
         ...
 
     def pull(self, model: Model, block: Block, seen: Projection, sites: Sites, bars: RowAdjoints) -> Pulled:

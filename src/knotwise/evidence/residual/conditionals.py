@@ -68,7 +68,7 @@ class Members:
 
 @dataclass(frozen=True)
 class Joint:
-    """Covariances of what the knots leave of some rows, with their noise: k(x, x') - v'v'.
+    """Residual covariances K - Q of some rows, with their noise: k(x, x') - v'v'.
 
     V [n + 1, K], row-major, and X [n, D] are those of the rows, V with zeros behind; c [n] and `noise` [n] are their
     variances.
@@ -122,7 +122,7 @@ def _below(M: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Conditionals:
-    """What the knots leave of n rows, given their neighbours (N1).
+    """The residuals of n rows, given those of their neighbours (N1).
 
     `members` [n, m + 1] are the neighbours and then the row, L [n, (m + 1)(m + 2)/2] the factors of their covariances,
     rows of a triangle one after the other; so A [n, m] are the weights of the neighbours and D [n] the variance that is

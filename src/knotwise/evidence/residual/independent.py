@@ -19,8 +19,8 @@ __all__ = ["Independent", "check_rows", "damping", "independent_of", "paying", "
 
 
 class Independent:
-    """What the knots leave of a row is its own affair: a share alpha of its variance c stays in the model, and the
-    rest is charged to the evidence (S3, S4, S7). The power alpha is the model's.
+    """Residuals of rows are independent: a share alpha of the variance c stays in the model, and the rest is a penalty
+    of the log evidence (S3, S4, S7). The power alpha is the model's.
     """
 
     diagonal = True

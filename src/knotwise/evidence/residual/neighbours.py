@@ -1,4 +1,4 @@
-"""Rows whose residuals are kriged from those of near earlier rows: what the knots leave, given m neighbours.
+"""Vecchia neighbours (NNGP): residuals (covariance K - Q) that are kriged from those of m near earlier rows.
 
 Equations (N..) are those of docs/derivations/neighbours.md. Costs O(N (m^2 K + m^3)) beside what the knots cost.
 """
@@ -34,11 +34,11 @@ BLOCK_WIDTH = 24
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """What the knots leave of a row, with its noise, is kriged from its neighbours (N1).
+    """The residual of a row, with its noise, is kriged from those of its neighbours (N1).
 
     `graph` [N, m] has the numbers of each row's neighbours, all of them earlier in one order of all rows, and `MISSING`
-    where there are fewer. The order of the rows in blocks is another; see `arrange`. The power of the model does not
-    matter: nothing is left to be charged. A row that counts k times is one row with noise / k (S18).
+    where there are fewer. The order of the rows in blocks is another; see `vecchia_ordering`. The power of the model
+    does not matter: no residual variance is left to be penalised. A row of weight k has noise / k (S18).
 
     `around` [N, m + 1] are the nearest of all rows, itself among them, from which the marginal of a row is predicted
     where its site is searched for (N6); None where they are to be found for the parameters of each evaluation.

@@ -1,4 +1,4 @@
-"""From a kernel and rows to neighbours: which rows are whose neighbours, and in which order rows lie in blocks."""
+"""Vecchia (NNGP) ordering: which rows are whose neighbours, the order of rows in blocks, and neighbourhood batches."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from knotwise.numerics.nearest import MISSING, Nearest, nearest_earlier, random_
 if TYPE_CHECKING:
     from knotwise.evidence.model import Rows
 
-__all__ = ["Arrangement", "Surroundings", "arrange", "nearest_with_itself", "surround"]
+__all__ = ["NeighbourhoodBatch", "VecchiaOrdering", "nearest_with_itself", "neighbourhood_batch", "vecchia_ordering"]
 
 #: an order of conditioning: (points [N, q], rng) -> the rows in their order, [N]
 Order = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Arrangement:
+class VecchiaOrdering:
     """In which order rows are to lie in blocks, `rows` [N], and the residual for rows in that order."""
 
     rows: np.ndarray
     residual: Neighbours
 
 
-def arrange(
+def vecchia_ordering(
     kernel: Kernel,
     rows: Rows,
     n_neighbors: int,
@@ -39,12 +39,12 @@ def arrange(
     *,
     order: Order = random_order,
     around: bool = False,
-) -> Arrangement:
+) -> VecchiaOrdering:
     """Give each row its nearest earlier rows, in the kernel's coordinates, and lay near rows side by side.
 
     Neighbours follow the kernel's length-scales. Choose them anew between runs of an optimiser, never inside one: the
     evidence is smooth in the parameters for one graph only. The answer does not depend on the order of the input, which
-    is sorted by value first: the same rows in another order, with an equal `rng`, are the same arrangement.
+    is sorted by value first: the same rows in another order, with an equal `rng`, have the same ordering.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def arrange(
 
     Returns
     -------
-    Arrangement
+    VecchiaOrdering
         What a caller does with it:
 
     >>> import numpy as np
@@ -76,8 +76,8 @@ def arrange(
     >>> X = np.random.default_rng(0).uniform(size=(300, 2))
     >>> rows = Rows(X, np.sin(20 * X[:, 0]), None, np.empty((300, 0)))
     >>> model = Model(Matern32(1.0, [0.1, 0.3]), Gaussian(0.01), Zero())
-    >>> arrangement = arrange(model.kernel, rows, 10, np.random.default_rng(0))
-    >>> arranged, near = rows[arrangement.rows], replace(model, residual=arrangement.residual)
+    >>> ordering = vecchia_ordering(model.kernel, rows, 10, np.random.default_rng(0))
+    >>> arranged, near = rows[ordering.rows], replace(model, residual=ordering.residual)
     >>> knots = X[:20]
     >>> with_neighbours = sparse_evidence(near, arranged, knots, jitter=Jitter(1e-8, X[:1]))
     >>> alone = sparse_evidence(model, rows, knots, jitter=Jitter(1e-8, X[:1]))
@@ -91,7 +91,7 @@ def arrange(
     points = np.ascontiguousarray(points[in_blocks])
     graph = nearest_earlier(points, order(points, rng), min(n_neighbors, len(rows) - 1))
     near = nearest_with_itself(points, graph.shape[1] + 1) if around else None
-    return Arrangement(by_value[in_blocks], Neighbours(graph, near))
+    return VecchiaOrdering(by_value[in_blocks], Neighbours(graph, near))
 
 
 def nearest_with_itself(points: np.ndarray, n: int) -> np.ndarray:
@@ -107,7 +107,7 @@ ROWS_TOGETHER = 4096  # of a block and its halo
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class NeighbourhoodBatch:
     """Numbers of the rows, those that were chosen first and then the others that are near them; and the residual.
 
     Blocks are made of the first `n_own` rows (`InMemory.n_own`), and the others are in their halos only. These are
@@ -125,9 +125,9 @@ class Surroundings:
         return max(1, -(-self.n_own // (2 * n_pairs)))
 
 
-def surround(
+def neighbourhood_batch(
     kernel: Kernel, rows: Rows, chosen: np.ndarray, n_neighbors: int, rng: np.random.Generator
-) -> Surroundings:
+) -> NeighbourhoodBatch:
     """Condition chosen rows on the nearest of all others: an order in which the chosen rows come last.
 
     The evidence is then the density of the chosen rows given the rows near them, with the neighbours that rows have
@@ -146,4 +146,4 @@ def surround(
     place = np.full(len(rows), MISSING, np.int32)
     place[numbers] = np.arange(len(numbers))
     graph = np.where(earlier, place[near], np.int32(MISSING))
-    return Surroundings(numbers, len(chosen), Neighbours(graph))
+    return NeighbourhoodBatch(numbers, len(chosen), Neighbours(graph))
