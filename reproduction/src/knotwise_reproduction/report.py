@@ -12,9 +12,9 @@ from pathlib import Path
 
 from knotwise.files import write_atomically
 from knotwise.plotting.style import MissingMatplotlibError
-from knotwise.report.drawing import Picture, smaller
 from knotwise.report.html import (
     Html,
+    Picture,
     Table,
     anchor,
     code_block,
@@ -23,6 +23,7 @@ from knotwise.report.html import (
     join,
     paragraph,
     picture_element,
+    smaller,
     table_element,
     tag,
 )

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.cli.command import UsageError
+from knotwise.cli.command import UsageError, note
 from knotwise.cli.rows import Rows, Wanted, known_labels, target_numbers
 from knotwise.cli.tables import Table, check_readable, require_columns, same_for_all
 from knotwise.errors import InvalidInputError, nearest
+from knotwise.plotting.style import counted
 
 __all__ = [
     "KNOWN_OPTIONS",
@@ -22,6 +23,7 @@ __all__ = [
     "observed_values",
     "option_word",
     "require_option",
+    "say_what_was_left_out",
     "size_name",
     "text_inputs",
     "unit_name",
@@ -119,6 +121,11 @@ def observed_values(gp: Any, table: Table, rows: Rows, arguments: Namespace) -> 
     if hasattr(gp, "classes_"):
         return known_labels(table, rows, arguments.target, gp.classes_.tolist())
     return target_numbers(table, rows, arguments.target, arguments.decimal)
+
+
+def say_what_was_left_out(n_dropped: int) -> None:
+    if n_dropped:
+        note(f"left out {counted(n_dropped, 'row')} with missing values")
 
 
 def text_inputs(gp: Any) -> list[str]:

@@ -18,10 +18,10 @@ from knotwise.cli.loading import (
     observed_values,
     option_word,
     require_option,
+    say_what_was_left_out,
     text_inputs,
 )
 from knotwise.cli.output import check_output
-from knotwise.cli.predicting import say_what_was_left_out
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.cli.tables import Table

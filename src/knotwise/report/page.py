@@ -15,8 +15,7 @@ from knotwise.plotting.style import require_matplotlib
 from knotwise.plotting.view import View, view_of
 from knotwise.report import pictures, sections
 from knotwise.report.data import Data, data_of
-from knotwise.report.drawing import Picture, quiet_drawing
-from knotwise.report.html import Html, join, page, paragraph, picture_element
+from knotwise.report.html import Html, Picture, join, page, paragraph, picture_element, quiet_drawing
 from knotwise.report.scores import Share, judge
 from knotwise.report.words import (
     describe_calibration,

@@ -19,7 +19,7 @@ from knotwise.plotting.observed import MOST_MARKS, draw_observed
 from knotwise.plotting.style import counted, shorten
 from knotwise.plotting.view import Named, View, view_of
 from knotwise.report.data import Data
-from knotwise.report.drawing import Picture, new_figure, picture_of
+from knotwise.report.html import Picture, new_figure, picture_of
 
 __all__ = [
     "calibration",

@@ -5,22 +5,26 @@ from __future__ import annotations
 from shlex import quote
 from typing import Any
 
+import numpy as np
+
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
 from knotwise.evidence.inference import inference_of
 from knotwise.plotting.effects import heights_of
-from knotwise.plotting.style import counted
+from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report import pictures
 from knotwise.report.data import Data
-from knotwise.report.drawing import Picture
-from knotwise.report.html import Html, code_block, fold, join, paragraph, picture_element, table_element, tag
-from knotwise.report.numbers import (
-    coefficient_table,
-    confusion_table,
-    parameter_table,
-    score_table,
-    share_table,
-    trace_table,
+from knotwise.report.html import (
+    Html,
+    Picture,
+    Table,
+    code_block,
+    fold,
+    join,
+    paragraph,
+    picture_element,
+    table_element,
+    tag,
 )
 from knotwise.report.scores import Share
 from knotwise.report.words import (
@@ -28,7 +32,10 @@ from knotwise.report.words import (
     describe_knots_of,
     kernel_name,
     models_of,
+    number,
+    numbered,
     of_class,
+    percent,
     sentence,
     short_name,
 )
@@ -45,6 +52,8 @@ __all__ = [
     "residuals_section",
 ]
 
+MOST_CLASSES = 12  # of a table of classes by classes
+LONGEST_CLASS = 14  # letters of a class above a column
 FIRST_EFFECTS, MOST_EFFECTS = 6, 100  # columns in sight, and in all
 MOST_NAMES = 8  # columns in a line of code
 TITLES = {"problem": "Problem", "note": "Note", "ok": "Fine", "unknown": "Not checked"}
@@ -92,7 +101,7 @@ def calibration_section(view: View, data: Data, shares: list[Share], headline: P
     seen = headline is not None and headline.name == "picture-calibration"
     picture = Html() if seen else picture_element(pictures.calibration(view, data))
     words = f"{data.origin.text} {describe_calibration(shares)}".strip()
-    return join(paragraph(words), picture, table_element(share_table(shares), 3))
+    return join(paragraph(words), picture, table_element(_share_table(shares), 3))
 
 
 def residuals_section(view: View, data: Data, scores: dict[str, float], headline: Picture | None) -> Html:
@@ -102,9 +111,9 @@ def residuals_section(view: View, data: Data, scores: dict[str, float], headline
         if headline is None or headline.name != "picture-observed":
             pieces.append(picture_element(pictures.observed(data)))
         pieces.append(picture_element(pictures.pit(data)))
-    table = confusion_table(view, data) if view.classes is not None else None
+    table = _confusion_table(view, data) if view.classes is not None else None
     pieces += [table_element(table, 3)] if table is not None else []
-    return join(*pieces, table_element(score_table(scores), 3))
+    return join(*pieces, table_element(_score_table(scores), 3))
 
 
 def knots_section(view: View) -> Html:
@@ -116,7 +125,7 @@ def knots_section(view: View) -> Html:
         picture = pictures.trace(model, i, of)
         pieces += [paragraph(words), picture_element(picture) if picture is not None else Html()]
         if len(model.trace_):
-            pieces.append(fold(f"All steps{of}", table_element(trace_table(view.gp, label, model), 3)))
+            pieces.append(fold(f"All steps{of}", table_element(_trace_table(view.gp, label, model), 3)))
     return join(*pieces)
 
 
@@ -127,7 +136,7 @@ def parameters_section(view: View, target: str) -> Html:
         value = f"{sentence(inference_of(model._fit.model).value_name)[:-1]}: {model.log_evidence_:,.3f}"
         of = of_class(view.gp, label)
         pieces.append(paragraph(f"Kernel: {kernel_name(model.kernel_)}{of}. {value}."))
-        tables = [parameter_table(view.gp, label, model), coefficient_table(view.gp, label, model)]
+        tables = [_parameter_table(view.gp, label, model), _coefficient_table(view.gp, label, model)]
         own = [table_element(table, 3) for table in tables if table is not None]
         pieces += own if view.n_classes <= 2 else [fold(f"Parameters{of}", *own)]
     return join(*pieces, paragraph(_describe_units(view, target), "note"))
@@ -211,3 +220,90 @@ def _command_lines(view: View, model_name: str) -> str:
 def facts(values: dict[str, Any]) -> Html:
     """A list of names and values."""
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", str(value))) for name, value in values.items() if value))
+
+
+# -- tables -----------------------------------------------------------------------------------------
+
+
+def _parameter_table(gp: Any, label: Any, model: Any) -> Table:
+    """Parameters as they are read, with standard errors and 95 % intervals, in the units of the data.
+
+    The name says where a variance is read as a standard deviation, and units that are not those of a column or of y.
+    """
+    estimates = model.parameters_.estimates()
+    lines = []
+    for line in estimates.lines:
+        known = np.isfinite(line.standard_error)
+        ends = [number(v) for v in (line.lower_95, line.upper_95, line.standard_error)] if known else ["", "", ""]
+        parameter = line.parameter.removesuffix(f"[{line.column}]")  # which names its column again
+        name = f"{parameter}, {short_name(line.column)}" if line.column else line.parameter
+        name += ", as sd" if line.reads_as == "sd" else ""
+        name += f" ({line.units})" if line.column and line.units not in ("", line.column) else ""
+        lines.append((name, number(line.estimate), *ends, line.remark))
+    columns = ["parameter", "estimate", "lower 95 %", "upper 95 %", "std. error", "note"]
+    kept = [i for i, name in enumerate(columns) if name != "note" or any(line[i] for line in lines)]
+    return Table(
+        f"Values and intervals{of_class(gp, label)}",
+        tuple(columns[i] for i in kept),
+        tuple(tuple(line[i] for i in kept) for line in lines),
+        sentence(estimates.remark),
+        numbered("parameters-of", gp, model),
+    )
+
+
+def _coefficient_table(gp: Any, label: Any, model: Any) -> Table | None:
+    """Level or trend of the mean, with standard errors; None where it has none."""
+    found = model.coefficients_
+    if not len(found.estimate) or not np.isfinite(found.standard_error).all():
+        return None
+    numbers = np.column_stack([found.estimate, found.interval(0.95), found.standard_error])
+    lines = tuple(
+        (short_name(name), *map(number, row)) for name, row in zip(found.names, numbers.tolist(), strict=True)
+    )
+    columns = ("parameter", "estimate", "lower 95 %", "upper 95 %", "std. error")
+    name = numbered("coefficients-of", gp, model)
+    return Table(f"Coefficients of the mean{of_class(gp, label)}", columns, lines, name=name)
+
+
+def _score_table(scores: dict[str, float]) -> Table:
+    """How near predictions are."""
+    lines = tuple((name.replace("_", " "), number(value)) for name, value in scores.items())
+    return Table("Errors", ("what", "value"), lines)
+
+
+def _share_table(shares: list[Share]) -> Table:
+    """What was predicted and what happened, beside the range of a right model."""
+    lines = tuple(
+        (s.what, percent(s.predicted), percent(s.observed), f"{100 * s.low:.1f} to {percent(s.high)}", s.problem)
+        for s in shares
+    )
+    columns = ("what", "predicted", "observed", "right model", "note")
+    kept = 5 if any(line[4] for line in lines) else 4
+    note = "The range is that of 99 % of right models, if rows are independent."
+    return Table("Shares", columns[:kept], tuple(line[:kept] for line in lines), note)
+
+
+def _confusion_table(view: View, data: Data) -> Table | None:
+    """How many rows of each class were predicted to be of each; None of too many classes."""
+    classes = view.classes or []
+    if len(classes) > MOST_CLASSES or data.y is None:
+        return None
+    predicted = view.gp.classes_[data.prediction.proba.argmax(1)].tolist()
+    counts = {(a, b): 0 for a in classes for b in classes}
+    for pair in zip(data.y.tolist(), predicted, strict=True):
+        counts[pair] += 1
+    lines = tuple((short_name(a), *(f"{counts[a, b]:,}" for b in classes)) for a in classes)
+    names = ("observed class", *(abridge(label, LONGEST_CLASS) for label in classes))
+    return Table("Classes observed and predicted", names, lines, "Columns are predictions.")
+
+
+def _trace_table(gp: Any, label: Any, model: Any) -> Table:
+    """The steps of a selection."""
+    lines = []
+    for i, step in enumerate(model.trace_):
+        share = "" if np.isnan(step.share) else f"{step.share:.3f}"
+        cells = (str(i), str(step.action), str(step.n_knots), f"{step.evidence:.3f}", share, f"{step.seconds:.2f}")
+        lines.append((*cells, step.note))
+    columns = ("step", "action", "knots", "log evidence", "unexplained share", "time, s", "note")
+    name = numbered("steps-of", gp, model)
+    return Table(f"Steps of the selection{of_class(gp, label)}", columns, tuple(lines), name=name)
