@@ -184,20 +184,18 @@ class Auto(Selector):
     ) -> Candidate:
         """The best of several fits, where lack of fit, or inactive inputs, ask for another one."""
         limits = limits | {"exact_at_cap": self._may_be_exact(problem)}
-
-        def better(start: np.ndarray | None, least: float = 0.0) -> Candidate:
-            if start is None:
-                return best
-            least += best.stage.value
-            other = hyperparameters.decide(problem, pool, start, rng, trace, above=least, **limits).choice
-            if not other.stage.value > least:
-                return best
-            return other if _compare(other, best) or _is_likelier(problem, pool, other, best) else best
-
-        with suppress(KnotwiseError):
-            best = better(lack_of_fit.decide(problem, pool, best.theta, best.knots, rng, trace).choice)
-        with suppress(KnotwiseError):
-            best = better(inactive_inputs.decide(problem, pool, best, rng, trace).choice, INACTIVE_INPUTS.gain)
+        checks = (
+            (lambda: lack_of_fit.decide(problem, pool, best.theta, best.knots, rng, trace), 0.0),
+            (lambda: inactive_inputs.decide(problem, pool, best, rng, trace), INACTIVE_INPUTS.gain),
+        )
+        for check, gain in checks:
+            with suppress(KnotwiseError):
+                start, least = check().choice, best.stage.value + gain
+                if start is None:
+                    continue
+                other = hyperparameters.decide(problem, pool, start, rng, trace, above=least, **limits).choice
+                if other.stage.value > least and (_compare(other, best) or _is_likelier(problem, pool, other, best)):
+                    best = other
         return best
 
     def _may_have_neighbours(self, problem: Problem) -> bool:

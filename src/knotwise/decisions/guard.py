@@ -22,9 +22,11 @@ from knotwise.selection.trace import Status
 
 __all__ = ["decide"]
 
+Select = Callable[[Problem, np.random.Generator], Selection]
+
 
 def decide(
-    problem: Problem, selection: Selection, select: Callable[[Problem], Selection] | None, rng: np.random.Generator
+    problem: Problem, selection: Selection, select: Select | None, rng: np.random.Generator
 ) -> Decision[Selection]:
     """The selection; or a better one, where it is within chance of saying nothing about the targets.
 
@@ -42,7 +44,7 @@ def decide(
     for start in () if select is None else _other_starts(problem, rng):
         assert select is not None
         try:
-            other = select(replace(problem, found=start))
+            other = select(replace(problem, found=start), rng)
             other_gain = _gain(problem, other, rng)
         except KnotwiseError:
             continue
@@ -110,27 +112,29 @@ def _not_below_a_stage(problem: Problem, selection: Selection, rng: np.random.Ge
 
 
 def _gain(problem: Problem, selection: Selection, rng: np.random.Generator) -> float:
-    """Log Bayes factor of a selection against the model without inputs; infinite where that cannot be computed."""
+    """Log Bayes factor of a selection against the model without inputs; infinite where that cannot be computed.
+
+    That model is seen by one knot, which carries a flat function as well as many, or as all rows.
+    """
     value, count = selection.evidence.value, problem.summary.count
     numbers = problem.sample(GUARD.rows, rng)
     few = problem.on_rows(problem.take(numbers)) if len(numbers) < problem.summary.n_rows else problem
-    try:
-        null = _null(few, selection.theta, rng)
-        if few is problem:
-            return value - null
-        per_row = value / count - null / few.summary.count
-        return count * per_row if per_row > GUARD.clear else value - _null(problem, selection.theta, rng)
-    except KnotwiseError:
-        return np.inf
-
-
-def _null(problem: Problem, theta: np.ndarray, rng: np.random.Generator) -> float:
-    """Log evidence of the model without inputs: one knot carries a flat function as well as many, or as all rows."""
-    quiet = Run(problem.run.blocks.anew())  # nobody follows what is no stage of the fit
-    flat = replace(problem, run=quiet, full=False, n_restarts=0, optimizer=GUARD.search)
+    theta = selection.theta
     if theta.shape != problem.table.theta.shape:  # of another kernel, whose parameters mean nothing here
         theta = problem.table.theta
-    return flat.log_evidence(without_inputs(flat, theta, problem.distinct(1), rng))
+    try:
+        for rows in (few, problem):
+            quiet = Run(rows.run.blocks.anew())  # nobody follows what is no stage of the fit
+            flat = replace(rows, run=quiet, full=False, n_restarts=0, optimizer=GUARD.search)
+            null = flat.log_evidence(without_inputs(flat, theta, rows.distinct(1), rng))
+            per_row = value / count - null / rows.summary.count
+            if rows is not problem and per_row > GUARD.clear:
+                return count * per_row
+            if rows is problem:
+                break
+    except KnotwiseError:
+        return np.inf
+    return value - null
 
 
 def _other_starts(problem: Problem, rng: np.random.Generator) -> list[Decision[np.ndarray]]:

@@ -84,11 +84,25 @@ def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
 
 
 def _choose(make: KernelMaker, plain: Problem, trial: Trial) -> Candidate | None:
+    """One length-scale for all columns, or one for each, or one for each of few; None where nothing can be fitted."""
     one = _fit(trial, plain, [starting_theta(plain.guided, trial.rng)])
     n_columns = len(plain.varying_variances)
     if n_columns <= 1 or one is None:  # a constant column has no length-scale
         return None if one is None else _roughen(make, one, trial)
-    best = _one_or_several(make, plain, one, trial)
+    wide = make(SquaredExponential(ard=True))
+    several = _fit(trial, wide, [spread_out(one.theta, plain, wide), wide.table.theta])
+    rivals = [one] if several is None else [one, several]
+    if several is not None:
+        mean, error = trial.gain(several.density, one.density)
+        gain, price = several.value - one.value, _price(several, one)
+        if gain > KERNEL.clear_margin * price and mean > KERNEL.clear * error:  # whatever the smoothness
+            rivals = [several]
+        elif gain < price and mean < 0:
+            rivals = [one]
+    best = _roughen(make, rivals[0], trial)
+    if len(rivals) > 1:
+        rival = _roughen(make, rivals[1], trial)
+        best = rival if _pays(trial, rival, best) else best
     if n_columns <= KERNEL.many_columns or plain.model.kernel.groups is not None:
         return best
     columns = screen_columns(trial.fitted.X, trial.fitted.y)
@@ -105,22 +119,6 @@ def _choose(make: KernelMaker, plain: Problem, trial: Trial) -> Candidate | None
     if n_identifiable(best.problem) > n_identifiable(tried.problem):
         return best if _pays(trial, best, tried) else tried
     return tried if _pays(trial, tried, best) else best
-
-
-def _one_or_several(make: KernelMaker, plain: Problem, one: Candidate, trial: Trial) -> Candidate:
-    """One length-scale for all columns, or one for each."""
-    wide = make(SquaredExponential(ard=True))
-    several = _fit(trial, wide, [spread_out(one.theta, plain, wide), wide.table.theta])
-    if several is None:
-        return _roughen(make, one, trial)
-    mean, error = trial.gain(several.density, one.density)
-    gain, price = several.value - one.value, _price(several, one)
-    if gain > KERNEL.clear_margin * price and mean > KERNEL.clear * error:  # whatever the smoothness
-        return _roughen(make, several, trial)
-    if gain < price and mean < 0:
-        return _roughen(make, one, trial)
-    one, several = _roughen(make, one, trial), _roughen(make, several, trial)
-    return several if _pays(trial, several, one) else one
 
 
 def _roughen(make: KernelMaker, best: Candidate, trial: Trial) -> Candidate:

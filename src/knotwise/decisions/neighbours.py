@@ -8,7 +8,7 @@ cannot be compared, and validation rows say which parameters are the better ones
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -111,9 +111,13 @@ class Nearby:
         return min(gains, default=(np.inf, 0.0))
 
 
-def add_neighbours(problem: Problem, selection: Selection, rng: np.random.Generator) -> Selection:
-    """Neighbours for knots that another selector has chosen: these stay, and the parameters are learned anew."""
-    assert problem.n_neighbors
+def add_neighbours(
+    select: Callable[[Problem, np.random.Generator], Selection], problem: Problem, rng: np.random.Generator
+) -> Selection:
+    """Neighbours for knots that a selector without any has chosen: these stay, hyperparameters are learned anew."""
+    selection = select(problem, rng)
+    if selection.problem is not None or not problem.n_neighbors:
+        return selection
     trace, watched = selection.trace, problem.new_trace()
     trace.listener, trace.inference = watched.listener, watched.inference  # some selectors leave a trace of no steps
     trial = NearTrial.near(problem, selection.theta, rng, trace, selection.Z)

@@ -36,9 +36,7 @@ from knotwise.evidence.inference import inference_of
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
 from knotwise.posterior.build import posterior_of
-from knotwise.selection.base import Selection
 from knotwise.selection.fixed import select_exact, with_noise_as_given
-from knotwise.selection.problem import Problem
 from knotwise.selection.trace import Status
 
 if TYPE_CHECKING:
@@ -80,13 +78,10 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
             if self.kernel is None:
                 problem = kernel.decide(replace(made.with_kernel, run=problem.run), rng).choice
-
-            def select(problem: Problem) -> Selection:
-                selection = select_exact(problem, rng) if problem.full else selector.select(problem, rng)
-                alone = problem.n_neighbors and selection.problem is None
-                return add_neighbours(problem, selection, rng) if alone else selection
-
-            selection = select(problem)
+            select = select_exact if problem.full else selector.select
+            if problem.n_neighbors:
+                select = partial(add_neighbours, select)
+            selection = select(problem, rng)
             if not made.little_information:
                 own_optimizer = getattr(selector, "optimizer", None) is not None and not problem.full
                 selection = guard.decide(problem, selection, None if own_optimizer else select, rng).choice

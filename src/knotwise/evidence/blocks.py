@@ -325,12 +325,11 @@ class InMemory:
             self._cut(size)
             if last is not None:
                 self.restore(last)
-
-        def run(item: tuple[Block, BlockCache]) -> Any:
-            block, cache = item
-            return work(block if work.halo is None else self._with_halo(block, work.halo), cache)
-
-        return self.executor.map(run, self._blocks)
+        blocks, caches = zip(*self._blocks, strict=True)
+        halo = work.halo
+        if halo is None:
+            return self.executor.map(work, blocks, caches)
+        return self.executor.map(lambda block, cache: work(self._with_halo(block, halo), cache), blocks, caches)
 
     def _cut(self, size: int) -> None:
         slices = block_slices(self.summary.n_rows, size)

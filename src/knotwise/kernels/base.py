@@ -458,7 +458,10 @@ class Kernel(Part):
                 f"{type(self).__name__} counts in standard deviations of the columns (`column_scales='standard'`), "
                 "which only a fit knows: `kernel_` of a fitted estimator has them."
             )
-        value = np.asarray(self.value(name), float)
+        value = getattr(self, name)
+        if not isinstance(value, float | np.ndarray):  # these are read many times in each evaluation
+            value = self.value(name)
+        value = np.asarray(value, float)
         return value[list(self.groups)] if value.ndim and self.groups is not None else value
 
     def validate(self) -> None:

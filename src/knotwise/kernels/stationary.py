@@ -230,22 +230,18 @@ class Stationary(ConstantDiagonal):
 
     def _values(self, F: np.ndarray, Zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances and values of the kernel, from the features of rows and the scaled knots."""
-        r2 = self._squared_distances(F, Zs)
+        if self.distances_by_product:
+            r2 = (distance_features(Zs) @ F.T).T
+            np.maximum(r2, 0.0, out=r2)  # rounding can push it below 0 at coincident points
+        else:
+            r2 = np.zeros((len(F), len(Zs)), order="F")
+            for d in range(Zs.shape[1]):
+                difference = np.subtract.outer(Zs[:, d], F[:, d]).T
+                difference *= difference
+                r2 += difference
         K = self.rho(r2)
         K *= self.value("variance")
         return r2, K
-
-    def _squared_distances(self, F: np.ndarray, Zs: np.ndarray) -> np.ndarray:
-        D = Zs.shape[1]
-        if self.distances_by_product:
-            r2 = (distance_features(Zs) @ F.T).T
-            return np.maximum(r2, 0.0, out=r2)  # rounding can push it below 0 at coincident points
-        r2 = np.zeros((len(F), len(Zs)), order="F")
-        for d in range(D):
-            difference = np.subtract.outer(Zs[:, d], F[:, d]).T
-            difference *= difference
-            r2 += difference
-        return r2
 
     # -- life in a model -----------------------------------------------------------------------
 

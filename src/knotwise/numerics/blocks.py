@@ -36,14 +36,13 @@ MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 512, 8192
 #: kept when it is free; what glibc would learn by itself from an array of 30 MB
 MALLOC_OPTIONS = ((-3, 30 * 2**20), (-1, 60 * 2**20))
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Executor(Protocol):
     """What the engine asks of a way to run block work: an ordered map, and an end."""
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]: ...
+    def map(self, function: Callable[..., Result], *items: Iterable[Any]) -> Iterator[Result]: ...
 
     def close(self) -> None: ...
 
@@ -51,8 +50,8 @@ class Executor(Protocol):
 class Serial:
     """Run the blocks one after the other."""
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        return map(function, items)
+    def map(self, function: Callable[..., Result], *items: Iterable[Any]) -> Iterator[Result]:
+        return map(function, *items)
 
     def close(self) -> None:
         """Nothing to release."""
@@ -65,17 +64,17 @@ class Threads:
         self.n_threads = n_threads
         self.pool = ThreadPoolExecutor(n_threads)
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        items = list(items)
-        if len(items) == 1:  # a hand-over to another thread costs as much as a small evaluation
-            return iter([function(items[0])])
+    def map(self, function: Callable[..., Result], *items: Iterable[Any]) -> Iterator[Result]:
+        calls = list(zip(*items, strict=True))
+        if len(calls) == 1:  # a hand-over to another thread costs as much as a small evaluation
+            return iter([function(*calls[0])])
         settings = np.geterr()  # a thread starts with NumPy's defaults, not with its caller's
 
-        def call(item: Item) -> Result:
+        def call(arguments: tuple[Any, ...]) -> Result:
             with np.errstate(**settings):
-                return function(item)
+                return function(*arguments)
 
-        return self.pool.map(call, items)
+        return self.pool.map(call, calls)
 
     def close(self) -> None:
         self.pool.shutdown(wait=True)
