@@ -26,8 +26,6 @@ from knotwise.checkpoint.digest import digest
 from knotwise.errors import InvalidInputError, warn
 from knotwise.files import write_atomically
 
-__all__ = ["Journal", "are_alike", "decode", "encode"]
-
 MAGIC = b"knotwise step 1\n"
 SEAL = 32  # bytes of a SHA-256
 TRIES = 5  # at a folder that other processes, which finish the same fit, remove at the same time
@@ -155,9 +153,7 @@ class Journal:
         except FileNotFoundError:
             return None
         except Exception as error:  # whatever stands in the file, the fit can do without it
-            warn(
-                f"The checkpoint {str(self._path(key))!r} is damaged ({error}). The step is computed again.",
-            )
+            warn(f"The checkpoint {str(self._path(key))!r} is damaged ({error}). The step is computed again.")
             return None
 
     def _write(self, key: str, value: Any) -> None:
@@ -182,7 +178,7 @@ class Journal:
             self.writable = False
             warn(
                 f"The checkpoint {str(self._path(key))!r} cannot be written ({error}). The fit goes on without further "
-                "checkpoints. Free some space, or name another folder.",
+                "checkpoints. Free some space, or name another folder."
             )
 
     def _make_folder(self) -> None:

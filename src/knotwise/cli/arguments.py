@@ -12,25 +12,6 @@ from knotwise.data.cell_text import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
 from knotwise.names import KERNELS, LIKELIHOODS
 
-__all__ = [
-    "add_data_arguments",
-    "add_json_argument",
-    "add_kind_and_model_arguments",
-    "add_model_argument",
-    "add_run_group",
-    "add_size_arguments",
-    "add_worker_arguments",
-    "column_names",
-    "number",
-    "one_of",
-    "period",
-    "places",
-    "share",
-    "whole",
-    "word_or_count",
-    "word_or_number",
-]
-
 # -- types ----------------------------------------------------------------------------------------
 
 
@@ -202,11 +183,7 @@ def add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True)
         action="store_true",
         help="the target is a label, although it looks like a number" if labels else SUPPRESS,
     )
-    group.add_argument(
-        "--likelihood",
-        metavar="NAME",
-        help=f"{', '.join(LIKELIHOODS)} (default gaussian)",
-    )
+    group.add_argument("--likelihood", metavar="NAME", help=f"{', '.join(LIKELIHOODS)} (default gaussian)")
     add_size_arguments(group)
     group.add_argument(
         "--weight",

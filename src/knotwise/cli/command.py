@@ -19,17 +19,6 @@ from typing import Any
 from knotwise.data.cell_text import is_whole
 from knotwise.errors import KnotwiseError
 
-__all__ = [
-    "Command",
-    "UsageError",
-    "count",
-    "explain_interruption",
-    "in_options",
-    "note",
-    "print_json",
-    "warnings_as_notes",
-]
-
 #: settings of Python that are options here, by the same name but for the sign between words
 SETTING = re.compile(
     r"`(?P<name>approximation|blocks|categorical|exposure|inference|kernel|knots|likelihood|max_knots|mean|missing|"

@@ -21,8 +21,6 @@ from knotwise.data.cells import NamedRows, missing_texts
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.columns import named_pair
 
-__all__ = ["run"]
-
 #: what the table of predictions has for each row
 COLUMNS = ("block", "y", "mean", "sd", "lower", "upper", "error", "standardized_error", "log_density", "pit")
 

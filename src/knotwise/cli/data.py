@@ -13,8 +13,6 @@ from knotwise.cli.output import check_output, write_table
 from knotwise.cli.tables import kind_of_file
 from knotwise.errors import unknown_option
 
-__all__ = ["run"]
-
 LOADERS = {"boston": datasets.load_boston, "banana": datasets.load_banana, "hickory": datasets.load_hickory}
 
 

@@ -16,8 +16,6 @@ from knotwise.cli.rows import read_rows, told_with_places
 from knotwise.report.scores import Share, judge
 from knotwise.report.words import models_of
 
-__all__ = ["Check", "check_predictions", "diagnose", "diagnosis_facts", "diagnosis_text", "facts", "summary"]
-
 
 def summary(arguments: Namespace) -> None:
     gp = load_model(arguments)

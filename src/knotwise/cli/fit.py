@@ -27,8 +27,6 @@ from knotwise.likelihoods import LIKELIHOODS, likelihood_named
 from knotwise.names import KERNELS
 from knotwise.plotting.style import counted
 
-__all__ = ["run"]
-
 #: options that name a column with a number for each row, and the argument of `fit` that it becomes
 ROW_OPTIONS = {option: option for option in KNOWN_OPTIONS} | {"weight": "sample_weight"}
 

@@ -15,20 +15,6 @@ from knotwise.cli.tables import Table, check_readable, require_columns, same_for
 from knotwise.errors import InvalidInputError, nearest
 from knotwise.plotting.style import counted
 
-__all__ = [
-    "KNOWN_OPTIONS",
-    "choose_columns",
-    "given_options",
-    "load_model",
-    "observed_values",
-    "option_word",
-    "require_option",
-    "say_what_was_left_out",
-    "size_name",
-    "text_inputs",
-    "unit_name",
-]
-
 #: options for what a model may have been told of each row and asks for again, by their names in Python, with what they
 #: give
 KNOWN_OPTIONS = {"exposure": "exposure", "offset": "exposure", "trials": "trials", "noise_variance": "noise_variance"}

@@ -8,8 +8,6 @@ from pathlib import Path
 import knotwise.cli.arguments as words
 from knotwise.cli.command import Command, count
 
-__all__ = ["COMMANDS"]
-
 
 def add_fit_arguments(parser: ArgumentParser) -> None:
     words.add_data_arguments(parser)
@@ -143,10 +141,7 @@ def add_plot_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--target", metavar="COLUMN", help="observed values in DATA")
     parser.add_argument("--feature", type=words.column_names, metavar="A[,B]", help="input of a fit, two of a map")
     parser.add_argument(
-        "--at",
-        type=words.places,
-        metavar="A=1,B=low",
-        help="values of other inputs (default: medians)",
+        "--at", type=words.places, metavar="A=1,B=low", help="values of other inputs (default: medians)"
     )
     parser.add_argument(
         "--what",

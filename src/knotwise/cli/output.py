@@ -23,8 +23,6 @@ from knotwise.cli.tables import kind_of_file
 from knotwise.errors import InvalidInputError
 from knotwise.files import write_atomically
 
-__all__ = ["check_output", "write_table"]
-
 #: how a formula begins for some spreadsheet, the wide signs of East Asia with the others
 FORMULA = re.compile("[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")
 #: where some spreadsheet, with its own idea of the separator, begins a new cell

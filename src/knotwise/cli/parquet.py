@@ -16,8 +16,6 @@ from knotwise.data.cells import NotANumberError, label_of
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.files import write_atomically
 
-__all__ = ["MissingPyarrowError", "ParquetTable", "open_parquet", "write_no_rows", "write_parquet"]
-
 GROUP_ROWS = 16 * CHUNK_ROWS  # of the groups in which rows are written
 
 

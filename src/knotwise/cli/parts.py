@@ -15,8 +15,6 @@ from knotwise.cli.rows import Wanted
 from knotwise.cli.tables import Table
 from knotwise.errors import InvalidInputError, KnotwiseError
 
-__all__ = ["MissingDaskError", "are_parts", "check_parts", "files_of", "open_first", "read_parts", "workers"]
-
 SECONDS_TO_ANSWER = 5  # in which a scheduler must answer, and have a worker
 
 

@@ -29,8 +29,6 @@ from knotwise.errors import unknown_option
 from knotwise.plotting import style
 from knotwise.plotting.view import Named
 
-__all__ = ["plot", "report"]
-
 ENDINGS = (".png", ".svg", ".pdf")
 PAGE_ENDINGS = (".html", ".htm")
 #: which options a kind of picture takes; all but a trace take DATA

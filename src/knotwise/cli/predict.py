@@ -37,8 +37,6 @@ from knotwise.data.exposure import exposure_of
 from knotwise.data.validation import generator_from
 from knotwise.errors import InvalidInputError
 
-__all__ = ["run"]
-
 LEVEL = 0.95
 N_SAMPLES = 2000  # for the exceedance of several classes
 

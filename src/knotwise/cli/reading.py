@@ -29,7 +29,6 @@ from knotwise.data.cell_text import is_whole
 from knotwise.data.cells import label_of
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 
-__all__ = ["ExcelTable", "MissingOpenpyxlError", "TextTable", "open_excel", "open_table", "open_text"]
 SEPARATORS = (",", ";", "\t", "|")
 WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 csv.field_size_limit(2**24)  # a long text is no reason to stop

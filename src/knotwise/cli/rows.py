@@ -29,19 +29,6 @@ from knotwise.data.cells import NotANumberError, missing_texts, numbers_of
 from knotwise.data.encoding.choose import too_many_levels
 from knotwise.errors import InvalidInputError, warn
 
-__all__ = [
-    "Rows",
-    "Wanted",
-    "are_labels",
-    "iterate_rows",
-    "known_labels",
-    "labels_of",
-    "number_error",
-    "read_rows",
-    "target_numbers",
-    "told_with_places",
-]
-
 FEW_PLACES = 5  # places of missing values that an error names for each column
 MOST_CLASSES = 100
 MANY_CLASSES = 20  # of text that nobody has called labels

@@ -13,20 +13,6 @@ import numpy as np
 from knotwise.data.cells import NotANumberError, numbers_of
 from knotwise.errors import InvalidInputError, nearest, unknown_option
 
-__all__ = [
-    "CHUNK_ROWS",
-    "Column",
-    "Piece",
-    "Table",
-    "TextColumn",
-    "check_names",
-    "check_readable",
-    "kind_of_file",
-    "kind_of_input",
-    "require_columns",
-    "same_for_all",
-]
-
 CHUNK_ROWS = 8192
 
 TEXT, PARQUET = (".csv", ".tsv", ".txt"), (".parquet", ".pq")

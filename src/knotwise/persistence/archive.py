@@ -24,19 +24,6 @@ import numpy as np
 from knotwise.errors import InvalidInputError, ModelFileError
 from knotwise.files import write_atomically
 
-__all__ = [
-    "FORMAT_VERSION",
-    "MANIFEST",
-    "MAX_MANIFEST",
-    "SEAL",
-    "Archive",
-    "directory",
-    "local_header",
-    "place",
-    "read_archive",
-    "write_archive",
-]
-
 #: the one that is written and read; whoever changes what a file holds raises it, and runs tests/model_files.py
 FORMAT_VERSION = 5
 #: largest manifest, in bytes: JSON of this size takes up to 35 MB once it is read

@@ -30,8 +30,6 @@ from knotwise.persistence.schema import (
     refuse,
 )
 
-__all__ = ["FAMILIES", "Part", "Setting", "read_arguments", "write_arguments"]
-
 
 def exported(package: ModuleType, method: str, *bases: type) -> dict[str, type]:
     """The classes that a package exports and that have this method, by name; without those that are bases only."""

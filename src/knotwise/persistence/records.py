@@ -41,9 +41,6 @@ from knotwise.persistence.schema import (
 from knotwise.posterior.vecchia import VecchiaState
 from knotwise.selection.trace import Action, KnotStep, KnotTrace, known_action
 
-__all__ = ["LABELS", "RESULT", "STATE", "TABLE", "TRACE", "check_model"]
-
-
 #: of labels: bool, integers, floating point numbers, text of some width, or any of these as Python objects
 LABEL_DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9][0-9]{0,5}|\|O")
 LARGEST_LABELS = 2**22  # bytes: a few labels of a huge width would take much memory

@@ -15,28 +15,6 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, ModelFileError
 
-__all__ = [
-    "DTYPES",
-    "Array",
-    "Count",
-    "Fields",
-    "Flag",
-    "ListOf",
-    "Number",
-    "OneOf",
-    "OneWord",
-    "Optional",
-    "Reading",
-    "Record",
-    "Spec",
-    "Text",
-    "Whole",
-    "Writing",
-    "number_from_json",
-    "number_to_json",
-    "refuse",
-]
-
 T = TypeVar("T")
 #: vectors up to this length stand in the manifest, where people can read them; others are members of the file
 SHORT = 64

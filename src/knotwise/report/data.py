@@ -13,8 +13,6 @@ from knotwise.errors import InvalidInputError
 from knotwise.numerics.columns import series_name
 from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, size_of
 
-__all__ = ["Data", "Origin", "data_of"]
-
 MOST_ROWS = 20_000  # of more, a page shows so many at random
 
 

@@ -17,29 +17,6 @@ from knotwise.plotting.style import look, require_matplotlib
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "WORDS",
-    "Html",
-    "Picture",
-    "Table",
-    "anchor",
-    "code_block",
-    "empty_tag",
-    "fold",
-    "heading",
-    "join",
-    "new_figure",
-    "page",
-    "paragraph",
-    "picture_element",
-    "picture_of",
-    "quiet_drawing",
-    "smaller",
-    "table_element",
-    "tag",
-    "unbroken",
-]
-
 LARGE = 150_000  # bytes of an SVG from which a PNG may stand for it
 DPI = 150
 #: for names in writings that the font of matplotlib lacks, as systems have them

@@ -28,8 +28,6 @@ from knotwise.report.words import (
 )
 from knotwise.version import __version__
 
-__all__ = ["write_report"]
-
 
 def write_report(
     gp: Any,

@@ -21,19 +21,6 @@ from knotwise.plotting.view import Named, View, view_of
 from knotwise.report.data import Data
 from knotwise.report.html import Picture, new_figure, picture_of
 
-__all__ = [
-    "calibration",
-    "curve",
-    "describe_maps",
-    "effect_panels",
-    "effects",
-    "levels",
-    "maps",
-    "observed",
-    "pit",
-    "trace",
-]
-
 WIDTH = 4.9  # inches: at 390 pixels three quarters of their size
 LEVEL = 0.95
 MOST_ON_MAP = 1000  # rows that are drawn on a map

@@ -10,8 +10,6 @@ import numpy as np
 from knotwise.estimators.classes import LabelPrediction
 from knotwise.prediction import Prediction
 
-__all__ = ["Share", "judge"]
-
 LEVELS = (0.5, 0.8, 0.95)
 CHANCE = 0.99  # that a right model lies in the range beside a share, if rows are independent
 

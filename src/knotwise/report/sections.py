@@ -40,18 +40,6 @@ from knotwise.report.words import (
     short_name,
 )
 
-__all__ = [
-    "calibration_section",
-    "checks_section",
-    "effects_section",
-    "facts",
-    "finding_element",
-    "knots_section",
-    "parameters_section",
-    "predict_section",
-    "residuals_section",
-]
-
 MOST_CLASSES = 12  # of a table of classes by classes
 LONGEST_CLASS = 14  # letters of a class above a column
 FIRST_EFFECTS, MOST_EFFECTS = 6, 100  # columns in sight, and in all

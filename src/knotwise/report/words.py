@@ -13,22 +13,6 @@ from knotwise.report.data import Data
 from knotwise.report.scores import Share
 from knotwise.selection.trace import Status
 
-__all__ = [
-    "describe_calibration",
-    "describe_comparison",
-    "describe_fit",
-    "describe_knots_of",
-    "kernel_name",
-    "models_of",
-    "number",
-    "numbered",
-    "of_class",
-    "percent",
-    "says_little",
-    "sentence",
-    "short_name",
-]
-
 LONGEST_NAME = 48  # letters
 
 #: what is predicted, by the name of the likelihood
