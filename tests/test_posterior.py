@@ -1,18 +1,26 @@
 """Posteriors, against dense conditioning, closed forms and many samples."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from conftest import MEANS
 from knotwise.errors import TooLargeError
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
+from knotwise.evidence.inference import Variational
+from knotwise.evidence.residual import vecchia_ordering
+from knotwise.evidence.scores import row_scores
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
-from knotwise.likelihoods import Gaussian
+from knotwise.likelihoods import Bernoulli, Gaussian, Poisson
 from knotwise.means import Zero
 from knotwise.posterior import base as module
+from knotwise.posterior.build import posterior_of
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior
-from knotwise.testing import dense_full_posterior, dense_sparse_posterior
+from knotwise.posterior.vecchia import VecchiaPosterior
+from knotwise.testing import check_posterior, dense_full_posterior, dense_sparse_posterior
 
 POWERS = [1.0, 0.5, 0.1, 0.0]
 SETTINGS = [("zero", False), ("constant", True), ("linear", False), ("linear", True)]
@@ -209,3 +217,78 @@ def test_samples_on_a_grid_finer_than_the_factorisation_can_resolve_stay_finite(
     assert np.isfinite(samples).all()
     spread = posterior.latent(line).std
     assert (np.abs(samples - posterior.latent(line).mean) <= 6 * spread + 1e-3).all()
+
+
+# -- conformance ----------------------------------------------------------------------------------------------
+
+LIKELIHOODS = {"gaussian": Gaussian(0.3), "poisson": Poisson(), "bernoulli": Bernoulli()}
+KINDS = ["exact", "fic", "vfe", "vecchia"]
+
+
+def fitted(kind, likelihood="gaussian", mean="linear", kernel=None, **given):
+    """A posterior of 32 rows, these rows, and their scores where it holds none."""
+    rng, likelihood = np.random.default_rng(4), LIKELIHOODS[likelihood]
+    X = rng.normal(size=(32, 2))
+    y = likelihood.sample(0.5 + np.sin(2 * X[:, 0]) + 0.4 * X[:, 1], rng, 1.0)
+    mean = MEANS[mean].bind(X, level=0.2, second_moment=1.0)
+    rows = Rows(X, y, given.get("noise"), mean.basis(X), None, given.get("weights"))
+    model = Model(kernel or Matern32(1.1, [0.9, 1.3]), likelihood, mean, power=0.0 if kind == "vfe" else 1.0)
+    Z, jitter = rng.normal(size=(5, 2)), Jitter(1e-6, X[:4])
+    if kind == "exact":
+        return posterior_of(full_evidence(model, rows, gradient=False).state), rows, None
+    if kind != "vecchia":
+        state = sparse_evidence(model, rows, Z, jitter=jitter, gradient=False).state
+        return posterior_of(state), rows, row_scores(model, rows, Z, jitter=jitter)
+    near = vecchia_ordering(model.kernel, rows, 6, rng, around=not likelihood.conjugate)
+    inference = None if likelihood.conjugate else Variational(near=True)
+    model, rows = replace(model, residual=near.residual, inference=inference), rows[near.rows]
+    return posterior_of(sparse_evidence(model, rows, Z, jitter=jitter, gradient=False).state, rows), rows, None
+
+
+@pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_posteriors_of_gaussian_data_conform(kind, mean):
+    check_posterior(*fitted(kind, mean=mean))
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_posteriors_of_other_data_conform(kind, likelihood):
+    check_posterior(*fitted(kind, likelihood))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_posteriors_conform_with_weights_and_known_noise(kind):
+    rng = np.random.default_rng(1)
+    check_posterior(*fitted(kind, weights=rng.integers(1, 4, 32).astype(float), noise=rng.uniform(0.1, 0.5, 32)))
+
+
+def test_each_state_has_its_posterior():
+    made = {kind: type(fitted(kind)[0]) for kind in KINDS}
+    assert made == {"exact": ExactPosterior, "fic": KnotPosterior, "vfe": KnotPosterior, "vecchia": VecchiaPosterior}
+    said = [fitted(kind)[0].approximation for kind in KINDS]
+    assert said == ["full", "fic", "vfe", "neighbors"]
+
+
+BROKEN = {  # a method, what is done to its result, and the clause that must be named
+    "blocks": ("latent", lambda found, self, X, *_: replace(found, mean=found.mean + 1e-3 * len(X)), "blocks"),
+    "diagonal": ("covariance", lambda found, *_: 1.01 * found, "the diagonal of `covariance`"),
+    "shifted": ("sample", lambda found, *_: found + 0.2, "the mean of samples"),
+    "mixed": ("sample", lambda found, self, X, n, rng: rng.permuted(found, axis=0), "the covariance of samples"),
+    "residual": ("residual_variance", lambda found, *_: found + 0.1, "`residual_"),
+    "trend": ("coefficients", lambda found, *_: (found[0] + 1, found[1]), "the mean far from the data"),
+    "seen": ("leave_out", lambda found, self, rows, groups, *_: [self.latent(rows.X[g]) for g in groups], "a refit"),
+    "silent": ("rows_in_words", lambda *_: "", "must say something"),
+    "short": ("residuals", lambda found, *_: replace(found, a=np.ones(1)), "`residuals`"),
+}
+
+
+@pytest.mark.parametrize(("name", "change", "clause"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("kind", ["exact", "vfe", "vecchia"])
+def test_the_check_says_which_clause_is_broken(kind, name, change, clause, monkeypatch):
+    given = fitted(kind)
+    cls = type(given[0])
+    right = getattr(cls, name)
+    monkeypatch.setattr(cls, name, lambda *given: change(right(*given), *given))
+    with pytest.raises(AssertionError, match=clause):
+        check_posterior(*given)

@@ -1,5 +1,6 @@
 """The seams of the engine: parts that it does not know (inference, residual, selector, noise), by their definitions."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 
 import knotwise
-from knotwise import GPRegressor
+from knotwise import GPRegressor, cross_validate
 from knotwise import likelihoods as lik
 from knotwise.errors import InvalidInputError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, sparse_evidence
@@ -22,19 +23,21 @@ from knotwise.knots import Fixed
 from knotwise.means import Constant, Linear, Zero
 from knotwise.noise import ConstantNoise, Inputs
 from knotwise.nugget import Nugget
+from knotwise.numerics.blocks import Serial
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState
 from knotwise.selection.problem import Run
 from knotwise.testing import (
     assert_adjoint,
+    check_posterior,
     check_selector,
     dense_full_evidence,
     dense_full_posterior,
     dense_sparse_evidence,
     dense_sparse_posterior,
 )
-from toys import Chain, EveryFew, LogLinearNoise, Variational
+from toys import Chain, EveryFew, LogLinearNoise, SlopePosterior, Slopes, Variational
 
 
 def data(likelihood, *, n=40, n_knots=5, mean=None, weighted=False, known_noise=False, kernel=None, **options):
@@ -382,3 +385,54 @@ def test_a_noise_function_is_refused_in_words_where_one_number_is_needed():
     grows, _, rows, _, Z, jitter = noisy()
     with pytest.raises(InvalidInputError, match=r"not one number but LogLinearNoise.*likelihood\.at\(rows\)"):
         sparse_evidence(replace(grows, inference=Laplace()), rows, Z, jitter=jitter)
+
+
+# -- a posterior ----------------------------------------------------------------------------------------------
+
+
+def linear_twins():
+    """The toy, and the exact GP with a linear kernel, which it is."""
+    model, rows, _, _ = data(lik.Gaussian(0.3), kernel=LinearKernel(0.8))
+    return SlopePosterior(Slopes(model, rows)), ExactPosterior(full_evidence(model, rows, gradient=False).state), rows
+
+
+def test_a_posterior_of_its_own_conforms():
+    toy, _, rows = linear_twins()
+    check_posterior(toy, rows)
+
+
+def test_a_posterior_of_its_own_is_the_exact_gp_where_it_should_be():
+    toy, exact, rows = linear_twins()
+    for one, other in (
+        (toy.latent(rows.X), exact.latent(rows.X)),
+        (toy.residuals(np.arange(9)), exact.residuals(np.arange(9))),
+    ):
+        for name, values in vars(one).items():
+            assert_allclose(values, getattr(other, name), rtol=1e-8, atol=1e-9)
+    groups = [np.arange(5), np.array([7])]
+    left_out = (each.leave_out(rows, groups, Serial(), np.random.default_rng(0)) for each in (toy, exact))
+    for one, other in zip(*left_out, strict=True):
+        assert_allclose(one.mean, other.mean, rtol=1e-8)
+        assert_allclose(one.variance, other.variance, rtol=1e-8)
+
+
+def test_an_estimator_answers_by_a_posterior_that_it_does_not_know():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = X @ [1.0, -2.0] + 0.3 * rng.normal(size=60)
+    gp = GPRegressor(LinearKernel(centre=X.mean(0)), mean=0.0, approximation="full", optimizer=None).fit(X, y)
+    own = copy(gp)
+    own._fit = replace(gp._fit, posterior=SlopePosterior(Slopes(gp._fit.model, gp._fit.rows_at_hand)))
+    new = rng.normal(size=(9, 2))
+    answers = {
+        "predict": lambda gp: np.concatenate(gp.predict(new, return_std=True)),
+        "covariance": lambda gp: gp.predict(new, return_cov=True)[1],
+        "interval": lambda gp: gp.predict_interval(new),
+        "total": lambda gp: gp.predict_total(new).upper,
+        "neighbours": lambda gp: np.array([gp.diagnose().neighbours.z, gp.diagnose().spread.p]),
+        "left out": lambda gp: cross_validate(gp, X, y, blocks=4, refit=False).mean,
+        "samples": lambda gp: gp.sample_latent(new, 20_000, random_state=0).mean(0),
+    }
+    for name, ask in answers.items():
+        assert_allclose(ask(own), ask(gp), rtol=0.02 if name == "samples" else 1e-6, atol=1e-7, err_msg=name)
+    assert "a linear function" in str(own.summary()) and "a linear function" in str(own.diagnose())

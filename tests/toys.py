@@ -1,4 +1,5 @@
-"""Toys of thirty lines each, which the engine does not know: an inference, a residual, a selector, a noise.
+"""Toys of thirty lines each, which the engine does not know: an inference, a residual, a selector, a noise,
+a posterior.
 
 They prove that the protocols carry what they promise, and they show how one of each is written.
 """
@@ -12,12 +13,14 @@ import numpy as np
 
 from knotwise.evidence.blocks import Sums
 from knotwise.evidence.inference import Inference, SiteFit
-from knotwise.evidence.model import Model
+from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.projection import ProjectedPass
 from knotwise.evidence.residual import Pulled, Sites, Summed, residual_of
 from knotwise.noise import Noise
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, times_lower_transposed, weighted_gram
 from knotwise.numerics.parameters import Parameter
+from knotwise.posterior.base import RowwisePosterior
+from knotwise.posterior.residuals import DenseResiduals
 
 # -- an inference: the best Gaussian posterior under VFE ------------------------------------------------------
 
@@ -239,3 +242,58 @@ class LogLinearNoise(Noise):
 
     def bounds(self, variance):
         return np.array([[1e-8 * variance, 10.0 * variance], [-5.0, 5.0]])
+
+
+# -- a posterior: a linear function, by the normal distribution of its slopes ------------------------------------
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """What the posterior below is made of."""
+
+    model: Model
+    rows: Rows
+
+
+class SlopePosterior(RowwisePosterior):
+    """f(x) = offset + x's with slopes s ~ N(0, variance I), from Gaussian data: matrices of D x D, and none of rows."""
+
+    is_exact = True
+    n_knots = 0
+    approximation = "full"
+    size_in_words = "a linear function"
+
+    def __init__(self, state):
+        self.state, self.rows, self.width = state, state.rows, state.rows.X.shape[1]
+        X, y = self.rows.X, self.rows.y - state.model.mean.offset
+        self.noise = state.model.likelihood.value("noise_variance") * np.eye(len(X))
+        self.prior = state.model.kernel.value("variance") * np.eye(self.width)
+        self.cov = np.linalg.inv(np.linalg.inv(self.prior) + X.T @ np.linalg.solve(self.noise, X))
+        self.start = self.slopes = self.cov @ X.T @ np.linalg.solve(self.noise, y)
+
+    def _marginals(self, X):
+        return self.state.model.mean.offset + X @ self.slopes, np.einsum("nd,de,ne->n", X, self.cov, X)
+
+    def _joint(self, X):
+        return X @ self.cov @ X.T
+
+    def refit(self, rows, executor, rng):
+        return SlopePosterior(Slopes(self.state.model, rows))
+
+    def residuals(self, chosen, scores=None):
+        X = self.rows.X
+        R = np.linalg.inv(X @ self.prior @ X.T + self.noise)
+        a = R @ (self.rows.y - self.state.model.mean.offset)
+        return DenseResiduals(a[chosen], R[np.ix_(chosen, chosen)])
+
+    def residual_variance(self, X):
+        return np.zeros(len(X))
+
+    def residual_covariance(self, X):
+        return np.zeros((len(X), len(X)))
+
+    def coefficients(self):
+        return np.empty(0), np.empty((0, 0))
+
+    def rows_in_words(self, inputs):
+        return f"holds the {len(self.rows):,} training rows."

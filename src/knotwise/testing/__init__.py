@@ -9,6 +9,7 @@ from knotwise.testing.dense import (
 )
 from knotwise.testing.kernel import check_kernel
 from knotwise.testing.likelihood import check_likelihood
+from knotwise.testing.posterior import check_posterior
 from knotwise.testing.response import slow_predictive_cdf, slow_predictive_quantile
 from knotwise.testing.selector import check_selector
 
@@ -16,6 +17,7 @@ __all__ = [
     "assert_adjoint",
     "check_kernel",
     "check_likelihood",
+    "check_posterior",
     "check_selector",
     "dense_full_evidence",
     "dense_full_posterior",

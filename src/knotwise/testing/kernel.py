@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from knotwise.kernels import DataScale, Kernel
 from knotwise.testing.adjoint import assert_adjoint
-from knotwise.testing.declared import check_declared
+from knotwise.testing.clauses import check_parameters, fail, same
 
 __all__ = ["check_kernel"]
 
@@ -56,26 +55,9 @@ def check_kernel(kernel: Kernel, n_columns: int = 3, seed: int = 0) -> None:
 
 
 def _check_parameters(kernel: Kernel) -> None:
-    """Theta, constructor arguments and pickling: each describes the kernel completely."""
-    check_declared(kernel, ("amplitude", "lengthscale", "shape", "other"), _fail)
+    check_parameters(kernel, ("amplitude", "lengthscale", "shape", "other"))
     if not all(p.positive for p in kernel.parameters):
-        _fail(kernel, "a parameter has another transform than 'log', but all parameters of kernels are positive")
-    theta = kernel.theta
-    if not (theta.shape == (kernel.size,) and len(kernel.names) == kernel.size):
-        _fail(kernel, f"`theta` has shape {theta.shape}, `size` is {kernel.size} and `names` are {kernel.names}")
-    if not np.isfinite(theta).all():
-        _fail(kernel, f"after `start` every parameter has a finite value, but theta is {theta}")
-    moved = theta + np.linspace(0.1, 0.2, len(theta))
-    _same(kernel, "`with_theta(theta)` has this theta", kernel.with_theta(moved).theta, moved)
-    _same(kernel, "`with_theta` leaves the kernel itself alone", kernel.theta, theta, rtol=0)
-    for copied, how in [
-        (copy.deepcopy(kernel).set_params(**kernel.get_params()), "set_params(**get_params())"),
-        (type(kernel)(**kernel.get_params(deep=False)), "the constructor with get_params(deep=False)"),
-        (pickle.loads(pickle.dumps(kernel)), "pickling"),
-    ]:
-        if type(copied) is not type(kernel) or copied.names != kernel.names:
-            _fail(kernel, f"{how} gives {copied!r}")
-        _same(kernel, f"{how} keeps theta", copied.theta, theta, rtol=0)
+        fail(kernel, "a parameter has another transform than 'log', but all parameters of kernels are positive")
 
 
 def _check_start_and_bounds(given: Kernel, started: Kernel, n_columns: int) -> None:
@@ -85,10 +67,10 @@ def _check_start_and_bounds(given: Kernel, started: Kernel, n_columns: int) -> N
     for kernel in (given.bind(None, n_columns).start(scale), opened.bind(None, n_columns).start(scale)):
         bounds = kernel.bounds(scale)
         if bounds.shape != (kernel.size, 2):
-            _fail(kernel, f"`bounds` has shape {bounds.shape}, but theta has {kernel.size} entries")
+            fail(kernel, f"`bounds` has shape {bounds.shape}, but theta has {kernel.size} entries")
         if not ((bounds[:, 0] > 0) & (bounds[:, 0] < bounds[:, 1]) & np.isfinite(bounds[:, 1])).all():
-            _fail(kernel, f"`bounds` are not positive, finite and rising: {bounds.tolist()}")
-        _same(kernel, "`start` keeps the values that are known", kernel.start(scale).theta, kernel.theta)
+            fail(kernel, f"`bounds` are not positive, finite and rising: {bounds.tolist()}")
+        same(kernel, "`start` keeps the values that are known", kernel.start(scale).theta, kernel.theta)
     value, (low, high) = np.exp(kernel.theta), kernel.bounds(scale).T
     outside = [
         f"{name} = {v:.3g} not in [{a:.3g}, {b:.3g}]"
@@ -96,7 +78,7 @@ def _check_start_and_bounds(given: Kernel, started: Kernel, n_columns: int) -> N
         if not a <= v <= b
     ]
     if outside:
-        _fail(kernel, f"a start taken from the data lies outside `bounds`, or in another order: {', '.join(outside)}")
+        fail(kernel, f"a start taken from the data lies outside `bounds`, or in another order: {', '.join(outside)}")
 
 
 def _check_values(kernel: Kernel, X: np.ndarray, Z: np.ndarray) -> None:
@@ -104,40 +86,40 @@ def _check_values(kernel: Kernel, X: np.ndarray, Z: np.ndarray) -> None:
     points = np.vstack([X, Z, X[:3]])  # three rows twice
     K = kernel(points, points)  # [n, n]
     if K.shape != (len(points), len(points)) or not np.isfinite(K).all():
-        _fail(kernel, f"k(X, X) of {len(points)} rows has shape {K.shape}, or an entry that is not finite")
+        fail(kernel, f"k(X, X) of {len(points)} rows has shape {K.shape}, or an entry that is not finite")
     size = float(np.abs(K).max())
-    _same(kernel, "k(X, X) is symmetric", K, K.T, atol=1e-14 * size)
-    _same(kernel, "k(X, Z) is the transpose of k(Z, X)", kernel(X, Z), kernel(Z, X).T, atol=1e-14 * size)
-    _same(kernel, "k(X, Z) is a part of k(X, X)", kernel(X, Z), K[: len(X), len(X) : -3], atol=1e-13 * size)
-    _same(kernel, "k of one row and one row", kernel(X[:1], Z[:1]), K[:1, len(X)][:, None], atol=1e-13 * size)
-    _same(kernel, "k(X) is k(X, X)", kernel(points), K, rtol=0)
-    _same(kernel, "`value_and_pullback` has the value of the call", kernel.value_and_pullback(points, points)[0], K)
-    _same(kernel, "`diag(X)` is the diagonal of k(X, X)", kernel.diag(points), K.diagonal(), atol=1e-14 * size)
+    same(kernel, "k(X, X) is symmetric", K, K.T, atol=1e-14 * size)
+    same(kernel, "k(X, Z) is the transpose of k(Z, X)", kernel(X, Z), kernel(Z, X).T, atol=1e-14 * size)
+    same(kernel, "k(X, Z) is a part of k(X, X)", kernel(X, Z), K[: len(X), len(X) : -3], atol=1e-13 * size)
+    same(kernel, "k of one row and one row", kernel(X[:1], Z[:1]), K[:1, len(X)][:, None], atol=1e-13 * size)
+    same(kernel, "k(X) is k(X, X)", kernel(points), K, rtol=0)
+    same(kernel, "`value_and_pullback` has the value of the call", kernel.value_and_pullback(points, points)[0], K)
+    same(kernel, "`diag(X)` is the diagonal of k(X, X)", kernel.diag(points), K.diagonal(), atol=1e-14 * size)
     # neighbours at equal steps show a covariance that is none better than random points do
     line = np.vstack([points, np.linspace(-3.0, 3.0, 31)[:, None] * np.ones(X.shape[1])])
     values = np.linalg.eigvalsh(kernel(line, line))
     if values[0] < -1e-12 * len(line) * values[-1]:
-        _fail(kernel, f"k(X, X) is positive semi-definite, but has the eigenvalues {values[0]:.3g} to {values[-1]:.3g}")
+        fail(kernel, f"k(X, X) is positive semi-definite, but has the eigenvalues {values[0]:.3g} to {values[-1]:.3g}")
 
 
 def _check_roles_and_units(kernel: Kernel, X: np.ndarray, Z: np.ndarray) -> None:
     """The parameters have the roles and the units that they say."""
     declared = kernel.flat_parameters(range(X.shape[1]))
     if len(declared) != kernel.size:
-        _fail(kernel, f"`flat_parameters` has {len(declared)} entries for the parameters {kernel.names}")
+        fail(kernel, f"`flat_parameters` has {len(declared)} entries for the parameters {kernel.names}")
 
     def times(factors: list[float]) -> Kernel:
         return kernel.with_theta(kernel.theta + np.log(factors))
 
     K = kernel(X, Z)
     tripled, wide = times([3.0 ** (p.y_power / 2) for p in declared]), times([2.0**p.x_power for p in declared])
-    _same(kernel, "`units` of y: three times f's variance is three times the values", tripled(X, Z), 3 * K)
-    _same(kernel, "`units` of y: three times the diagonal", tripled.diag(X), 3 * kernel.diag(X))
-    _same(kernel, "`units` of x: other units of the inputs give the same values", wide(2 * X, 2 * Z), K, rtol=1e-10)
+    same(kernel, "`units` of y: three times f's variance is three times the values", tripled(X, Z), 3 * K)
+    same(kernel, "`units` of y: three times the diagonal", tripled.diag(X), 3 * kernel.diag(X))
+    same(kernel, "`units` of x: other units of the inputs give the same values", wide(2 * X, 2 * Z), K, rtol=1e-10)
     amplitudes = [p.role == "amplitude" for p in declared]
     if any(amplitudes) and not kernel.children():
         scaled = times([3.0 if amplitude else 1.0 for amplitude in amplitudes])
-        _same(kernel, "the role `amplitude`: three times it is three times the values", scaled(X, Z), 3 * K)
+        same(kernel, "the role `amplitude`: three times it is three times the values", scaled(X, Z), 3 * K)
 
 
 def _check_use_of_arrays(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
@@ -146,17 +128,17 @@ def _check_use_of_arrays(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.r
     K_bar = rng.standard_normal(K.shape)
     before, value = K_bar.copy(), K.copy()
     first = pullback(K_bar, with_X=True)
-    _same(kernel, "the pullback leaves K_bar as it is", K_bar, before, rtol=0)
-    _same(kernel, "the pullback leaves the value as it is", K, value, rtol=0)
+    same(kernel, "the pullback leaves K_bar as it is", K_bar, before, rtol=0)
+    same(kernel, "the pullback leaves the value as it is", K, value, rtol=0)
     again = pullback(K_bar, with_X=True)
     for part, shape in (("theta", (kernel.size,)), ("Z", Z.shape), ("X", X.shape)):
         expected, actual = getattr(first, part), getattr(again, part)
         if expected is None or expected.shape != shape:
-            _fail(kernel, f"the gradient in {part} has shape {np.shape(expected)}, not {shape}")
-        _same(kernel, f"the gradient in {part} is the same at the second use", actual, expected, rtol=0)
+            fail(kernel, f"the gradient in {part} has shape {np.shape(expected)}, not {shape}")
+        same(kernel, f"the gradient in {part} is the same at the second use", actual, expected, rtol=0)
     short = pullback(K_bar)
-    _same(kernel, "the gradient in theta needs no `with_X`", short.theta, first.theta, rtol=1e-10)
-    _same(kernel, "the gradient in Z needs no `with_X`", short.Z, first.Z, rtol=1e-10)
+    same(kernel, "the gradient in theta needs no `with_X`", short.theta, first.theta, rtol=1e-10)
+    same(kernel, "the gradient in Z needs no `with_X`", short.Z, first.Z, rtol=1e-10)
 
 
 def _check_gradients(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
@@ -202,7 +184,7 @@ def _check_gradients(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.rando
     gradient = kernel.value_and_pullback(X, np.vstack([X, X[:2]]))[1](np.ones((len(X), len(X) + 2)), with_X=True)
     for name in ("theta", "Z", "X"):
         if not np.isfinite(getattr(gradient, name)).all():
-            _fail(kernel, f"the gradient in {name} is finite at coincident points, but holds {getattr(gradient, name)}")
+            fail(kernel, f"the gradient in {name} is finite at coincident points, but holds {getattr(gradient, name)}")
 
 
 def _check_pairs(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
@@ -213,27 +195,27 @@ def _check_pairs(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Ge
     size, k_bar = np.abs(K).max(), rng.standard_normal(len(A))
     before, value = k_bar.copy(), k.copy()
     theta_bar = pullback(k_bar)
-    _same(kernel, "`pairs(X, Z)` is the diagonal of k(X, Z)", k, K.diagonal(), atol=1e-13 * size)
-    _same(kernel, "the pullback of `pairs` leaves the adjoint as it is", k_bar, before, rtol=0)
-    _same(kernel, "the pullback of `pairs` leaves the value as it is", k, value, rtol=0)
-    _same(kernel, "the pullback of `pairs` is the same at the second use", pullback(k_bar), theta_bar, rtol=0)
+    same(kernel, "`pairs(X, Z)` is the diagonal of k(X, Z)", k, K.diagonal(), atol=1e-13 * size)
+    same(kernel, "the pullback of `pairs` leaves the adjoint as it is", k_bar, before, rtol=0)
+    same(kernel, "the pullback of `pairs` leaves the value as it is", k, value, rtol=0)
+    same(kernel, "the pullback of `pairs` is the same at the second use", pullback(k_bar), theta_bar, rtol=0)
     expected = pull_all(np.diag(k_bar)).theta
     scale = np.abs(expected).max(initial=0.0)
-    _same(kernel, "the pullback of `pairs` is that of k(X, Z)", theta_bar, expected, rtol=1e-10, atol=1e-12 * scale)
+    same(kernel, "the pullback of `pairs` is that of k(X, Z)", theta_bar, expected, rtol=1e-10, atol=1e-12 * scale)
 
     def in_theta(theta: np.ndarray) -> tuple[float, np.ndarray]:
         k, pullback = kernel.with_theta(theta).pairs(A, B)
         return float(k_bar @ k), pullback(k_bar)
 
     _assert_gradient(kernel, "theta of pairs(X, Z)", in_theta, kernel.theta, rng)
-    same, pull_same = kernel.pairs(A, A)
-    _same(kernel, "`pairs(X, X)` is `diag(X)`", same, kernel.diag(A), rtol=1e-14, atol=1e-14 * size)
+    own, pull_own = kernel.pairs(A, A)
+    same(kernel, "`pairs(X, X)` is `diag(X)`", own, kernel.diag(A), rtol=1e-14, atol=1e-14 * size)
     expected = kernel.diag_pullback(A, k_bar)
     scale = np.abs(expected).max(initial=0.0)
-    _same(kernel, "the pullback of `pairs(X, X)` is that of `diag`", pull_same(k_bar), expected, atol=1e-12 * scale)
+    same(kernel, "the pullback of `pairs(X, X)` is that of `diag`", pull_own(k_bar), expected, atol=1e-12 * scale)
     none, pull_none = kernel.pairs(A[:0], B[:0])
     if none.shape != (0,) or pull_none(k_bar[:0]).any():
-        _fail(kernel, f"`pairs` of no rows has shape {none.shape}, or a gradient")
+        fail(kernel, f"`pairs` of no rows has shape {none.shape}, or a gradient")
 
 
 def _check_far_from_origin(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> None:
@@ -242,15 +224,15 @@ def _check_far_from_origin(kernel: Kernel, X: np.ndarray, Z: np.ndarray, rng: np
     K, pullback = kernel.value_and_pullback(X, Z)
     K_far, pullback_far = kernel.value_and_pullback(X + FAR, Z + FAR)
     near, far = pullback(K_bar, with_X=True), pullback_far(K_bar, with_X=True)
-    _same(kernel, f"k(X + s, Z + s) is k(X, Z), s = {FAR:.0f}", K_far, K, atol=1e-7 * np.abs(K).max())
+    same(kernel, f"k(X + s, Z + s) is k(X, Z), s = {FAR:.0f}", K_far, K, atol=1e-7 * np.abs(K).max())
     for name in ("theta", "Z", "X"):
         a, b = getattr(far, name), getattr(near, name)
-        _same(kernel, f"the gradient in {name} does not feel a shift by {FAR:.0f}", a, b, atol=1e-6 * np.abs(b).max())
+        same(kernel, f"the gradient in {name} does not feel a shift by {FAR:.0f}", a, b, atol=1e-6 * np.abs(b).max())
     k, pull = kernel.pairs(X[: len(Z)], Z)
     k_far, pull_far = kernel.pairs(X[: len(Z)] + FAR, Z + FAR)
-    _same(kernel, f"`pairs` does not feel a shift by {FAR:.0f}", k_far, k, atol=1e-7 * np.abs(K).max())
+    same(kernel, f"`pairs` does not feel a shift by {FAR:.0f}", k_far, k, atol=1e-7 * np.abs(K).max())
     a, b = pull_far(k), pull(k)
-    _same(kernel, f"the pullback of `pairs` does not feel a shift by {FAR:.0f}", a, b, atol=1e-6 * np.abs(b).max())
+    same(kernel, f"the pullback of `pairs` does not feel a shift by {FAR:.0f}", a, b, atol=1e-6 * np.abs(b).max())
 
 
 def _assert_gradient(
@@ -264,17 +246,3 @@ def _assert_gradient(
         assert_adjoint(function, at, rng)
     except AssertionError as error:
         raise AssertionError(f"{kernel!r}: gradient in {what}. {error}") from None
-
-
-def _same(
-    kernel: Kernel, claim: str, actual: np.ndarray, expected: np.ndarray, *, rtol: float = 1e-12, atol: float = 0.0
-) -> None:
-    """Assert a claim that two arrays are equal."""
-    if np.shape(actual) != np.shape(expected):
-        _fail(kernel, f"{claim}: shapes {np.shape(actual)} and {np.shape(expected)}")
-    if not np.allclose(actual, expected, rtol=rtol, atol=atol):
-        _fail(kernel, f"{claim}: the two differ by up to {np.abs(np.subtract(actual, expected)).max():.2e}")
-
-
-def _fail(kernel: Kernel, what: str) -> None:
-    raise AssertionError(f"{kernel!r}: {what}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.response import log_predictive_density, predictive_cdf, predictive_quantile, response_moments
-from knotwise.testing.declared import check_declared
+from knotwise.testing.clauses import check_parameters, fail, same
 
 __all__ = ["check_likelihood"]
 
@@ -93,45 +92,33 @@ def _check_atoms(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> Non
     low, high = likelihood.support(size)
     inside = all((low <= atom).all() and (atom <= high).all() for atom in map(np.float64, atoms))
     if likelihood.discrete or len({*atoms}) < len(atoms) or not inside:
-        _fail(likelihood, f"`atoms` {atoms} must be different values inside `support`, of a y that is not `discrete`")
+        fail(likelihood, f"`atoms` {atoms} must be different values inside `support`, of a y that is not `discrete`")
     for atom in atoms:
         at = np.full(f.shape, atom)
         if (likelihood.log_density(at, f, size) > 0).any():
-            _fail(likelihood, f"`log_density` at the atom {atom:g} must be the logarithm of a probability")
-        _same(likelihood, "`check_targets` takes an atom", likelihood.check_targets(at, size), at, rtol=0)
+            fail(likelihood, f"`log_density` at the atom {atom:g} must be the logarithm of a probability")
+        same(likelihood, "`check_targets` takes an atom", likelihood.check_targets(at, size), at, rtol=0)
 
 
 def _check_parameters(given: Likelihood, started: Likelihood, y: np.ndarray, size: np.ndarray) -> None:
     """Theta, constructor arguments, starts and bounds."""
-    check_declared(started, ("noise", "shape", "other"), _fail)
-    theta = started.theta
-    if not (theta.shape == (started.size,) and len(started.names) == started.size and np.isfinite(theta).all()):
-        _fail(started, f"theta {theta} must be finite, with the {started.size} entries of `names` {started.names}")
-    moved = theta + np.linspace(0.1, 0.2, len(theta))
-    _same(started, "`with_theta(theta)` has this theta", started.with_theta(moved).theta, moved, rtol=1e-12)
-    _same(started, "`with_theta` leaves the likelihood itself alone", started.theta, theta, rtol=0)
-    for copied, how in [
-        (copy.deepcopy(started).set_params(**started.get_params()), "set_params(**get_params())"),
-        (type(started)(**started.get_params(deep=False)), "the constructor with get_params(deep=False)"),
-        (pickle.loads(pickle.dumps(started)), "pickling"),
-    ]:
-        _same(started, f"{how} keeps theta", copied.theta, theta, rtol=0)
+    check_parameters(started, ("noise", "shape", "other"))
     opened = copy.deepcopy(given).set_params(**dict.fromkeys(p.name for p in given.parameters))  # every parameter None
     for variance in (1e-6, 1.0, 1e6):
         one = opened.start(variance)
         bounds, natural = one.bounds(variance), _natural(one)
         if bounds.shape != (one.size, 2):
-            _fail(one, f"`bounds` has shape {bounds.shape}, but theta has {one.size} entries")
+            fail(one, f"`bounds` has shape {bounds.shape}, but theta has {one.size} entries")
         if not ((bounds[:, 0] <= natural) & (natural <= bounds[:, 1])).all():
-            _fail(one, f"for var(y) = {variance:g} the start {natural} lies outside `bounds` {bounds.tolist()}")
+            fail(one, f"for var(y) = {variance:g} the start {natural} lies outside `bounds` {bounds.tolist()}")
         if not all(getattr(given, p.name) is None for p in given.parameters):
-            _same(one, "`start` keeps the values that are known", one.start(2 * variance).theta, one.theta, rtol=0)
+            same(one, "`start` keeps the values that are known", one.start(2 * variance).theta, one.theta, rtol=0)
     low, high = started.support(size)
     extremes = [np.broadcast_to(v, y.shape) for v in (low, high) if started.discrete and np.isfinite(v).all()]
     for targets in (y, y[:1], *extremes):
         constant = started.constant_start(targets, size[: len(targets)])
         if not np.isfinite(constant):
-            _fail(started, f"`constant_start` is {constant} for targets from {targets.min():g} to {targets.max():g}")
+            fail(started, f"`constant_start` is {constant} for targets from {targets.min():g} to {targets.max():g}")
 
 
 def _natural(likelihood: Likelihood) -> np.ndarray:
@@ -143,14 +130,14 @@ def _check_roles_and_units(likelihood: Likelihood, y: np.ndarray, f: np.ndarray,
     """The parameters have the roles and the units that they say."""
     declared = likelihood.flat_parameters()
     if any(p.x_power for p in declared):
-        _fail(likelihood, "a parameter has the units of the inputs, which a likelihood does not see")
+        fail(likelihood, "a parameter has the units of the inputs, which a likelihood does not see")
     if likelihood.scales_targets:
         doubled = likelihood.with_theta(likelihood.theta + np.log([2.0**p.y_power for p in declared]))
         claim = "`units` of y: in other units of y and f the density is the same, but for their size"
         expected = likelihood.log_density(y, f, size) - np.log(2.0)
-        _same(likelihood, claim, doubled.log_density(2 * y, 2 * f, size), expected, rtol=1e-10, atol=1e-10)
+        same(likelihood, claim, doubled.log_density(2 * y, 2 * f, size), expected, rtol=1e-10, atol=1e-10)
     elif any(p.y_power for p in declared):
-        _fail(likelihood, "a parameter has the units of y, which are f's only with `scales_targets = True`")
+        fail(likelihood, "a parameter has the units of y, which are f's only with `scales_targets = True`")
     for j, (name, p) in enumerate(zip(likelihood.names, declared, strict=True)):
         louder = likelihood.with_theta(likelihood.theta + 0.3 * p.direction * (np.arange(likelihood.size) == j))
         try:
@@ -158,7 +145,7 @@ def _check_roles_and_units(likelihood: Likelihood, y: np.ndarray, f: np.ndarray,
         except NotImplementedError:
             return
         if p.role == "noise" and not (more >= less).all():
-            _fail(likelihood, f"`{name}` has the role 'noise' and direction {p.direction}, but y varies less that way")
+            fail(likelihood, f"`{name}` has the role 'noise' and direction {p.direction}, but y varies less that way")
 
 
 def _check_derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
@@ -166,8 +153,8 @@ def _check_derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, siz
     log_density, d = likelihood.log_density(y, f, size), likelihood.derivatives(y, f, size)
     for name, value in (("log_density", log_density), *vars(d).items()):
         if np.shape(value) != y.shape or not np.isfinite(value).all():
-            _fail(likelihood, f"`{name}` has shape {np.shape(value)} for {len(y)} rows, or an entry that is not finite")
-    _same(likelihood, "`log_density` of one row alone", likelihood.log_density(y[:1], f[:1], size[:1]), log_density[:1])
+            fail(likelihood, f"`{name}` has shape {np.shape(value)} for {len(y)} rows, or an entry that is not finite")
+    same(likelihood, "`log_density` of one row alone", likelihood.log_density(y[:1], f[:1], size[:1]), log_density[:1])
     chain = [
         ("first", d.first, lambda x: likelihood.log_density(y, x, size)),
         ("second", d.second, lambda x: likelihood.derivatives(y, x, size).first),
@@ -177,7 +164,7 @@ def _check_derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, siz
         _same_slope(likelihood, f"the {name} derivative in f", value, before, f)
     listed = likelihood.parameter_derivatives(y, f, size)
     if len(listed) != likelihood.size:
-        _fail(likelihood, f"`parameter_derivatives` has {len(listed)} entries for the parameters {likelihood.names}")
+        fail(likelihood, f"`parameter_derivatives` has {len(listed)} entries for the parameters {likelihood.names}")
     for j, (name, in_theta) in enumerate(zip(likelihood.names, listed, strict=True)):
 
         def moved(t: np.ndarray, j: int = j) -> Likelihood:
@@ -199,7 +186,7 @@ def _same_slope(likelihood: Likelihood, what: str, value: np.ndarray, function: 
     slope = (4 * near - far) / 3
     rounding = 100 * np.finfo(float).eps * np.abs(function(at)).max() / STEP
     atol = rounding + 1e-8 * np.abs(value).max()
-    _same(likelihood, f"{what} is what differences give", value, slope, rtol=1e-6, atol=atol)
+    same(likelihood, f"{what} is what differences give", value, slope, rtol=1e-6, atol=atol)
 
 
 def _check_curvature(likelihood: Likelihood, y: np.ndarray, size: np.ndarray) -> None:
@@ -208,11 +195,11 @@ def _check_curvature(likelihood: Likelihood, y: np.ndarray, size: np.ndarray) ->
         at = np.full(y.shape, f)
         W = likelihood.fisher(y, at, size)
         if np.shape(W) != y.shape or not (np.isfinite(W) & (W >= 0)).all():
-            _fail(likelihood, f"`fisher` must be finite and not negative, but reaches {np.min(W):.3g} at f = {f:g}")
+            fail(likelihood, f"`fisher` must be finite and not negative, but reaches {np.min(W):.3g} at f = {f:g}")
         second = likelihood.derivatives(y, at, size).second
         if likelihood.log_concave and (second > 0).any():
             row = int(np.argmax(second))
-            _fail(
+            fail(
                 likelihood,
                 f"log p has the second derivative {second[row]:.3g} at y = {y[row]:g}, f = {f:g}: "
                 "set `log_concave = False` and define `fisher`",
@@ -225,18 +212,18 @@ def _check_far_f(likelihood: Likelihood, y: np.ndarray, size: np.ndarray) -> Non
         at = np.full(y.shape, f)
         d = likelihood.derivatives(y, at, size)
         if any(np.isnan(v).any() for v in (likelihood.log_density(y, at, size), d.first, d.second, d.third)):
-            _fail(likelihood, f"`log_density` or `derivatives` is NaN at f = {f:g}")
+            fail(likelihood, f"`log_density` or `derivatives` is NaN at f = {f:g}")
 
 
 def _check_latent_of_mean(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> None:
     mean = likelihood.conditional_mean(f, size)
     if np.shape(mean) != f.shape or not (likelihood.conditional_mean(f + 0.1, size) > mean).all():
-        _fail(likelihood, f"`conditional_mean` must increase in f and have its shape {f.shape}")
+        fail(likelihood, f"`conditional_mean` must increase in f and have its shape {f.shape}")
     try:
         back = likelihood.latent_of_mean(mean, size)
     except NotImplementedError:
         return
-    _same(likelihood, "`latent_of_mean` inverts `conditional_mean`", back, f, rtol=1e-8, atol=1e-8)
+    same(likelihood, "`latent_of_mean` inverts `conditional_mean`", back, f, rtol=1e-8, atol=1e-8)
 
 
 def _check_draws(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: np.random.Generator) -> None:
@@ -248,8 +235,8 @@ def _check_draws(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: n
         return
     low, high = likelihood.support(size)
     if np.shape(y) != f.shape or not ((y >= low) & (y <= high)).all():
-        _fail(likelihood, f"`sample` must give one y inside `support` per f, but gives {y.min()} to {y.max()}")
-    _same(likelihood, "`check_targets` takes what `sample` gives", likelihood.check_targets(y, size), y, rtol=0)
+        fail(likelihood, f"`sample` must give one y inside `support` per f, but gives {y.min()} to {y.max()}")
+    same(likelihood, "`check_targets` takes what `sample` gives", likelihood.check_targets(y, size), y, rtol=0)
     mean = likelihood.conditional_mean(f, size)
     claims = [("mean of draws", y - mean, lambda: likelihood.conditional_variance(f, size))]
     try:
@@ -264,7 +251,7 @@ def _check_draws(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: n
             error = difference.reshape(-1, N_DRAWS).std(1) / np.sqrt(N_DRAWS)
         off = np.abs(difference.reshape(-1, N_DRAWS).mean(1))
         if (off > 5 * error + 1e-12).any():
-            _fail(likelihood, f"the {what} is off by {off.max():.3g}, more than five standard errors")
+            fail(likelihood, f"the {what} is off by {off.max():.3g}, more than five standard errors")
 
 
 def _check_density(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> None:
@@ -284,10 +271,10 @@ def _check_density(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> N
         )
         mean, sd = _mean(likelihood, one, n), _standard_deviation(likelihood, one, n)
         where = f"at f = {one:.3g}, summed over y"
-        _same(likelihood, f"the density {where}", p.sum(), 1.0, atol=1e-6 + lost)
-        _same(likelihood, f"`conditional_mean` {where}", mean, p @ at, rtol=1e-6, atol=1e-6 * (sd or 1.0) + lost)
+        same(likelihood, f"the density {where}", p.sum(), 1.0, atol=1e-6 + lost)
+        same(likelihood, f"`conditional_mean` {where}", mean, p @ at, rtol=1e-6, atol=1e-6 * (sd or 1.0) + lost)
         if sd is not None and np.isfinite(sd):
-            _same(likelihood, f"`conditional_variance` {where}", sd**2, p @ (at - mean) ** 2, rtol=1e-5, atol=lost)
+            same(likelihood, f"`conditional_variance` {where}", sd**2, p @ (at - mean) ** 2, rtol=1e-5, atol=lost)
 
 
 def _mean(likelihood: Likelihood, f: float, size: float) -> float:
@@ -341,19 +328,19 @@ def _check_cdf(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.nd
         above = likelihood.cdf(np.minimum(np.broadcast_to(high, y.shape) + 1, 1e300), f, size)
     except NotImplementedError:
         return
-    _same(likelihood, "`cdf` is 0 below the support", below, np.zeros(len(y)), atol=1e-8)
-    _same(likelihood, "`cdf` is 1 above the support", above, np.ones(len(y)), atol=1e-8)
+    same(likelihood, "`cdf` is 0 below the support", below, np.zeros(len(y)), atol=1e-8)
+    same(likelihood, "`cdf` is 1 above the support", above, np.ones(len(y)), atol=1e-8)
     density = np.exp(likelihood.log_density(y, f, size))
     if likelihood.discrete:
         rise = likelihood.cdf(y, f, size) - likelihood.cdf(y - 1, f, size)
-        _same(likelihood, "`cdf` rises by the density at each count", rise, density, atol=1e-10)
+        same(likelihood, "`cdf` rises by the density at each count", rise, density, atol=1e-10)
         return
     atoms = np.array(likelihood.atoms)
     on_atom = np.isin(y, atoms)
     if on_atom.any():
         there = y[on_atom], f[on_atom], size[on_atom]
         jump = likelihood.cdf(*there) - likelihood.cdf(np.nextafter(there[0], -np.inf), *there[1:])
-        _same(likelihood, "`cdf` jumps by the probability of an atom", jump, density[on_atom], atol=1e-10)
+        same(likelihood, "`cdf` jumps by the probability of an atom", jump, density[on_atom], atol=1e-10)
     if on_atom.all():
         return
     y, f, size, density = (values[~on_atom] for values in (y, f, size, density))
@@ -365,7 +352,7 @@ def _check_cdf(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.nd
     density, step = density[told_apart], (right - left)[told_apart]
     P = likelihood.cdf(right, f, size)[told_apart]
     rise = (P - likelihood.cdf(left, f, size)[told_apart]) / step
-    _same(likelihood, "`cdf` has the density as its slope", rise, density, rtol=1e-5, atol=1e-13 * P / step)
+    same(likelihood, "`cdf` has the density as its slope", rise, density, rtol=1e-5, atol=1e-13 * P / step)
 
 
 def _check_closed_forms(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
@@ -377,19 +364,19 @@ def _check_closed_forms(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, si
             response_moments(likelihood, f, variance, size),
         )
         for name, a, b in zip(("mean", "variance"), by_formula, by_quadrature, strict=True):
-            _same(likelihood, f"the {name} in `response_moments`", a, b, rtol=1e-8, atol=1e-12)
+            same(likelihood, f"the {name} in `response_moments`", a, b, rtol=1e-8, atol=1e-12)
     if type(likelihood).log_predictive_density is not Likelihood.log_predictive_density:
         expected = log_predictive_density(likelihood, y, f, variance, size)
         actual = likelihood.log_predictive_density(y, f, variance, size)
-        _same(likelihood, "`log_predictive_density`", actual, expected, rtol=1e-8, atol=1e-8)
+        same(likelihood, "`log_predictive_density`", actual, expected, rtol=1e-8, atol=1e-8)
     if type(likelihood).predictive_cdf is not Likelihood.predictive_cdf:
         expected = predictive_cdf(likelihood, y, f, variance, size)
-        _same(likelihood, "`predictive_cdf`", likelihood.predictive_cdf(y, f, variance, size), expected, rtol=1e-8)
+        same(likelihood, "`predictive_cdf`", likelihood.predictive_cdf(y, f, variance, size), expected, rtol=1e-8)
     if type(likelihood).predictive_quantile is not Likelihood.predictive_quantile:
         for p in (0.1, 0.9):
             quantile = likelihood.predictive_quantile(p, f, variance, size)
             searched = predictive_quantile(likelihood, p, f, variance, size)
-            _same(likelihood, f"`predictive_quantile` of {p:g}", quantile, searched, rtol=1e-7, atol=1e-7)
+            same(likelihood, f"`predictive_quantile` of {p:g}", quantile, searched, rtol=1e-7, atol=1e-7)
 
 
 def _check_expectations(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
@@ -419,7 +406,7 @@ def _check_expectations(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, si
             # the fine rule is trusted where half of its nodes say the same, and nothing is left at its ends
             sure = np.abs(2 * terms[::2].sum(0) - expected) + np.abs(terms[[0, -1]]).sum(0) <= 0.01 * atol
             what = f"`expectations`{declared} of variance {variance:g}, `{name}`"
-            _same(likelihood, what, mine[sure], expected[sure], rtol=1e-8 + 10 * actual.error, atol=atol[sure])
+            same(likelihood, what, mine[sure], expected[sure], rtol=1e-8 + 10 * actual.error, atol=atol[sure])
 
 
 def _check_shapes(
@@ -428,27 +415,10 @@ def _check_shapes(
     """What is declared of the shape of log p, on which certificates rest."""
     if likelihood.quadratic:
         d = likelihood.derivatives(y, f, size)
-        _same(likelihood, "`third`, as it declares `quadratic`, and 0", d.third, np.zeros_like(d.third), atol=1e-12)
+        same(likelihood, "`third`, as it declares `quadratic`, and 0", d.third, np.zeros_like(d.third), atol=1e-12)
     if likelihood.jointly_concave:
         places = [(f + rng.normal(size=len(f)), rng.uniform(0.01, 4.0, len(f))) for _ in range(2)]
         places.append(((places[0][0] + places[1][0]) / 2, (places[0][1] + places[1][1]) / 2))
         low, high, at = (likelihood.expectations(y, m, v, size).log_density for m, v in places)
         if (at < (low + high) / 2 - 1e-9 * (1 + np.abs(low) + np.abs(high))).any():
-            _fail(likelihood, "E log p is not concave in mean and variance of f: set `jointly_concave = False`")
-
-
-def _same(
-    likelihood: Likelihood, claim: str, actual: object, expected: object, *, rtol: float = 1e-12, atol: Any = 0.0
-) -> None:
-    """Assert a claim that two arrays are equal."""
-    a, b = np.asarray(actual, float), np.asarray(expected, float)
-    if a.shape != b.shape:
-        _fail(likelihood, f"{claim}: shapes {a.shape} and {b.shape}")
-    with np.errstate(invalid="ignore"):
-        wrong = ~np.isclose(a, b, rtol=rtol, atol=atol)
-    if wrong.any():
-        _fail(likelihood, f"{claim}: {a[wrong][0]:.10g} and {b[wrong][0]:.10g} in {wrong.sum()} of {wrong.size} rows")
-
-
-def _fail(likelihood: Likelihood, what: str) -> None:
-    raise AssertionError(f"{likelihood!r}: {what}.")
+            fail(likelihood, "E log p is not concave in mean and variance of f: set `jointly_concave = False`")
