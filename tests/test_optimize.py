@@ -8,10 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from knotwise.errors import InvalidInputError, NotPositiveDefiniteError, UnknownOptionError
+from knotwise.estimators.fitted import advice_for_early_stop
+from knotwise.estimators.options import optimizer_from
 from knotwise.optimize import LBFGS, Adadelta
 from knotwise.optimize.base import projected_norm
 from knotwise.optimize.newton import KnownCurvature
-from knotwise.optimize.options import advice_for_early_stop, optimizer_from
 
 OPTIMIZERS = [LBFGS(), Adadelta(max_iterations=20_000, value_tolerance=1e-12, eta=10.0)]
 WIDE = np.array([[-100.0, 100.0]])

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from knotwise.kernels import Linear, Matern32, SquaredExponential
-from knotwise.selection.pivots import Pivots
+from knotwise.selection.places import Pivots
 
 
 def conditional_variance(kernel, X, Z):

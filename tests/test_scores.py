@@ -16,7 +16,7 @@ from knotwise.means import Constant, Zero
 from knotwise.nugget import Nugget
 from knotwise.numerics.blocks import executor_for
 from knotwise.posterior.knots import KnotPosterior
-from knotwise.selection.pivots import Pivots
+from knotwise.selection.places import Pivots
 from knotwise.testing import dense_full_posterior, dense_sparse_evidence, dense_sparse_posterior
 
 

@@ -14,7 +14,7 @@ import knotwise
 from knotwise import GPClassifier, GPRegressor
 from knotwise.decisions.thresholds import STANDARD_ERRORS
 from knotwise.errors import FitWarning, KnotwiseError, ModelFileError
-from knotwise.estimators import standard_errors as budget
+from knotwise.estimators import fitted as budget
 from knotwise.kernels import Matern52, SquaredExponential
 from knotwise.means import Constant
 from knotwise.persistence import archive

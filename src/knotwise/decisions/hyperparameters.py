@@ -19,7 +19,7 @@ from knotwise.optimize.lbfgs import LBFGS
 from knotwise.optimize.newton import KnownCurvature
 from knotwise.selection.base import Decision, Stage
 from knotwise.selection.curvature import information_of_more_rows
-from knotwise.selection.pivots import Pivots
+from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 from knotwise.selection.starts import with_its_nugget
 from knotwise.selection.trace import KnotTrace

@@ -30,7 +30,7 @@ from knotwise.kernels.ranges import describe_kernel
 from knotwise.numerics.nearest import Nearest
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState
-from knotwise.selection.pivots import Pivots
+from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
 

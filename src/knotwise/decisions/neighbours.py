@@ -24,7 +24,7 @@ from knotwise.kernels.stationary import Matern32, Matern52
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.nearest import Nearest
 from knotwise.selection.base import Decision, FittedAt, Selection
-from knotwise.selection.pivots import Pivots
+from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 from knotwise.selection.starts import log_spread, spread_out
 from knotwise.selection.trace import KnotTrace, Status

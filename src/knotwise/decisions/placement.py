@@ -14,7 +14,7 @@ from knotwise.evidence import Rows
 from knotwise.evidence.scores import KnotScores
 from knotwise.optimize.lbfgs import LBFGS
 from knotwise.selection.base import Decision
-from knotwise.selection.pivots import Pivots
+from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
 

@@ -19,7 +19,7 @@ from knotwise.evidence.certificate import (
 )
 from knotwise.evidence.inference import inference_of
 from knotwise.noise import NOISE_FLOOR
-from knotwise.selection.pivots import Pivots
+from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 
 __all__ = ["Certificate", "certify"]

@@ -21,6 +21,7 @@ from knotwise.estimators.options import (
     likelihood_from,
     neighbors_from,
     nugget_from,
+    optimizer_from,
     parameter_table,
     power_from,
 )
@@ -32,7 +33,6 @@ from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.blocks import Executor
-from knotwise.optimize.options import optimizer_from
 from knotwise.selection.places import KnotPlaces
 from knotwise.selection.problem import Problem, Run
 
@@ -68,7 +68,8 @@ class KernelMaker:
         given = np.concatenate([asked.given, *(part.given for part in self.asked.parts[1:])])
         bounds = np.vstack([model.kernel.bounds(self.scale), *self.other_bounds])
         table = parameter_table(model, bounds, self.scaling, given=given, columns=self.columns or (), **self.table)
-        table = with_priors(table, self.table["priors"], self.scaling, self.latent_variance)
+        if self.table["priors"] is not None:
+            table = with_priors(table, self.table["priors"], self.scaling, self.latent_variance)
         return Problem(model, table, self.run, given=np.isfinite(given), **self.rest)
 
 

@@ -24,18 +24,15 @@ from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.effects import EffectsMixin
-from knotwise.estimators.fitted import Fit
+from knotwise.estimators.fitted import Fit, FitErrors, outcome_of, posterior_of
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import selector_from
-from knotwise.estimators.outcome import outcome_of
-from knotwise.estimators.oversight import Oversight
-from knotwise.estimators.standard_errors import FitErrors
 from knotwise.estimators.summary import ReportMixin, Summary, summarize
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
-from knotwise.posterior.build import posterior_of
+from knotwise.progress import Oversight
 from knotwise.selection.fixed import select_exact, with_noise_as_given
 from knotwise.selection.trace import Status
 

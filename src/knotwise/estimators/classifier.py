@@ -31,7 +31,6 @@ from knotwise.estimators.classes import ByClass, LabelPrediction
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
-from knotwise.estimators.oversight import Oversight
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import ReportMixin, Summary, join_summaries
 from knotwise.evidence.inference import Inference
@@ -42,7 +41,7 @@ from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.posterior.base import Latent
-from knotwise.progress import FitEvent
+from knotwise.progress import FitEvent, Oversight
 from knotwise.selection.base import Selector
 from knotwise.selection.fixed import Simultaneous
 

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from knotwise.data.scaling import Scaling
+from knotwise.data.validation import check_jobs
+from knotwise.decisions.thresholds import STANDARD_ERRORS
 from knotwise.errors import KnotwiseError, NoTrainingDataError
+from knotwise.estimators.options import optimizer_from
+from knotwise.estimators.variogram import Variogram, variogram_of
 from knotwise.evidence import Evidence, Model
+from knotwise.evidence.full_sites import FullState
 from knotwise.evidence.model import Rows
-from knotwise.numerics.blocks import single_threaded_blas
+from knotwise.evidence.sparse import SparseState
+from knotwise.numerics.blocks import executor_for, single_threaded_blas
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import ParameterErrors
+from knotwise.optimize.base import OptimizeResult
 from knotwise.posterior.base import Posterior, Shares
+from knotwise.posterior.exact import ExactPosterior
+from knotwise.posterior.knots import KnotPosterior
+from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState
 from knotwise.selection.base import Selection
+from knotwise.selection.curvature import n_products, parameter_errors
+from knotwise.selection.optimizing import describe_other_inference
 from knotwise.selection.problem import Problem
+from knotwise.selection.trace import Status
 
-__all__ = ["Fit"]
+__all__ = ["Fit", "FitErrors", "Outcome", "outcome_of", "posterior_of"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +110,107 @@ class Fit:
                 "what was fitted to a Dask collection is pickled without it)."
             )
         return self.training
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The status in a word, why in words, and what to do about it; `advice` is empty where there is nothing to do."""
+
+    status: Status
+    reason: str
+    advice: str = ""
+
+    @property
+    def warning(self) -> str:
+        """What a user must be told; empty where the fit is what it should be."""
+        return "" if self.status.is_good else f"{self.reason[0].upper()}{self.reason[1:]}. {self.advice}".rstrip()
+
+
+def outcome_of(fit: Fit, table: ParameterTable, optimizer: Any) -> Outcome:
+    """How a fit ended; `table` has its parameters in the user's units."""
+    selection, result, final = fit.selection, fit.selection.result, fit.final
+    if not final.converged:
+        why = f"predictions are not to be trusted: {final.why or 'inference did not arrive at the posterior'}"
+        return Outcome(Status.NOT_CONVERGED, why, describe_other_inference(fit.model))
+    if not result.converged:
+        bound = table.at_bound()
+        why = (
+            f"the optimiser stopped before it converged ({result.reason}; gradient norm {result.gradient_norm:.1e}"
+            f"{'; at a bound: ' + ', '.join(bound) if bound else ''})"
+        )
+        advice = f"The model can be used. {advice_for_early_stop(result, optimizer)}"
+        return Outcome(Status.NOT_CONVERGED, why, advice)
+    if selection.status is not None:
+        return Outcome(selection.status, selection.reason, selection.advice)
+    return Outcome(Status.AS_GIVEN if optimizer is None else Status.CONVERGED, selection.reason)
+
+
+def describe_choice(model: Any) -> str:
+    """Of how many kernels it is the best, and which of many columns it sees; empty for a kernel that was given."""
+    tried = sum(str(step.action) == "kernel" for step in model.trace_) - 1
+    if model.kernel is not None or tried <= 0:
+        return ""
+    said = f", the best of {tried} that were tried"
+    if model.kernel_.restricted_to is None:
+        return said
+    names, numbers = model._column_names, model.kernel_.indices()
+    columns = ", ".join(str(names[i]) if len(names) else str(i) for i in numbers)
+    return f"{said}; it sees {len(numbers)} of {model.n_features_in_} columns ({columns}), the others say nothing more"
+
+
+def advice_for_early_stop(result: OptimizeResult, optimizer: Any) -> str:
+    """What to do about an optimisation that did not converge: raise the limit that it reached, or start elsewhere."""
+    if not result.reason.startswith("reached"):
+        return "Try `n_restarts=2`, or start from other parameters."
+    return (
+        f"To go further, raise `{type(optimizer_from(optimizer)).__name__}(max_iterations=...)`, or try `n_restarts=2`."
+    )
+
+
+class FitErrors:
+    """What `parameters_` of a fitted estimator asks for standard errors."""
+
+    def __init__(self, fit: Fit, n_jobs: Any) -> None:
+        self.fit, self.n_jobs = fit, n_jobs
+        self.known = fit.errors
+
+    def errors(self, compute: bool | None) -> ParameterErrors:
+        if self.known is None and compute is not False:
+            problem, n = self.fit.training, len(self.fit.table)
+            if problem is None:
+                why = "Standard errors need the data of the fit, which this file does not have."
+                return ParameterErrors.none(n, why)
+            if compute is None and n_products(problem, self.fit.selection) > STANDARD_ERRORS.budget:
+                why = (
+                    "Standard errors take long for so many rows, knots and parameters, and are left out:\n"
+                    "`parameters_.standard_errors(compute=True)` computes them, and then they are shown here."
+                )
+                return ParameterErrors.none(n, why)
+            self.known = self._computed()
+        return ParameterErrors.none(len(self.fit.table), "") if self.known is None else self.known
+
+    def variogram(self, table: ParameterTable, compute: bool | None) -> Variogram:
+        return variogram_of(self.fit.scaling.to_user(self.fit.model), table, self.errors(compute))
+
+    def _computed(self) -> ParameterErrors:
+        with executor_for(check_jobs(self.n_jobs)) as executor:
+            found = parameter_errors(self.fit.problem.computed_by(executor), self.fit.selection)
+        return self.fit.scaling.errors_to_user(self.fit.table, found)
+
+
+POSTERIORS: dict[type, Callable[[Any], Posterior]] = {
+    FullState: ExactPosterior,
+    SparseState: KnotPosterior,
+    VecchiaState: VecchiaPosterior,
+}
+
+
+def posterior_of(state: SparseState | FullState, rows: Rows | None = None) -> Posterior:
+    """The posterior of a state; that of an evidence with Vecchia neighbours keeps its rows. A single row has none."""
+    residual = state.model.residual
+    if residual is not None and type(state) is SparseState:
+        if residual.n_neighbors and rows is not None:
+            state = VecchiaState.of(state, rows)
+        else:
+            state = replace(state, model=replace(state.model, residual=None))
+    return POSTERIORS[type(state)](state)

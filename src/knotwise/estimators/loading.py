@@ -10,7 +10,7 @@ import numpy as np
 
 from knotwise.errors import ModelFileError
 from knotwise.estimators.classifier import GPClassifier
-from knotwise.estimators.fitted import Fit
+from knotwise.estimators.fitted import Fit, posterior_of
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.saving import FIT, FORMAT, INPUTS, LEFT_OUT
 from knotwise.evidence import Evidence, Point
@@ -20,7 +20,6 @@ from knotwise.persistence.parts import read_arguments
 from knotwise.persistence.records import LABELS, check_model
 from knotwise.persistence.schema import Reading, Text, Whole, refuse
 from knotwise.posterior.base import Posterior
-from knotwise.posterior.build import posterior_of
 from knotwise.selection.base import Selection
 
 __all__ = ["load"]

@@ -20,6 +20,9 @@ from knotwise.kernels.stationary import SquaredExponential
 from knotwise.likelihoods import Likelihood, likelihood_named
 from knotwise.nugget import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
+from knotwise.optimize.adadelta import Adadelta
+from knotwise.optimize.base import Optimizer
+from knotwise.optimize.lbfgs import LBFGS
 from knotwise.posterior.knots import POWERS
 from knotwise.selection.base import Selector
 from knotwise.selection.fixed import Fixed, Simultaneous
@@ -32,6 +35,7 @@ __all__ = [
     "lowest_target",
     "neighbors_from",
     "nugget_from",
+    "optimizer_from",
     "parameter_table",
     "power_from",
     "selector_from",
@@ -135,6 +139,18 @@ def nugget_from(given: Any, likelihood: Likelihood) -> Nugget:
             "`nugget` cannot be told from Gaussian noise. Leave it at 0: the noise variance is learned already."
         )
     return Nugget(None if learned else float(given))
+
+
+def optimizer_from(given: Any) -> Optimizer | None:
+    """Turn the `optimizer` option of an estimator into an optimiser; None keeps every parameter."""
+    if isinstance(given, type):
+        raise InvalidInputError(f"`optimizer` is the class {given.__name__}; give an object, `{given.__name__}()`.")
+    if given is None or hasattr(given, "maximize"):
+        return given
+    names = {"lbfgs": LBFGS, "adadelta": Adadelta}
+    if not isinstance(given, str) or given not in names:
+        raise unknown_option("`optimizer`", given, names)
+    return names[given]()
 
 
 def kernel_from(given: Any, feature_names: Sequence[str] | None, n_features: int) -> Kernel:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from knotwise.estimators.outcome import describe_choice
+from knotwise.estimators.fitted import describe_choice
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.estimates import Estimates

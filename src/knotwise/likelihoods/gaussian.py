@@ -77,7 +77,8 @@ class Gaussian(Likelihood):
         if not self.parameters:
             return self.noise_variance
         noise = object.__new__(ConstantNoise)  # of a value that has been checked
-        noise.noise_variance = self.noise_variance  # type: ignore[assignment]
+        noise.__dict__["noise_variance"] = self.noise_variance
+        object.__setattr__(noise, "_known", None)
         return noise
 
     @property

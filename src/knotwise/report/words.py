@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from knotwise.estimators.outcome import describe_choice
+from knotwise.estimators.fitted import describe_choice
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report.data import Data

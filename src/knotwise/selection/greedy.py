@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.evidence import Rows
 from knotwise.selection.base import Selection, Selector
 from knotwise.selection.fixed import Fixed
-from knotwise.selection.pivots import Pivots
+from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 from knotwise.selection.proposals import check_at_least, distinct_row_numbers
 from knotwise.selection.starts import starting_theta
