@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from conftest import MEANS
 from knotwise.errors import TooLargeError
+from knotwise.estimators.fitted import posterior_of
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.inference import Variational
 from knotwise.evidence.residual import vecchia_ordering
@@ -16,7 +17,6 @@ from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.likelihoods import Bernoulli, Gaussian, Poisson
 from knotwise.means import Zero
 from knotwise.posterior import base as module
-from knotwise.posterior.build import posterior_of
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.posterior.vecchia import VecchiaPosterior
