@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
+from knotwise.cli.command import UsageError, print_json, warnings_as_notes
 from knotwise.cli.fit import check_arguments, choose_columns, prepare
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.reading import open_table
@@ -49,8 +49,6 @@ def run(arguments: Namespace) -> None:
             coords = _coordinates(wanted, arguments, table) if arguments.blocks is not None and not by_column else []
             wanted = replace(wanted, extras=wanted.extras | {PLACE.format(name): name for name in coords})
             rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
-        if rows.n_dropped:
-            note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
         gp, y = prepare(table, rows, arguments)
         if hasattr(gp, "link") and (n_classes := len(np.unique(y))) > 2:
             raise UsageError(

@@ -15,7 +15,7 @@ from knotwise.cli.command import UsageError, explain_interruption, note, print_j
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
 from knotwise.cli.loading import KNOWN_OPTIONS, given_options, option_word
 from knotwise.cli.output import check_output
-from knotwise.cli.parts import are_parts, check_parts, files_of, open_first, read_parts, workers
+from knotwise.cli.parts import are_parts, columns_of_all, files_of, read_parts, workers
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, are_labels, labels_of, read_rows, target_numbers, told_with_places
 from knotwise.cli.tables import Table, require_columns, same_for_all
@@ -41,8 +41,6 @@ def run(arguments: Namespace) -> None:
         with open_table(arguments) as table:
             wanted = choose_columns(table, arguments)
             rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
-        if rows.n_dropped:
-            note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
         gp, y = prepare(table, rows, arguments)
         X = NamedRows.of(rows.X, wanted.inputs)
         with told_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
@@ -56,9 +54,7 @@ def run_on_parts(arguments: Namespace) -> None:
     """Fit a table in several files, which nobody reads as a whole."""
     files = files_of(arguments.data)
     check_output(arguments.output, inputs=files)
-    with open_first(files) as table:
-        wanted = choose_columns(table, arguments)
-    check_parts(files, wanted.columns)
+    wanted = columns_of_all(files, lambda table: choose_columns(table, arguments))
     with warnings_as_notes() as told, workers(arguments):
         rows = read_parts(files, wanted, drop_missing=arguments.drop_missing)
         refuse_encoded_inputs(rows[list(wanted.inputs)], arguments)
@@ -182,7 +178,9 @@ def _refuse_second_role(name: str, role: str, roles: dict[str, str]) -> None:
 
 
 def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.ndarray]:
-    """The estimator that the options and the target ask for, and the target as it takes it."""
+    """The estimator that the options and the target ask for, and the target as it takes it; says what was left out."""
+    if rows.n_dropped:
+        note(f"left out {rows.n_dropped} of {rows.n_dropped + len(rows)} rows, which have missing values")
     settings = settings_from(arguments)
     levels = list(dict.fromkeys([*arguments.categorical, *rows.categories]))
     settings |= {"categorical": levels} if levels else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,11 @@ def files_of(data: str) -> list[str]:
     """The Parquet files that a pattern or a folder names, in the order of their names."""
     folder = Path(data).is_dir()
     files = sorted(glob.glob(str(Path(data) / "*.parquet") if folder else data, recursive=True))
-    if not files and folder:
-        raise InvalidInputError(f"The folder {data} has no .parquet file. Is it the right one?")
     if not files:
-        raise InvalidInputError(f"{data} names no file. Check the pattern, and put it in quotes.")
+        folders = f"The folder {data} has no .parquet file. Is it the right one?"
+        raise InvalidInputError(
+            folders if folder else f"{data} names no file. Check the pattern, and put it in quotes."
+        )
     other = next((file for file in files if Path(file).suffix != ".parquet"), None)
     if other is not None:
         raise InvalidInputError(
@@ -53,23 +54,19 @@ def files_of(data: str) -> list[str]:
     return files
 
 
-@contextmanager
-def open_first(files: list[str]) -> Iterator[Table]:
-    """The first of the files, which has the columns of all."""
+def columns_of_all(files: list[str], choose: Callable[[Table], Wanted]) -> Wanted:
+    """The columns to read, chosen from those of the first file; refuses another file that has not all of them."""
     with open_parquet(files[0]) as table:
-        yield table
-
-
-def check_parts(files: list[str], columns: Sequence[str]) -> None:
-    """Refuse files of which one has not all columns that are needed; the first file was asked for them before."""
+        wanted = choose(table)
     for file in files[1:]:
         with open_parquet(file) as table:
-            missing = next((name for name in columns if name not in table.columns), None)
+            missing = next((name for name in wanted.columns if name not in table.columns), None)
             if missing is not None:
                 raise InvalidInputError(
                     f"{file} has no column {missing!r}, which {files[0]} has; its columns are "
                     f"{', '.join(table.columns)}. Rename it, or leave this file out."
                 )
+    return wanted
 
 
 @contextmanager

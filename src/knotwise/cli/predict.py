@@ -29,7 +29,7 @@ from knotwise.cli.loading import (
 )
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.parquet import open_parquet, write_no_rows, write_parquet
-from knotwise.cli.parts import are_parts, check_parts, files_of, open_first, workers
+from knotwise.cli.parts import are_parts, columns_of_all, files_of, workers
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
 from knotwise.cli.tables import PARQUET, TEXT, Table, kind_of_file
@@ -221,9 +221,7 @@ def predict_parts(arguments: Namespace) -> None:
     gp = load_model(arguments)
     with warnings_as_notes() as told, workers(arguments):
         check_arguments(gp, arguments)
-        with open_first(files) as table:
-            wanted = choose_columns(gp, table, arguments)
-        check_parts(files, wanted.columns)
+        wanted = columns_of_all(files, lambda table: choose_columns(gp, table, arguments))
         with whole_folder(folder) as unfinished:
             targets = [unfinished / name for name in part_names(files)]
             counts = _compute(gp, PredictFile(wanted, arguments), files, targets)
