@@ -14,8 +14,8 @@ import numpy as np
 
 from knotwise import GPClassifier, GPRegressor
 from knotwise.data import partitions
-from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
+from knotwise.numerics.blocks import is_dask
 
 #: tests by file
 CHOSEN = {

@@ -18,7 +18,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from knotwise import GPClassifier, GPRegressor, load
 from knotwise.data import partitions
 from knotwise.distributed.blocks import DaskBlocks, LazyRows, RacePass
-from knotwise.distributed.collections import is_dask
 from knotwise.distributed.held import Held, Part, TreeSum
 from knotwise.distributed.places import Cluster, Here
 from knotwise.errors import FitWarning, InvalidInputError, NoTrainingDataError, TooLargeError, WorkersLostError
@@ -29,7 +28,7 @@ from knotwise.kernels import SquaredExponential
 from knotwise.knots import OneAtATime
 from knotwise.likelihoods import Gaussian, Poisson
 from knotwise.means import Constant
-from knotwise.numerics.blocks import Serial
+from knotwise.numerics.blocks import Serial, is_dask
 from knotwise.numerics.weighted import Moments, mean_and_variance
 from knotwise.selection.places import NearnessPass
 

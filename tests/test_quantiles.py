@@ -216,13 +216,15 @@ def test_a_root_beyond_its_bracket_is_the_end_of_it():
     assert_allclose(found, [-2.0, 0.3, 2.0], atol=1e-12)
 
 
+@pytest.mark.parametrize("pairs", [0.0, 1e5, np.inf])
 @pytest.mark.parametrize("rough", [None, 0.01, 100.0])
-def test_whole_roots_are_found_from_any_start_and_slope(rough):
+def test_whole_roots_are_found_from_any_start_and_slope(rough, pairs):
     roots = np.array([0.0, 1.0, 17.0, 1e6, 3e12])
 
     def evaluate(k, rows):
-        value = np.log1p(k) - np.log(roots[rows] + 0.5)
-        return value, None if rough is None else np.full(len(k), rough)
+        level = np.log(roots[rows] + 0.5)
+        following = np.where(k < pairs, np.log1p(k + 1) - level, np.nan) if pairs else None
+        return np.log1p(k) - level, None if rough is None else np.full(len(k), rough), following
 
     for start in (0.0, 20.0, 1e9):
         assert_array_equal(find_whole_root(evaluate, np.full(5, start), np.inf), roots)

@@ -3,6 +3,7 @@
 Run `python benchmarks/bars/before.py COMMIT [--repeats 15] [--case NAME ...]`. The commit is checked out beside, each
 of the two versions runs in a process of its own on one thread, and they take turns; what is compared are medians. The
 claim for a change that should move nothing: at most 1.05 for evaluations of the engine, 1.10 for fits.
+Mean, interval and density of the same rows, which were three passes through the posterior and are one: at most 0.5.
 Rows are stored in `benchmarks/results/before.jsonl`.
 """
 
@@ -23,7 +24,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "before.jsonl"
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-ENGINE, FIT = 1.05, 1.10
+ENGINE, FIT, TOGETHER = 1.05, 1.10, 0.5
 
 
 def gaussian(power):
@@ -83,11 +84,39 @@ def fit(name, likelihood):
     return lambda: GPRegressor(random_state=0, n_jobs=1, progress=False, **options).fit(data.X, data.y)
 
 
+def predictions(likelihood):
+    """Mean, interval and density of 100,000 rows together, through 200 knots."""
+    from knotwise import GPRegressor
+    from knotwise.kernels import SquaredExponential
+
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(size=(2000, 2)), rng.uniform(size=(100_000, 2))
+
+    def observed(X):
+        f = np.sin(6 * X[:, 0]) + X[:, 1]
+        return f + 0.1 * rng.normal(size=len(X)) if likelihood == "gaussian" else rng.poisson(np.exp(f)).astype(float)
+
+    gp = GPRegressor(SquaredExponential(1.0, 0.2), likelihood, knots=X[:200], optimizer=None, standardize="common")
+    gp.set_params(n_jobs=1, progress=False).fit(X, observed(X))
+    y = observed(new)
+
+    def now():
+        p = gp.predictive(new)
+        return p.mean, p.interval(), p.log_density(y)
+
+    def before():
+        return gp.predict(new), gp.predict_interval(new), gp.log_predictive_density(new, y)
+
+    return now if hasattr(gp, "predictive") else before
+
+
 CASES = {
     "gaussian, 200 knots, VFE": (ENGINE, 3, lambda: gaussian(0.0)),
     "gaussian, 200 knots, FIC": (ENGINE, 3, lambda: gaussian(1.0)),
     "hickory, 50 knots, FIC": (ENGINE, 4, lambda: laplace("hickory", "Poisson", 1.0)),
     "banana, 50 knots, VFE": (ENGINE, 2, lambda: laplace("banana", "Bernoulli", 0.0)),
+    "predictions, gaussian": (TOGETHER, 1, lambda: predictions("gaussian")),
+    "predictions, poisson": (TOGETHER, 1, lambda: predictions("poisson")),
     "fit of boston": (FIT, 1, lambda: fit("boston", "gaussian")),
     "fit of banana": (FIT, 1, lambda: fit("banana", "bernoulli")),
     "fit of hickory": (FIT, 1, lambda: fit("hickory", "poisson")),

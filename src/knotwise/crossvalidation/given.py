@@ -11,9 +11,9 @@ from sklearn.utils import _safe_indexing
 from knotwise.data.exposure import check_noise_variance, check_size
 from knotwise.data.observations import EqualRows
 from knotwise.data.validation import as_finite_numbers, check_weights
-from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.base import Likelihood
+from knotwise.numerics.blocks import is_dask
 
 __all__ = ["Given"]
 

@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.data.cells import and_more
 from knotwise.data.validation import as_finite_numbers, one_per_row
-from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.evidence.sparse import MAX_FULL_ROWS
 from knotwise.likelihoods.base import Likelihood
 from knotwise.noise import NO_NOISE, NOISE_FLOOR
+from knotwise.numerics.blocks import is_dask
 
 __all__ = [
     "NoiseRemarks",

@@ -28,8 +28,8 @@ from knotwise.data.cells import (
 from knotwise.data.encoding.choose import choose_encoding
 from knotwise.data.encoding.encoding import CodedRows, EncodedRows
 from knotwise.data.geometry import as_columns
-from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
+from knotwise.numerics.blocks import is_dask
 
 __all__ = [
     "as_finite_numbers",
@@ -72,7 +72,7 @@ def check_inputs(estimator: Any, X: Any) -> np.ndarray:
             "X is a Dask collection, but this needs all its rows in one place. Give rows that fit in memory "
             "(`X.compute()`)."
         )
-    X = as_columns(X, estimator.crs_)
+    X = X if isinstance(X, np.ndarray) else as_columns(X, estimator.crs_)
     if estimator._encoding is not None:
         return estimator._encoding.expand(check_coded(estimator, X))
     refuse_repeated_names(X)

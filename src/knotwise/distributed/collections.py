@@ -7,14 +7,9 @@ from typing import Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
+from knotwise.numerics.blocks import is_dask
 
-__all__ = ["Partitions", "has_origin_of", "is_array", "is_dask", "is_frame", "only_column"]
-
-
-def is_dask(given: Any) -> bool:
-    """Whether something is an array, a data frame or a series of Dask."""
-    kind = type(given)
-    return kind.__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(given, "to_delayed")
+__all__ = ["Partitions", "has_origin_of", "is_array", "is_frame", "only_column"]
 
 
 def is_frame(given: Any) -> bool:

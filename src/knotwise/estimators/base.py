@@ -19,7 +19,6 @@ from knotwise.data.scaled import TrainingData
 from knotwise.data.validation import check_count, check_inputs, check_jobs, generator_from
 from knotwise.decisions import guard, kernel
 from knotwise.decisions.neighbours import add_neighbours
-from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
@@ -30,7 +29,7 @@ from knotwise.estimators.options import selector_from
 from knotwise.estimators.summary import ReportMixin, Summary, summarize
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
-from knotwise.numerics.blocks import Serial, executor_for, single_threaded_blas
+from knotwise.numerics.blocks import Serial, executor_for, is_dask, single_threaded_blas
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
 from knotwise.progress import Oversight
 from knotwise.selection.fixed import select_exact, with_noise_as_given

@@ -24,7 +24,6 @@ from knotwise.data.validation import (
     refuse_masked_and_dates,
     refuse_missing_labels,
 )
-from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.classes import ByClass, LabelPrediction
@@ -37,6 +36,7 @@ from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods import Bernoulli
 from knotwise.means import Mean
+from knotwise.numerics.blocks import is_dask
 from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.partitions import check_columns
 from knotwise.data.reading import in_partition
 from knotwise.data.validation import as_finite_numbers, check_row_weights
-from knotwise.distributed.collections import Partitions, has_origin_of, is_dask, is_frame, only_column
+from knotwise.distributed.collections import Partitions, has_origin_of, is_frame, only_column
 from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError
 from knotwise.evidence.blocks import Sums
-from knotwise.numerics.blocks import Serial
+from knotwise.numerics.blocks import Serial, is_dask
 from knotwise.numerics.weighted import Moments
 from knotwise.posterior.base import Latent
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = [
     "kernel_from",
     "likelihood_from",
     "lowest_target",
+    "lowest_target_named",
     "neighbors_from",
     "nugget_from",
     "optimizer_from",
@@ -123,6 +125,10 @@ def lowest_target(likelihood: Any) -> float:
         return likelihood_from(likelihood).support()[0]
     except InvalidInputError:
         return -np.inf
+
+
+#: the same of a name; scikit-learn asks for it at every prediction
+lowest_target_named = cache(lowest_target)
 
 
 def nugget_from(given: Any, likelihood: Likelihood) -> Nugget:

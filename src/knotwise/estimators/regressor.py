@@ -21,18 +21,18 @@ from knotwise.data.validation import (
     check_weights,
     refuse_masked_and_dates,
 )
-from knotwise.distributed.collections import is_dask
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.joint import JointResponse
 from knotwise.estimators.lazy import lazy_r2, predict_lazily
-from knotwise.estimators.options import likelihood_from, lowest_target
+from knotwise.estimators.options import likelihood_from, lowest_target, lowest_target_named
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.means import Mean
 from knotwise.noise import Inputs
+from knotwise.numerics.blocks import is_dask
 from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
@@ -337,7 +337,8 @@ class GPRegressor(RegressorMixin, JointResponse):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = lowest_target(self.likelihood) >= 0
+        lowest = lowest_target_named if isinstance(self.likelihood, str) else lowest_target
+        tags.target_tags.positive_only = lowest(self.likelihood) >= 0
         tags.input_tags.allow_nan = self.missing != "error"
         tags.input_tags.categorical = True
         return tags

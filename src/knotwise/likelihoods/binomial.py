@@ -83,7 +83,7 @@ class Binomial(Likelihood):
         def evaluate(k, rows):
             a, b = k + 1, size[rows] - k
             P = average_over_log_gamma(a, b, np.log(a / b) - mean[rows], s[rows])
-            return normal_score(P.value, P.slope * (1 + a / b), P.curvature, p)[:2]
+            return *normal_score(P.value, P.slope * (1 + a / b), P.curvature, p)[:2], None
 
         return find_whole_root(evaluate, start, size)
 

@@ -17,6 +17,10 @@ __all__ = ["Counts", "check_counts"]
 
 #: NumPy draws no counts beyond the integers of 64 bits
 LARGEST_RATE = 1e18
+#: counts from which on the probability of one has too few digits
+MANY = 1e6
+#: squared coefficient of variation of a rate up to which three moments say well where a quantile is
+LITTLE_VARIATION = 0.5
 
 
 def check_counts(y: np.ndarray, what: str) -> np.ndarray:
@@ -86,15 +90,30 @@ class Counts(Likelihood):
         from scipy.special import ndtri
 
         dispersion, s = self.overdispersion(), np.sqrt(variance)
-        spread = np.sqrt(variance + dispersion + 1 / (1 + exp_capped(log_rate)))
-        start = exp_capped(np.minimum(log_rate + ndtri(p) * spread, 50.0))
 
         def evaluate(k, rows):
             b = np.full(len(rows), 1 / dispersion) if dispersion else None
             P = average_over_log_gamma(k + 1, b, np.log1p(k) - log_rate[rows], s[rows])
-            return normal_score(P.value, P.slope, P.curvature, p)[:2]
+            # d P(Y <= k) / d log rate = -(k + 1) P(Y = k + 1), so that the slope tells P(Y <= k + 1)
+            following = np.where(k < MANY, np.clip(P.value + P.slope / (k + 1), 1e-30, 1 - 1e-16), np.nan)
+            return *normal_score(P.value, P.slope, P.curvature, p)[:2], ndtri(following) - ndtri(p)
 
-        return find_whole_root(evaluate, start, np.inf)
+        start = self._rough_quantile(ndtri(p), log_rate, variance)
+        return find_whole_root(evaluate, np.where(start < MANY, start - 1, start), np.inf)
+
+    def _rough_quantile(self, z, log_rate, variance):
+        """Where to look for the quantile of a normal z: by three moments (Cornish-Fisher) where the rate varies little,
+        else that of a log-normal variable."""
+        dispersion = self.overdispersion()
+        spread = np.sqrt(variance + dispersion + 1 / (1 + exp_capped(log_rate)))
+        far = exp_capped(np.minimum(log_rate + z * spread, 50.0))
+        v = np.minimum(variance, LITTLE_VARIATION)
+        mean, e = exp_capped(np.minimum(log_rate, 50.0) + v / 2), np.exp(v)
+        second = e * (1 + dispersion) - 1  # central moments of the rate over its mean, squared and cubed
+        third = e**3 * (1 + dispersion) * (1 + 2 * dispersion) - 3 * e * (1 + dispersion) + 2
+        spread, skewness = mean * (1 + mean * second), 1 + mean * (3 * second + mean * third)
+        near = mean + z * np.sqrt(spread) + (z**2 - 1) * mean * skewness / (6 * spread)
+        return np.where(variance + dispersion < LITTLE_VARIATION, near, far)
 
     def support(self, size=1.0):
         return 0.0, np.inf

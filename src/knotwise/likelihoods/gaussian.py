@@ -92,6 +92,8 @@ class Gaussian(Likelihood):
         return {"noise_variance": self.noise_variance} if isinstance(self.noise_variance, Noise) else {}
 
     def value(self, name: str):
+        if isinstance(self.noise_variance, float):  # read in every pass
+            return self.noise_variance
         if self.parameters:
             return super().value(name)
         raise InvalidInputError(

@@ -138,8 +138,11 @@ def _quantile_block(
     bounded = bool(np.isfinite(lowest).all())
     if likelihood.discrete and bounded:
         start = np.asarray(likelihood.conditional_mean(mean + ndtri(p) * np.sqrt(variance), size), float)
-        k = find_whole_root(lambda k, rows: (score(lowest[rows] + k, rows), None), start - lowest, highest - lowest)
-        return lowest + k
+
+        def evaluate(k: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, None, None]:
+            return score(lowest[rows] + k, rows), None, None
+
+        return lowest + find_whole_root(evaluate, start - lowest, highest - lowest)
     low, centre, high = _bracket(likelihood, score, mean, variance, size)
     if likelihood.discrete:
         return find_between(score, np.floor(low) - 1, np.ceil(high), whole=True)

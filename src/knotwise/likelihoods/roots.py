@@ -6,6 +6,7 @@ Each row keeps a bracket, so a bad step costs time and never the result; rows th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -64,14 +65,15 @@ def find_root(evaluate: Evaluate, x: np.ndarray, low: np.ndarray, high: np.ndarr
 
 
 def find_whole_root(
-    evaluate: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]],
+    evaluate: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, Any, Any]],
     x: np.ndarray,
     highest: np.ndarray | float,
 ) -> np.ndarray:
     """Return the smallest whole number from 0 to `highest` at which the function is not negative, one per row.
 
     `evaluate` gives the function and its slope in log(1 + k), on which scale it is nearly straight: a rough one for the
-    first step, or None; later steps are secants. It ends when two neighbours are known to lie on either side.
+    first step, or None; later steps are secants. It may also give the function at k + 1, with NaN where that is not
+    known; else None. It ends when two neighbours are known to lie on either side.
     """
     result = np.array(np.broadcast_to(highest, x.shape), float)
     rows = np.arange(len(x))
@@ -79,12 +81,19 @@ def find_whole_root(
     k = np.clip(np.round(x), 0.0, np.maximum(high - 1, 0.0))
     k_before, value_before = np.full(len(x), np.nan), np.full(len(x), np.nan)
     for step in range(MOST_STEPS):
-        value, slope = evaluate(k, rows)
+        value, slope, following = evaluate(k, rows)
         low, high = np.where(value < 0, k, low), np.where(value < 0, high, k)
         with np.errstate(all="ignore"):
             if step or slope is None:
                 slope = (value - value_before) / (np.log1p(k) - np.log1p(k_before))
+            if following is not None:
+                low = np.where(following < 0, np.maximum(low, k + 1), low)
+                high = np.where(following >= 0, np.minimum(high, k + 1), high)
+                local = (following - value) / (np.log1p(k + 1) - np.log1p(k))
+                slope = np.where(np.isnan(following), slope, local)
             guess = np.ceil(np.expm1(np.log1p(k) - value / slope))
+            if following is not None:  # the pair below and at the root ends the search
+                guess = np.where(np.isnan(following), guess, guess - 1)
             reach = np.where(np.isinf(high), 8 * (k + 1), high)
             middle = np.where(np.isinf(high), 4 * (k + 1), np.floor(np.sqrt((low + 1) * (high + 1)) - 0.5))
         slow = (step > 5) & (step % 2 == 0)

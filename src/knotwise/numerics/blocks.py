@@ -26,6 +26,7 @@ __all__ = [
     "available_cores",
     "block_slices",
     "executor_for",
+    "is_dask",
     "rows_per_block",
     "single_threaded_blas",
 ]
@@ -85,6 +86,12 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def is_dask(given: Any) -> bool:
+    """Whether something is an array, a data frame or a series of Dask."""
+    kind = type(given)
+    return kind.__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(given, "to_delayed")
 
 
 @contextmanager
