@@ -42,7 +42,7 @@ __all__ = [
 MICROSECONDS_PER_DAY = 86_400_000_000
 SHOWN_ROWS = 5
 #: types of which a value can differ from itself
-HAVE_NAN = (float, complex, Decimal, np.inexact, np.datetime64, np.timedelta64)
+HAVE_NAN = (float, complex, np.inexact, np.datetime64, np.timedelta64)
 #: what to do with values that are numbers in another dress, by the name of their type
 REMEDIES = {
     "Timedelta": "Convert durations to numbers (`column.dt.total_seconds()`)",
@@ -108,6 +108,8 @@ def is_missing(value: Any) -> bool:
     """Whether a value is missing: None, NaN of any kind, NaT or NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
     return isinstance(value, HAVE_NAN) and bool(value != value)  # noqa: PLR0124
 
 
