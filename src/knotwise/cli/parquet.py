@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from knotwise.cli.tables import CHUNK_ROWS, Piece, TextColumn, check_names
 from knotwise.data.cells import NotANumberError, label_of
 from knotwise.errors import InvalidInputError, KnotwiseError
-from knotwise.files import write_atomically
+from knotwise.files import whole_file
 
 GROUP_ROWS = 16 * CHUNK_ROWS  # of the groups in which rows are written
 
@@ -110,66 +110,23 @@ class ArrowColumn:
 
 
 def write_parquet(path: Path, pieces: Iterable[dict[str, Any]]) -> None:
-    """Write pieces of columns as they come, at once or not at all."""
-    write_atomically(path, _parquet(pieces))
+    """Write pieces of columns as they come, in groups of rows that readers find worth one; at once or not at all."""
+    arrow = _pyarrow()
+    writer: Any = None
+    group: list[Any] = []
+    with whole_file(path) as file:
+        for piece in chain(pieces, [None]):
+            group += [] if piece is None else [arrow.Table.from_pydict(piece)]
+            if group and (piece is None or sum(map(len, group)) >= GROUP_ROWS):
+                rows, group = arrow.concat_tables(group), []
+                writer = writer or arrow.parquet.ParquetWriter(file, rows.schema)
+                writer.write_table(rows)
+        if writer is not None:
+            writer.close()
 
 
 def write_no_rows(path: Path, like: Path) -> None:
     """Write a file without rows that has the columns of another."""
     parquet = _pyarrow().parquet
-    sink = io.BytesIO()
-    parquet.write_table(parquet.read_schema(like).empty_table(), sink)
-    write_atomically(path, sink.getvalue())
-
-
-def _parquet(pieces: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    """The bytes of a file, one group of rows after the other."""
-    arrow = _pyarrow()
-    sink = Sink()
-    writer: Any = None
-    for tables in _groups(arrow.Table.from_pydict(piece) for piece in pieces):
-        group = arrow.concat_tables(tables)
-        if writer is None:
-            writer = arrow.parquet.ParquetWriter(sink, group.schema)
-        writer.write_table(group)
-        yield from sink.taken()
-    if writer is not None:
-        writer.close()
-        yield from sink.taken()
-
-
-def _groups(tables: Iterable[Any]) -> Iterator[list[Any]]:
-    """Tables in lists of enough rows, which readers find worth a group."""
-    group: list[Any] = []
-    for table in tables:
-        group.append(table)
-        if sum(map(len, group)) >= GROUP_ROWS:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
-class Sink(io.RawIOBase):
-    """Keeps what is written until it is taken, and knows how much it was in all."""
-
-    def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-        self._size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._size
-
-    def write(self, data: Any) -> int:
-        chunk = bytes(data)
-        self._chunks.append(chunk)
-        self._size += len(chunk)
-        return len(chunk)
-
-    def taken(self) -> list[bytes]:
-        """What was written since the last time."""
-        chunks, self._chunks = self._chunks, []
-        return chunks
+    with whole_file(path) as file:
+        parquet.write_table(parquet.read_schema(like).empty_table(), file)
