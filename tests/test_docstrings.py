@@ -240,3 +240,42 @@ def test_a_method_needs_an_example_of_its_own_where_its_class_is_an_estimator():
     Adder.__module__ = Adder.add.__module__ = "knotwise.adder"
     assert faults_of_class(Adder, own_examples=False) == []
     assert faults_of_class(Adder, own_examples=True) == [".add: no example that calls it"]
+
+
+def test_what_a_docstring_leaves_out_is_completed_in_the_order_of_the_signature():
+    from knotwise.docstrings import documented
+
+    @documented({"a": ("float", "The first."), "c": ("int", "The third.")})
+    class Shape:
+        """A shape.
+
+        Examples
+        --------
+        >>> 1
+        """
+
+        def __init__(self, a, c=1):
+            pass
+
+        def area(self, a, b, c):
+            """Its area.
+
+            Parameters
+            ----------
+            b : str
+                The second.
+
+            Returns
+            -------
+            float
+                Its area.
+            """
+
+        def unknown(self, a, d):
+            """Nobody knows d."""
+
+    sections = "Parameters\n----------\na : float\n    The first.\n"
+    assert Shape.__doc__ == f"A shape.\n\n{sections}c : int\n    The third.\n\nExamples\n--------\n>>> 1"
+    told = Docstring.of(Shape.area.__doc__).entries("Parameters")
+    assert told == [("a : float", "The first."), ("b : str", "The second."), ("c : int", "The third.")]
+    assert "Returns\n-------\nfloat" in Shape.area.__doc__ and Shape.unknown.__doc__ == "Nobody knows d."

@@ -18,9 +18,8 @@ from knotwise import GPRegressor
 from knotwise import likelihoods as lik
 from knotwise.kernels import Matern32
 from knotwise.likelihoods import response
-from knotwise.likelihoods.beta_tail import lower_tail
 from knotwise.likelihoods.log_gamma import average_over_log_gamma, log_gamma_quantile
-from knotwise.likelihoods.logit_beta import ACCURATE, FLAT_ACCURATE, NEAR_HALF, logit_beta_quantile
+from knotwise.likelihoods.logit_beta import ACCURATE, FLAT_ACCURATE, NEAR_HALF, logit_beta_quantile, lower_tail
 from knotwise.likelihoods.roots import find_between, find_root, find_whole_root
 from knotwise.numerics.blocks import Threads
 from knotwise.testing import slow_predictive_cdf, slow_predictive_quantile

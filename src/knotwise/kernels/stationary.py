@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from knotwise.docstrings import documented
 from knotwise.kernels.base import (
     LENGTHSCALE,
     VARIANCE,
@@ -31,23 +32,33 @@ ColumnScales = str | Sequence[float] | np.ndarray | None
 RANGED_LENGTHSCALE = replace(LENGTHSCALE, range_factor=2.0)
 
 
+#: what stationary kernels and their methods say of their arguments
+ARGUMENTS = {
+    "variance": (
+        "float, optional",
+        "Prior variance of the function, in the units of y squared. A number is where a fit starts; None "
+        "takes it from the data.",
+    ),
+    "lengthscale": (
+        "float or list of floats, optional",
+        "A list has one length-scale per column (ARD), each in the units of its column; a number is one for "
+        "all columns. Numbers are where a fit starts; None takes them from the data.",
+    ),
+    "ard": ("bool, default False", "Ask for one length-scale per column without giving values."),
+    "column_scales": (
+        '"standard", list of floats or None, default None',
+        'What length-scales count in: None for the units of the columns, "standard" for the standard '
+        "deviation of each column in the fit, or a number for each column. A fit with one length-scale for "
+        "columns of different scale ends with the scales of its columns here.",
+    ),
+    "r2": ("array", "Squared distances in length-scale units."),
+    "K": ("array", "Values of the kernel there."),
+}
+
+
+@documented(ARGUMENTS)
 class Stationary(ConstantDiagonal):
     """Base of kernels that depend on the distance in length-scale units.
-
-    Parameters
-    ----------
-    variance : float, optional
-        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
-        the data.
-    lengthscale : float or list of floats, optional
-        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
-        Numbers are where a fit starts; None takes them from the data.
-    ard : bool, default False
-        Ask for one length-scale per column without giving values.
-    column_scales : "standard", list of floats or None, default None
-        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
-        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
-        with the scales of its columns here.
 
     Examples
     --------
@@ -94,11 +105,6 @@ class Stationary(ConstantDiagonal):
     def rho(self, r2: np.ndarray) -> np.ndarray:
         """Correlation as a function of the squared scaled distance.
 
-        Parameters
-        ----------
-        r2 : array
-            Squared distances in length-scale units.
-
         Returns
         -------
         array
@@ -109,11 +115,6 @@ class Stationary(ConstantDiagonal):
     def drho(self, r2: np.ndarray) -> np.ndarray:
         """Derivative of rho with respect to the squared scaled distance, finite at 0.
 
-        Parameters
-        ----------
-        r2 : array
-            Squared distances in length-scale units.
-
         Returns
         -------
         array
@@ -123,13 +124,6 @@ class Stationary(ConstantDiagonal):
 
     def slope(self, r2: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, float]:
         """dk / dr2 as an array and a factor; one who can express it by the value k itself saves a pass.
-
-        Parameters
-        ----------
-        r2 : array
-            Squared distances in length-scale units.
-        K : array
-            Values of the kernel there.
 
         Returns
         -------
@@ -142,13 +136,6 @@ class Stationary(ConstantDiagonal):
 
     def shape_slopes(self, r2: np.ndarray, K: np.ndarray) -> list[np.ndarray]:
         """dk / d log of each further parameter, in the order of `parameters` (none for most kernels).
-
-        Parameters
-        ----------
-        r2 : array
-            Squared distances in length-scale units.
-        K : array
-            Values of the kernel there.
 
         Returns
         -------
@@ -273,25 +260,11 @@ def distance_features(Zs: np.ndarray) -> np.ndarray:
     return M
 
 
+@documented(ARGUMENTS)
 class SquaredExponential(Stationary):
     r"""Squared exponential (Gaussian, RBF) kernel: infinitely smooth paths.
 
     .. math:: \rho(r^2) = e^{-r^2/2}
-
-    Parameters
-    ----------
-    variance : float, optional
-        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
-        the data.
-    lengthscale : float or list of floats, optional
-        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
-        Numbers are where a fit starts; None takes them from the data.
-    ard : bool, default False
-        Ask for one length-scale per column without giving values.
-    column_scales : "standard", list of floats or None, default None
-        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
-        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
-        with the scales of its columns here.
 
     Examples
     --------
@@ -318,25 +291,11 @@ class SquaredExponential(Stationary):
         return K, K
 
 
+@documented(ARGUMENTS)
 class Matern12(Stationary):
     r"""Matern kernel with smoothness 1/2 (exponential): continuous, rough paths.
 
     .. math:: \rho(r^2) = e^{-r}
-
-    Parameters
-    ----------
-    variance : float, optional
-        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
-        the data.
-    lengthscale : float or list of floats, optional
-        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
-        Numbers are where a fit starts; None takes them from the data.
-    ard : bool, default False
-        Ask for one length-scale per column without giving values.
-    column_scales : "standard", list of floats or None, default None
-        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
-        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
-        with the scales of its columns here.
 
     Examples
     --------
@@ -356,25 +315,11 @@ class Matern12(Stationary):
         return np.where(r > 0, -0.5 * np.exp(-r) / np.maximum(r, 1e-8), 0.0)
 
 
+@documented(ARGUMENTS)
 class Matern32(Stationary):
     r"""Matern kernel with smoothness 3/2: once-differentiable paths.
 
     .. math:: \rho(r^2) = (1 + \sqrt{3}\,r)\,e^{-\sqrt{3}\,r}
-
-    Parameters
-    ----------
-    variance : float, optional
-        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
-        the data.
-    lengthscale : float or list of floats, optional
-        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
-        Numbers are where a fit starts; None takes them from the data.
-    ard : bool, default False
-        Ask for one length-scale per column without giving values.
-    column_scales : "standard", list of floats or None, default None
-        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
-        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
-        with the scales of its columns here.
 
     Examples
     --------
@@ -393,25 +338,11 @@ class Matern32(Stationary):
         return -1.5 * np.exp(-np.sqrt(3 * r2))
 
 
+@documented(ARGUMENTS)
 class Matern52(Stationary):
     r"""Matern kernel with smoothness 5/2: twice-differentiable paths.
 
     .. math:: \rho(r^2) = (1 + \sqrt{5}\,r + 5 r^2/3)\,e^{-\sqrt{5}\,r}
-
-    Parameters
-    ----------
-    variance : float, optional
-        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
-        the data.
-    lengthscale : float or list of floats, optional
-        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
-        Numbers are where a fit starts; None takes them from the data.
-    ard : bool, default False
-        Ask for one length-scale per column without giving values.
-    column_scales : "standard", list of floats or None, default None
-        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
-        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
-        with the scales of its columns here.
 
     Examples
     --------
@@ -431,6 +362,7 @@ class Matern52(Stationary):
         return -5 / 6 * (1 + s) * np.exp(-s)
 
 
+@documented(ARGUMENTS)
 class RationalQuadratic(Stationary):
     r"""Rational quadratic kernel: a mixture of squared exponentials of many length-scales.
 
@@ -438,21 +370,9 @@ class RationalQuadratic(Stationary):
 
     Parameters
     ----------
-    variance : float, optional
-        Prior variance of the function, in the units of y squared. A number is where a fit starts; None takes it from
-        the data.
-    lengthscale : float or list of floats, optional
-        A list has one length-scale per column (ARD), each in the units of its column; a number is one for all columns.
-        Numbers are where a fit starts; None takes them from the data.
     shape : float, optional
         The larger, the nearer to a squared exponential of one length-scale. A number is where a fit starts; None takes
         it from the data.
-    ard : bool, default False
-        Ask for one length-scale per column without giving values.
-    column_scales : "standard", list of floats or None, default None
-        What length-scales count in: None for the units of the columns, "standard" for the standard deviation of each
-        column in the fit, or a number for each column. A fit with one length-scale for columns of different scale ends
-        with the scales of its columns here.
 
     Examples
     --------

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from knotwise.docstrings import documented
 from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.values import Derivatives, Expectations, ParameterDerivatives, Tilted
 from knotwise.noise import Noise, NoisyRows
@@ -14,6 +15,21 @@ from knotwise.numerics.part import Part
 __all__ = ["Derivatives", "Expectations", "Likelihood", "ParameterDerivatives", "Tilted"]
 
 
+#: what methods of a likelihood say of their arguments
+ARGUMENTS = {
+    "size": (
+        "float or array [n], default 1.0",
+        "Exposure of each count or number of its trials; 1 where the data say nothing.",
+    ),
+    "y": ("array [n]", "Observations, as `check_targets` allows them."),
+    "f": ("array [n]", "Values of the latent function."),
+    "mean": ("array [n]", "Means of the latent function."),
+    "variance": ("array [n]", "Its variances; 0 is f known exactly."),
+    "power": ("float, default 1.0", "Power of the density, between 0 and 1."),
+}
+
+
+@documented(ARGUMENTS)
 class Likelihood(Part):
     """The distribution of an observation given the latent function at its input.
 
@@ -136,13 +152,6 @@ class Likelihood(Part):
     def singular_point(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray | None:
         """The real f above which log p(y | f) is singular, one per row.
 
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-
         Returns
         -------
         array [n] or None
@@ -155,15 +164,6 @@ class Likelihood(Part):
     def log_density(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
         """log p(y | f) with all constants, broadcasting its arguments.
 
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-
         Returns
         -------
         array [n]
@@ -173,15 +173,6 @@ class Likelihood(Part):
 
     def derivatives(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> Derivatives:
         """The first three derivatives of log p(y | f) in f.
-
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -193,15 +184,6 @@ class Likelihood(Part):
     def fisher(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
         """The curvature -d2 log p / df2, and where it may be negative the expected one.
 
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-
         Returns
         -------
         array [n]
@@ -211,15 +193,6 @@ class Likelihood(Part):
 
     def step_curvature(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
         """A positive curvature for Newton's steps far from the mode, where the true one may be negative.
-
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -233,15 +206,6 @@ class Likelihood(Part):
     ) -> list[ParameterDerivatives]:
         """For each entry of theta, the derivatives of log p and of its first two derivatives in f.
 
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-
         Returns
         -------
         list of ParameterDerivatives
@@ -251,15 +215,6 @@ class Likelihood(Part):
 
     def known(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> Expectations:
         """log p and its first two derivatives in f at once; give it where they share their work.
-
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -274,13 +229,6 @@ class Likelihood(Part):
     def conditional_mean(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
         """E(y | f), increasing in f.
 
-        Parameters
-        ----------
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-
         Returns
         -------
         array [n]
@@ -290,13 +238,6 @@ class Likelihood(Part):
 
     def conditional_variance(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
         """Var(y | f).
-
-        Parameters
-        ----------
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -312,8 +253,6 @@ class Likelihood(Part):
         ----------
         mean : float or array [n]
             Means of y.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -324,15 +263,6 @@ class Likelihood(Part):
 
     def cdf(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
         """P(Y <= y | f).
-
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        f : array [n]
-            Values of the latent function.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -350,8 +280,6 @@ class Likelihood(Part):
             Values of the latent function, of any shape.
         rng : Generator
             Where randomness comes from.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -367,17 +295,6 @@ class Likelihood(Part):
     ) -> Expectations:
         """E log p, E g and E g' for f ~ N(mean, variance), where g is the derivative of log p in f.
 
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        mean : array [n]
-            Means of the latent function.
-        variance : array [n]
-            Its variances; 0 is f known exactly.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-
         Returns
         -------
         Expectations
@@ -391,17 +308,6 @@ class Likelihood(Part):
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
     ) -> np.ndarray:
         """E d log p / d theta for f ~ N(mean, variance).
-
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        mean : array [n]
-            Means of the latent function.
-        variance : array [n]
-            Its variances; 0 is f known exactly.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -422,19 +328,6 @@ class Likelihood(Part):
     ) -> Tilted:
         """log of the integral of p(y | f)^power N(f; mean, variance), and its first two derivatives in the mean.
 
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        mean : array [n]
-            Means of the latent function.
-        variance : array [n]
-            Its variances; 0 is f known exactly.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-        power : float, default 1.0
-            Power of the density, between 0 and 1.
-
         Returns
         -------
         Tilted
@@ -454,19 +347,6 @@ class Likelihood(Part):
     ) -> np.ndarray:
         """E d log p / d theta under the density proportional to p(y | f)^power N(f; mean, variance).
 
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        mean : array [n]
-            Means of the latent function.
-        variance : array [n]
-            Its variances; 0 is f known exactly.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-        power : float, default 1.0
-            Power of the density, between 0 and 1.
-
         Returns
         -------
         array [Q, n]
@@ -483,15 +363,6 @@ class Likelihood(Part):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of a new y for f ~ N(mean, variance).
 
-        Parameters
-        ----------
-        mean : array [n]
-            Means of the latent function.
-        variance : array [n]
-            Its variances; 0 is f known exactly.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
-
         Returns
         -------
         mean : array [n]
@@ -507,17 +378,6 @@ class Likelihood(Part):
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
     ) -> np.ndarray:
         """log of the integral of p(y | f) N(f; mean, variance).
-
-        Parameters
-        ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        mean : array [n]
-            Means of the latent function.
-        variance : array [n]
-            Its variances; 0 is f known exactly.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -537,12 +397,6 @@ class Likelihood(Part):
         ----------
         y : array [n]
             Values between the ends of the support.
-        mean : array [n]
-            Means of the latent function.
-        variance : array [n]
-            Its variances; 0 is f known exactly.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -562,12 +416,6 @@ class Likelihood(Part):
         ----------
         p : float
             Probability, between 0 and 1.
-        mean : array [n]
-            Means of the latent function.
-        variance : array [n]
-            Its variances; 0 is f known exactly.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -580,11 +428,6 @@ class Likelihood(Part):
 
     def support(self, size: np.ndarray | float = 1.0) -> tuple[float, Any]:
         """Lowest and highest possible y.
-
-        Parameters
-        ----------
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -604,8 +447,6 @@ class Likelihood(Part):
         ----------
         y : array [n]
             What a user gave.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
 
         Returns
         -------
@@ -619,10 +460,6 @@ class Likelihood(Part):
 
         Parameters
         ----------
-        y : array [n]
-            Observations, as `check_targets` allows them.
-        size : float or array [n], default 1.0
-            Exposure of each count or number of its trials; 1 where the data say nothing.
         weights : array [n], optional
             How often each row counts; one's own likelihood may do without them.
 

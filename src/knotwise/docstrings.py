@@ -1,0 +1,53 @@
+"""Docstring fragments: what several functions say of a parameter is written once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from textwrap import wrap
+from typing import Any, TypeVar
+
+__all__ = ["documented"]
+
+C = TypeVar("C", bound=type)
+#: a section of a numpydoc docstring, up to the next one
+SECTION = r"\n\n{}\n-+\n(?P<entries>.*?)(?=\n\n\w[\w ]*\n---|\Z)"
+
+
+def documented(fragments: Mapping[str, tuple[str, str]]) -> Callable[[C], C]:
+    """Complete the Parameters sections of a class and of its own methods by what is said of these parameters elsewhere.
+
+    `fragments` has type and description by the name of a parameter. A docstring that has some parameters itself gets
+    the others, in the order of the signature; one with a parameter of which nobody says anything stays as it is.
+    """
+
+    def decorate(cls: C) -> C:
+        methods = [member for member in vars(cls).values() if inspect.isfunction(member)]
+        for owner, function in [(cls, cls.__init__), *((method, method) for method in methods)]:  # type: ignore[misc]
+            if owner.__doc__ and owner is not cls.__init__:  # type: ignore[misc]
+                owner.__doc__ = _completed(inspect.cleandoc(owner.__doc__), function, fragments)
+        return cls
+
+    return decorate
+
+
+def _completed(doc: str, function: Any, fragments: Mapping[str, tuple[str, str]]) -> str:
+    own = re.search(SECTION.format("Parameters"), doc, re.S)
+    blocks = re.split(r"\n(?=\S)", own["entries"]) if own else []
+    known = {name.strip(): block for block in blocks for name in block.partition(" : ")[0].split(",")}
+    entries: list[str] = []
+    for name in list(inspect.signature(function).parameters)[1:]:
+        if name not in known and name not in fragments:
+            return doc
+        block = known[name] if name in known else _entry(name, *fragments[name])
+        entries += [] if block in entries else [block]
+    if not entries or set(entries) == set(blocks):
+        return doc
+    after = re.search(SECTION.format("(Returns|Examples)"), doc, re.S)
+    start, stop = own.span() if own else [after.start() if after else len(doc)] * 2
+    return f"{doc[:start]}\n\nParameters\n----------\n" + "\n".join(entries) + doc[stop:]
+
+
+def _entry(name: str, kind: str, text: str) -> str:
+    return "\n".join([f"{name} : {kind}", *wrap(text, 112, initial_indent="    ", subsequent_indent="    ")])
