@@ -19,7 +19,7 @@ from knotwise.evidence.certificate import evidence_bounds, posterior_bound
 from knotwise.evidence.inference import Laplace, Variational
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.means import Constant, Linear, Zero
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.testing import dense_full_evidence, dense_full_posterior

@@ -9,7 +9,7 @@ from knotwise import GPRegressor
 from knotwise import likelihoods as lik
 from knotwise.evidence.inference import PowerEP
 from knotwise.kernels import SquaredExponential
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from site_oracles import Prior, found_in_full, found_through_knots, power_ep, slow_but_for, with_inference
 from test_laplace import ALL, case
 from test_variational import assert_each_gradient, assert_full_gradient, assert_gradient

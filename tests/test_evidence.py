@@ -13,7 +13,7 @@ from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidenc
 from knotwise.kernels import Constant, Linear, Matern12, Matern32, SquaredExponential
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
-from knotwise.nugget import Nugget
+from knotwise.noise import Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior

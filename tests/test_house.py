@@ -11,7 +11,7 @@ from knotwise.evidence.sparse import SparseState
 from knotwise.kernels import Kernel
 from knotwise.likelihoods import Likelihood
 from knotwise.means import Mean
-from knotwise.nugget import Nugget
+from knotwise.noise import Nugget
 from knotwise.posterior.base import RowwisePosterior
 
 SOURCE = Path(knotwise.__file__).parent

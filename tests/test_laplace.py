@@ -17,7 +17,7 @@ from knotwise.evidence.full_sites import FullState, RootPrecision
 from knotwise.evidence.inference import laplace, laplace_exact, newton
 from knotwise.evidence.scores import row_scores
 from knotwise.kernels import Matern32, SquaredExponential
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior

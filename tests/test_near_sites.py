@@ -16,7 +16,7 @@ from knotwise.evidence.inference import HeldSites, Variational
 from knotwise.evidence.residual import vecchia_ordering
 from knotwise.knots import Auto
 from knotwise.means import Constant, Zero
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState

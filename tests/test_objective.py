@@ -12,7 +12,7 @@ from knotwise.evidence.inference import Laplace
 from knotwise.kernels import SquaredExponential
 from knotwise.likelihoods import Poisson
 from knotwise.means import Constant
-from knotwise.nugget import Nugget
+from knotwise.noise import Nugget
 from knotwise.optimize import LBFGS
 from knotwise.selection.optimizing import Objective
 from knotwise.testing import assert_adjoint

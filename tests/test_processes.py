@@ -25,7 +25,7 @@ from knotwise.evidence.scores import knot_scores, knot_sums, rank_one_gains, row
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, EvidenceGain, Fixed, OneAtATime, RandomSubset, Simultaneous
 from knotwise.means import Constant, Linear
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
 from knotwise.optimize import LBFGS
 from knotwise.selection.places import NearnessPass, PlacesPass

@@ -14,7 +14,7 @@ from knotwise.estimators.assemble import assemble
 from knotwise.evidence import Model
 from knotwise.kernels import Kernel, Parameter
 from knotwise.means import Constant, Linear, Zero
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Serial
 from knotwise.selection.bayesopt import BayesOpt, fit_meta
 from knotwise.selection.oneatatime import OneAtATime

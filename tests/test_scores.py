@@ -13,7 +13,7 @@ from knotwise.evidence.scores import WIDE, knot_scores, knot_sums, largest_widen
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.likelihoods import Gaussian, Poisson
 from knotwise.means import Constant, Zero
-from knotwise.nugget import Nugget
+from knotwise.noise import Nugget
 from knotwise.numerics.blocks import executor_for
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.selection.places import Pivots

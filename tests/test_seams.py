@@ -21,8 +21,7 @@ from knotwise.kernels import Linear as LinearKernel
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.knots import Fixed
 from knotwise.means import Constant, Linear, Zero
-from knotwise.noise import ConstantNoise, Inputs
-from knotwise.nugget import Nugget
+from knotwise.noise import ConstantNoise, Inputs, Nugget
 from knotwise.numerics.blocks import Serial
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior

@@ -17,7 +17,7 @@ from knotwise.evidence.inference.sites_sparse import SparseSites
 from knotwise.evidence.projection import Evaluation
 from knotwise.kernels import SquaredExponential
 from knotwise.means import Constant
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads, single_threaded_blas
 from knotwise.selection.initial import initial_knots
 from site_oracles import with_inference

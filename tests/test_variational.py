@@ -18,7 +18,7 @@ from knotwise.evidence.inference.sites_sparse import SparseSites
 from knotwise.evidence.projection import Evaluation
 from knotwise.kernels import Matern32
 from knotwise.means import Constant
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.testing import assert_adjoint
 from site_oracles import (

@@ -16,7 +16,7 @@ from knotwise.evidence.inference.laplace import SparseSearch, _gamma_of_last
 from knotwise.evidence.projection import Evaluation
 from knotwise.evidence.scores import knot_sums, rank_one_gains, row_scores
 from knotwise.kernels import Matern32
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Threads
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 from knotwise.posterior.exact import ExactPosterior

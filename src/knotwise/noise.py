@@ -3,12 +3,13 @@
 A `Noise` gives the variance of the noise at rows and pulls the adjoint of these variances back to its parameters.
 `ConstantNoise` is one number that is learned, `KnownNoise` the numbers that came with the rows. A noise variance that
 is a function of the inputs is one more class: `Gaussian(noise_variance=...)` takes it, and the engine does not change.
+`Nugget` is independent noise of the latent function, for data that are not Gaussian.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,7 +17,17 @@ from knotwise.errors import warn
 from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.part import Part
 
-__all__ = ["NOISE_FLOOR", "NO_NOISE", "ConstantNoise", "Inputs", "KnownNoise", "Noise", "NoisyRows"]
+__all__ = [
+    "NOISE_FLOOR",
+    "NO_NOISE",
+    "ConstantNoise",
+    "Inputs",
+    "KnownNoise",
+    "NoNugget",
+    "Noise",
+    "NoisyRows",
+    "Nugget",
+]
 
 #: smallest noise variance, relative to the variance of the data: sites need a finite precision
 NOISE_FLOOR = 1e-8
@@ -172,6 +183,49 @@ class KnownNoise(Noise):
         return np.empty(0)
 
     def start(self, variance: float) -> KnownNoise:
+        return self
+
+    def bounds(self, variance: float) -> np.ndarray:
+        return np.empty((0, 2))
+
+
+class Nugget(Part):
+    """Independent Gaussian noise of this variance on the latent function at every datum.
+
+    It stays outside the power: inside the residual variance, every alpha < 1 would drive it to zero.
+    """
+
+    parameters: ClassVar[tuple[Parameter, ...]] = (Parameter("nugget", role="nugget", units="y^2"),)
+
+    def __init__(self, nugget: float | None = None) -> None:
+        self.nugget = nugget
+        self.validate()
+
+    @property
+    def variance(self) -> float:
+        return float(self.value("nugget"))
+
+    def start(self, variance: float) -> Nugget:
+        """Return the nugget with a value, for a latent function of this variance."""
+        return Nugget(variance / 10 if self.nugget is None else self.nugget)
+
+    def bounds(self, variance: float) -> np.ndarray:
+        return variance * np.array([[1e-6, 1e2]])
+
+
+class NoNugget(Nugget):
+    """No independent latent noise, and no parameter for it."""
+
+    parameters = ()
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def variance(self) -> float:
+        return 0.0
+
+    def start(self, variance: float) -> NoNugget:
         return self
 
     def bounds(self, variance: float) -> np.ndarray:

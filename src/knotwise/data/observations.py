@@ -16,7 +16,7 @@ from knotwise.data.scaling import Scaling
 from knotwise.errors import warn
 from knotwise.evidence.sparse import check_full_size
 from knotwise.likelihoods.base import Likelihood
-from knotwise.nugget import Nugget
+from knotwise.noise import Nugget
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.weighted import mean_and_variance
 

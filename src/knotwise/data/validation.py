@@ -52,6 +52,7 @@ __all__ = [
     "refuse_non_finite",
     "refuse_repeated_names",
     "refuse_text",
+    "series_name",
 ]
 
 #: copies of one row beyond which rounding lifts the bound of a fit with automatic knots above the exact evidence
@@ -390,3 +391,9 @@ def _dates(what: str, found: Any) -> InvalidInputError:
     return InvalidInputError(
         f"{what} holds dates or times ({found}), which are not numbers. Convert them, say to days since the first."
     )
+
+
+def series_name(y: Any) -> str | None:
+    """The name that a Series has for its column; None of anything else."""
+    name = getattr(y, "name", None)
+    return None if name is None else str(name)

@@ -16,10 +16,9 @@ import numpy as np
 
 from knotwise.decisions.signal import n_identifiable, threshold
 from knotwise.decisions.thresholds import KERNEL, SCREENING
-from knotwise.decisions.trials import Candidate, Trial, predicted_mean, validation_density
+from knotwise.decisions.trials import Candidate, Trial, describe_kernel, predicted_mean, validation_density
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.kernels.base import Kernel
-from knotwise.kernels.ranges import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52, SquaredExponential, Stationary
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.selection.base import Decision

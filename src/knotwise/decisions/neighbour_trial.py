@@ -21,12 +21,11 @@ from knotwise.decisions.neighbour_sites import (
     with_neighbours,
 )
 from knotwise.decisions.thresholds import NEIGHBOURS
-from knotwise.decisions.trials import Candidate, Trial, missing_noise, validation_density
+from knotwise.decisions.trials import Candidate, Trial, describe_kernel, missing_noise, validation_density
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import InMemory, Point, Rows
 from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.residual.ordering import neighbourhood_batch
-from knotwise.kernels.ranges import describe_kernel
 from knotwise.numerics.nearest import Nearest
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.posterior.vecchia import VecchiaPosterior, VecchiaState

@@ -17,9 +17,9 @@ from knotwise.decisions.hyperparameters import for_stage
 from knotwise.decisions.neighbour_sites import with_neighbours
 from knotwise.decisions.neighbour_trial import NearCandidate, NearTrial
 from knotwise.decisions.thresholds import NEIGHBOURS
+from knotwise.decisions.trials import describe_kernel
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence.residual.ordering import vecchia_ordering
-from knotwise.kernels.ranges import describe_kernel
 from knotwise.kernels.stationary import Matern32, Matern52
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.nearest import Nearest

@@ -7,7 +7,7 @@ import numpy as np
 from knotwise.decisions.enough import Rule
 from knotwise.decisions.thresholds import PRUNING
 from knotwise.evidence import Point
-from knotwise.evidence.subsets import KnotSums
+from knotwise.evidence.scores import KnotSums
 from knotwise.selection.base import Decision
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace

@@ -13,6 +13,7 @@ import numpy as np
 
 from knotwise.decisions.thresholds import KERNEL
 from knotwise.evidence import Rows
+from knotwise.kernels.base import Kernel
 from knotwise.optimize.lbfgs import LBFGS
 from knotwise.posterior.base import Posterior
 from knotwise.selection.base import Stage
@@ -21,7 +22,7 @@ from knotwise.selection.problem import Problem
 from knotwise.selection.starts import ends_of_starts, exact_on, subset_rows
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["Candidate", "Trial", "mean_gain", "missing_noise", "validation_density"]
+__all__ = ["Candidate", "Trial", "describe_kernel", "mean_gain", "missing_noise", "validation_density"]
 
 N_CANDIDATES = 60  # variances that are compared, over six orders of magnitude
 
@@ -165,3 +166,12 @@ def mean_gain(one: np.ndarray, other: np.ndarray, weights: np.ndarray | None) ->
     mean = float(np.average(gains, weights=weights))
     spread = float(np.average((gains - mean) ** 2, weights=weights))
     return mean, float(np.sqrt(spread / max(len(gains) - 1, 1)))
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """A kernel's name, whether it has a length-scale per column, and how many columns it sees, if not all."""
+    if kernel.restricted_to is not None:
+        n_columns = len(kernel.restricted_to)
+        return f"{describe_kernel(kernel.unrestricted)} on {n_columns} column{'s' if n_columns > 1 else ''}"
+    per_column = any(p.role == "lengthscale" and np.ndim(kernel.value(p.name)) for p in kernel.parameters)
+    return f"{type(kernel).__name__}({'ard=True' if per_column else ''})"

@@ -31,7 +31,7 @@ from knotwise.kernels.base import DataScale, Kernel
 from knotwise.kernels.stationary import SquaredExponential
 from knotwise.likelihoods import Gaussian, Likelihood
 from knotwise.means import mean_from
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Executor
 from knotwise.selection.places import KnotPlaces
 from knotwise.selection.problem import Problem, Run

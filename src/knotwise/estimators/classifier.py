@@ -23,6 +23,7 @@ from knotwise.data.validation import (
     generator_from,
     refuse_masked_and_dates,
     refuse_missing_labels,
+    series_name,
 )
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
@@ -37,7 +38,6 @@ from knotwise.kernels.base import Kernel
 from knotwise.likelihoods import Bernoulli
 from knotwise.means import Mean
 from knotwise.numerics.blocks import is_dask
-from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.posterior.base import Latent

@@ -19,7 +19,7 @@ from knotwise.evidence.inference import NAMED, Inference, inference_of
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
 from knotwise.likelihoods import Likelihood, likelihood_named
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.optimize.adadelta import Adadelta
 from knotwise.optimize.base import Optimizer

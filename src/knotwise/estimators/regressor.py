@@ -20,6 +20,7 @@ from knotwise.data.validation import (
     check_level,
     check_weights,
     refuse_masked_and_dates,
+    series_name,
 )
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import unchanged_on_failure
@@ -33,7 +34,6 @@ from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.means import Mean
 from knotwise.noise import Inputs
 from knotwise.numerics.blocks import is_dask
-from knotwise.numerics.columns import series_name
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.posterior.base import Latent

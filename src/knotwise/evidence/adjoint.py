@@ -15,7 +15,7 @@ from knotwise.evidence.blocks import Block, BlockCache, Sums
 from knotwise.evidence.inference.base import SiteFit
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import RowAdjoints, Sites, residual_of
-from knotwise.evidence.residual.independent import independent_of
+from knotwise.evidence.residual.base import independent_of
 from knotwise.numerics.linalg import scratch, times_lower, times_lower_transposed
 
 __all__ = ["NO_GRADIENT", "Gradient", "sparse_gradient"]

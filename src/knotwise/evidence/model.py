@@ -12,8 +12,7 @@ from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import Gaussian
 from knotwise.means import Mean
-from knotwise.noise import KnownNoise, Noise, NoisyRows
-from knotwise.nugget import NoNugget, Nugget
+from knotwise.noise import KnownNoise, Noise, NoisyRows, NoNugget, Nugget
 from knotwise.numerics.linalg import smallest_jitter
 from knotwise.numerics.parameters import Parameter, unique_names
 from knotwise.numerics.weighted import whole_if_near

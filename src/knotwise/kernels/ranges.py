@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.compose import Sum
 
-__all__ = ["HARDLY_CORRELATED", "Reach", "columns_seen", "describe_kernel", "name_of", "reach_along", "summands"]
+__all__ = ["HARDLY_CORRELATED", "Reach", "columns_seen", "name_of", "reach_along", "summands"]
 
 #: the correlation at the practical range
 HARDLY_CORRELATED = 0.05
@@ -87,12 +87,3 @@ def _leaves(kernel: Kernel, n_columns: int) -> list[tuple[Kernel, list[int]]]:
 
     kernel.map_leaves(keep, range(n_columns))
     return found
-
-
-def describe_kernel(kernel: Kernel) -> str:
-    """A kernel's name, whether it has a length-scale per column, and how many columns it sees, if not all."""
-    if kernel.restricted_to is not None:
-        n_columns = len(kernel.restricted_to)
-        return f"{describe_kernel(kernel.unrestricted)} on {n_columns} column{'s' if n_columns > 1 else ''}"
-    per_column = any(p.role == "lengthscale" and np.ndim(kernel.value(p.name)) for p in kernel.parameters)
-    return f"{type(kernel).__name__}({'ard=True' if per_column else ''})"

@@ -21,15 +21,8 @@ __all__ = [
     "column_names",
     "coordinate_pair",
     "named_pair",
-    "series_name",
     "true_aspect",
 ]
-
-
-def series_name(y: Any) -> str | None:
-    """The name that a Series has for its column; None of anything else."""
-    name = getattr(y, "name", None)
-    return None if name is None else str(name)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise import kernels, knots, likelihoods, means, noise, nugget, optimize, priors
+from knotwise import kernels, knots, likelihoods, means, noise, optimize, priors
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.means import Constant, Linear, Zero
 from knotwise.persistence.schema import (
@@ -42,7 +42,7 @@ FAMILIES: dict[str, dict[str, type]] = {
     "likelihood": exported(likelihoods, "derivatives", likelihoods.Likelihood),
     "mean": exported(means, "basis", means.Mean),
     "noise": exported(noise, "pullback", noise.Noise),
-    "nugget": {cls.__name__: cls for cls in (nugget.Nugget, nugget.NoNugget)},
+    "nugget": {cls.__name__: cls for cls in (noise.Nugget, noise.NoNugget)},
     "prior": exported(priors, "log_density"),
     "knots": exported(knots, "select", knots.Selector),
     "proposal": exported(knots, "propose", knots.Proposal),

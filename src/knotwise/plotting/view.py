@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.data.validation import series_name
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.numerics.columns import series_name
 from knotwise.plotting.columns import column_names
 from knotwise.plotting.style import shorten
 

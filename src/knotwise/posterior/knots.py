@@ -13,7 +13,7 @@ from knotwise.evidence.blocks import InMemory
 from knotwise.evidence.inference.conjugate import EvidencePass
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.projection import Evaluation
-from knotwise.evidence.residual.independent import damping
+from knotwise.evidence.residual.base import damping
 from knotwise.evidence.scores import RowScores
 from knotwise.evidence.sparse import SparseState, sparse_evidence
 from knotwise.numerics.blocks import Executor, block_slices, rows_per_block

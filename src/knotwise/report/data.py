@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from knotwise.data.exposure import require
+from knotwise.data.validation import series_name
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.blocks import is_dask
-from knotwise.numerics.columns import series_name
 from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, size_of
 
 MOST_ROWS = 20_000  # of more, a page shows so many at random

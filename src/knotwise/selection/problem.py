@@ -16,13 +16,13 @@ from knotwise.evidence.blocks import RowSummary
 from knotwise.evidence.inference import Inference, inference_of
 from knotwise.evidence.scores import (
     KnotScores,
+    KnotSums,
     RowScores,
     knot_scores,
     knot_sums,
     rank_one_gains,
     row_scores,
 )
-from knotwise.evidence.subsets import KnotSums
 from knotwise.kernels.base import Kernel
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order

@@ -20,7 +20,7 @@ from knotwise.evidence.inference.row_modes import CLOSE, CLOSE_ENOUGH, find_row_
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import Sites, residual_of
-from knotwise.evidence.residual.independent import damping, independent_of
+from knotwise.evidence.residual.base import damping, independent_of
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
 
 __all__ = ["Laplace"]

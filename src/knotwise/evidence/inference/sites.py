@@ -13,7 +13,7 @@ import numpy as np
 
 from knotwise.evidence.blocks import Sums
 from knotwise.evidence.model import Model, Rows
-from knotwise.evidence.residual.independent import damping
+from knotwise.evidence.residual.base import damping
 
 __all__ = [
     "HISTORY",

@@ -9,7 +9,7 @@ from knotwise.evidence.full_sites import FullState, Precision, RootPrecision, Si
 from knotwise.evidence.inference.laplace_exact import exact_laplace
 from knotwise.evidence.inference.sites import LookSums, RowSites, SiteTarget, first_sites
 from knotwise.evidence.model import Evidence, Model, Rows
-from knotwise.evidence.residual.independent import damping
+from knotwise.evidence.residual.base import damping
 
 __all__ = ["ExactSites"]
 

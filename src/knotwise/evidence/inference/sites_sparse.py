@@ -14,7 +14,7 @@ from knotwise.evidence.inference.sites import LookSums, RowSites, SiteTarget, fi
 from knotwise.evidence.model import Model
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import Sites
-from knotwise.evidence.residual.independent import damping
+from knotwise.evidence.residual.base import damping
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, times_lower_transposed, weighted_gram
 
 __all__ = ["SparseSites"]
