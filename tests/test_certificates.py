@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import knotwise
 from knotwise import GPClassifier, GPRegressor
 from knotwise import likelihoods as lik
-from knotwise.diagnosis.certificate import variance_ratios
+from knotwise.diagnosis.certify import variance_ratios
 from knotwise.errors import InvalidInputError, NoTrainingDataError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, certificate, full_evidence, sparse_evidence
 from knotwise.evidence.certificate import evidence_bounds, posterior_bound

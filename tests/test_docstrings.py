@@ -44,11 +44,11 @@ PACKAGES = (
 #: objects that users get from the methods of estimators, and hold in their hands
 RETURNED = {
     "knotwise.crossvalidation.result": ["CrossValidation"],
-    "knotwise.diagnosis.certificate": ["Certificate"],
+    "knotwise.diagnosis.certify": ["Certificate"],
     "knotwise.diagnosis.diagnose": ["Diagnosis"],
     "knotwise.diagnosis.findings": ["Finding", "Place"],
-    "knotwise.diagnosis.neighbours": ["NeighbourTest"],
-    "knotwise.diagnosis.spread": ["SpreadTest"],
+    "knotwise.diagnosis.autocorrelation": ["AutocorrelationTest"],
+    "knotwise.diagnosis.heteroscedasticity": ["HeteroscedasticityTest"],
     "knotwise.estimators.classes": ["ByClass"],
     "knotwise.estimators.coefficients": ["Coefficients", "Contrast"],
     "knotwise.estimators.effects": ["Effect", "Effects"],

@@ -121,7 +121,7 @@ def test_totals_are_nearly_those_of_the_exact_gp(twins):
 def test_a_total_of_more_places_than_are_paired_is_told_by_some_of_them(twins, monkeypatch):
     model, _, _ = twins
     whole = model.predict_total(X, groups=X[:, 0] > 0.5)
-    monkeypatch.setattr("knotwise.estimators.total_spread.MOST_PAIRED_NEAR", 100)
+    monkeypatch.setattr("knotwise.estimators.total_law.MOST_PAIRED_NEAR", 100)
     some = model.predict_total(X, groups=X[:, 0] > 0.5)
     assert_allclose(some.sd, whole.sd, rtol=0.25)
     assert (some.left_out == 0).all()

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import knotwise
 from knotwise import GPRegressor
-from knotwise.diagnosis import neighbours
-from knotwise.diagnosis.neighbours import Neighbours, residuals_of_neighbours
+from knotwise.diagnosis import autocorrelation
+from knotwise.diagnosis.autocorrelation import NeighbourGraph, residuals_and_graph
 from knotwise.errors import FitWarning
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.likelihoods import Gaussian
@@ -231,7 +231,7 @@ def graph(found):
 
 
 def test_each_row_is_paired_with_its_nearest_ones_once():
-    A = graph(Neighbours.find(np.arange(40.0)[:, None], 100, together=True))
+    A = graph(NeighbourGraph.find(np.arange(40.0)[:, None], 100, together=True))
     assert_array_equal(A, A.T)
     assert set(np.unique(A)) == {0.0, 1.0} and not A.diagonal().any()
     assert all(A[i, i + 1] for i in range(39)) and all(A[i, i + 2] for i in range(38))
@@ -241,18 +241,20 @@ def test_each_row_is_paired_with_its_nearest_ones_once():
 @pytest.mark.parametrize("together", [True, False])
 def test_rows_at_one_place_have_the_same_neighbours(together):
     X = np.tile(np.arange(8.0), 8)[:, None]
-    assert_array_equal(graph(Neighbours.find(X, 100, together=together)), linked(X, np.arange(64), together=together))
+    assert_array_equal(
+        graph(NeighbourGraph.find(X, 100, together=together)), linked(X, np.arange(64), together=together)
+    )
 
 
 @pytest.mark.parametrize("n_places", [1, 2, 4])
 def test_few_places_have_few_neighbours(n_places):
-    A = graph(Neighbours.find(np.tile(np.arange(float(n_places)), 30)[:, None], 100, together=False))
+    A = graph(NeighbourGraph.find(np.tile(np.arange(float(n_places)), 30)[:, None], 100, together=False))
     assert_array_equal(A.sum(1), 30 * (n_places - 1))
 
 
 def test_of_many_places_some_are_looked_at_with_their_neighbours():
     X = np.random.default_rng(0).uniform(size=(4000, 2))
-    found = Neighbours.find(X, 300, together=True)
+    found = NeighbourGraph.find(X, 300, together=True)
     assert 600 < len(found.rows) <= 1500
     distance = np.sqrt(((X[found.rows][:, None] - X[found.rows]) ** 2).sum(-1))
     assert distance[graph(found) > 0].max() < 0.1
@@ -260,7 +262,7 @@ def test_of_many_places_some_are_looked_at_with_their_neighbours():
 
 def test_of_many_rows_at_a_place_some_are_looked_at():
     X = np.tile(np.arange(20.0), 200)[:, None]
-    found = Neighbours.find(X, 50, together=True)
+    found = NeighbourGraph.find(X, 50, together=True)
     assert len(np.unique(found.rows)) == len(found.rows) == 250 and len(np.unique(X[found.rows])) == 20
 
 
@@ -269,8 +271,8 @@ def test_a_look_at_some_rows_finds_what_a_look_at_all_finds(approximation, monke
     X, y = drawn(Matern12(1.0, 0.2), 1, n=600)
     gp = fit(X, y, kernel=SquaredExponential(1.0, 1.0), knots=20, approximation=approximation, **HELD)
     whole = gp.diagnose().neighbours
-    monkeypatch.setattr(neighbours, "MAX_PLACES", 100)
-    monkeypatch.setattr(neighbours, "MAX_PLACES_EXACT", 100)
+    monkeypatch.setattr(autocorrelation, "MAX_PLACES", 100)
+    monkeypatch.setattr(autocorrelation, "MAX_PLACES_EXACT", 100)
     part = gp.diagnose().neighbours
     assert part.n_pairs < 0.5 * whole.n_pairs
     assert part.p < 1e-4 and whole.p < 1e-4
@@ -281,7 +283,7 @@ def test_a_look_at_some_rows_finds_what_a_look_at_all_finds(approximation, monke
 def test_fewer_than_thirty_rows_are_too_few(n_rows):
     X, y = drawn(SMOOTH, 0, n=n_rows)
     gp = fit(X, y, kernel=SMOOTH, approximation="full", **HELD)
-    found = residuals_of_neighbours(gp._fit.posterior, gp._fit.training.rows)
+    found = residuals_and_graph(gp._fit.posterior, gp._fit.training.rows)
     assert (found is None) == (n_rows < 30)
     assert ("too few different rows" in gp.diagnose().finding("neighbours").text) == (n_rows < 30)
 

@@ -245,16 +245,16 @@ def test_ranks_do_not_change_with_the_units_of_a_column_or_of_the_target():
 
 def test_p_values_of_sizes_that_tell_nothing_are_bounds_of_the_chance():
     """Independent errors with the tails of t(3), a skewed column and a rare level: p < 0.1 in at most a tenth."""
-    from knotwise.diagnosis.neighbours import Neighbours
-    from knotwise.diagnosis.spread import Errors, spread_test
+    from knotwise.diagnosis.autocorrelation import NeighbourGraph
+    from knotwise.diagnosis.heteroscedasticity import Errors, heteroscedasticity_test
 
     ps = []
     for seed in range(150):
         rng = np.random.default_rng(seed)
         X = np.column_stack([rng.lognormal(0, 2, size=60), (np.arange(60) < 6).astype(float)])
         residuals = LowRankResiduals(rng.standard_t(3, size=60), np.ones(60), np.zeros((60, 1)))
-        errors = Errors(residuals, Neighbours.find(X, 60, together=True), np.arange(60))
-        ps.append(spread_test(errors, X, X[:, 0], 1.0, ["x", "level"]).p)
+        errors = Errors(residuals, NeighbourGraph.find(X, 60, together=True), np.arange(60))
+        ps.append(heteroscedasticity_test(errors, X, X[:, 0], 1.0, ["x", "level"]).p)
     assert np.mean(np.array(ps) < 0.1) <= 0.1 + 2 * np.sqrt(0.09 / 150) and np.mean(np.array(ps) < 0.01) <= 0.03
 
 
@@ -262,7 +262,7 @@ def test_the_tail_of_a_skewed_statistic_is_that_of_a_gamma_distribution():
     from scipy.special import ndtr
     from scipy.stats import chi2, gamma
 
-    from knotwise.diagnosis.spread import _tail
+    from knotwise.diagnosis.heteroscedasticity import _tail
 
     z = np.array([-1.0, 0.0, 2.0, 4.0])
     assert_allclose(_tail(z, np.zeros(4)), ndtr(-z), rtol=0.02)

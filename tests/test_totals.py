@@ -17,8 +17,8 @@ from knotwise import GPClassifier, GPRegressor
 from knotwise.data.groups import GroupedRows, check_groups
 from knotwise.errors import FitWarning, InvalidInputError, TooLargeError, UnknownOptionError
 from knotwise.estimators import base as estimators_base
-from knotwise.estimators import total_spread
-from knotwise.estimators.total_samples import Response, sample_totals
+from knotwise.estimators import total_law
+from knotwise.estimators.total_law import Response, sample_totals
 from knotwise.estimators.totals import Totals
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.likelihoods import Bernoulli, Gaussian, StudentT
@@ -234,9 +234,9 @@ def test_blocks_and_groups_of_any_size_add_up(monkeypatch):
     groups = np.sort(np.random.default_rng(8).integers(0, 40, 150))
     big = total(gp, rows, exposure=1.0, groups=groups, n_samples=8000)
     monkeypatch.setattr("knotwise.data.groups.PLACES_PER_BLOCK", 7)
-    monkeypatch.setattr("knotwise.estimators.total_samples.PLACES_PER_BLOCK", 7)
+    monkeypatch.setattr("knotwise.estimators.total_law.PLACES_PER_BLOCK", 7)
     monkeypatch.setattr("knotwise.data.groups.BLOCKS_AT_ONCE", 3)
-    monkeypatch.setattr("knotwise.estimators.total_samples.SAMPLED_ENTRIES", 8000 * 2)
+    monkeypatch.setattr("knotwise.estimators.total_law.SAMPLED_ENTRIES", 8000 * 2)
     small = total(gp, rows, exposure=1.0, groups=groups, n_samples=8000)
     assert_allclose(small.sd, big.sd, rtol=1e-2)  # other residuals, the same f at the knots
     assert_array_equal(small.estimate, big.estimate)
@@ -398,7 +398,7 @@ def test_what_a_large_group_leaves_out_is_told_by_a_part_of_it(monkeypatch):
     gp = fitted(knots="few")
     rows = np.random.default_rng(9).uniform(-2, 2, size=(900, 2))
     exact = total(gp, rows)
-    monkeypatch.setattr(total_spread, "MOST_PAIRED", 300)
+    monkeypatch.setattr(total_law, "MOST_PAIRED", 300)
     assert_allclose(total(gp, rows).left_out, exact.left_out, rtol=0.15)
 
 
@@ -474,7 +474,7 @@ def test_unknown_kinds_and_statistics_name_the_nearest():
 
 
 def test_the_exact_gp_says_what_to_do_with_a_group_that_is_too_large(monkeypatch):
-    monkeypatch.setattr("knotwise.estimators.total_samples.MAX_JOINT_ROWS", 25)
+    monkeypatch.setattr("knotwise.estimators.total_law.MAX_JOINT_ROWS", 25)
     for likelihood in ("gaussian", "poisson"):
         gp, size = fitted(likelihood, approximation="full"), sizes_of(likelihood)
         with pytest.raises(TooLargeError, match=r"40 distinct inputs.*up to 25.*knots.*smaller groups"):

@@ -8,18 +8,14 @@ from typing import Any
 import numpy as np
 
 from knotwise.diagnosis import findings
-from knotwise.diagnosis.cause import try_exact
+from knotwise.diagnosis.autocorrelation import AutocorrelationTest, autocorrelation_test, residuals_and_graph, try_exact
 from knotwise.diagnosis.findings import Finding, Place
-from knotwise.diagnosis.neighbours import NeighbourTest, neighbour_test, residuals_of_neighbours
-from knotwise.diagnosis.spread import SpreadTest
-from knotwise.diagnosis.uneven_noise import compare_sizes, describe_spread
+from knotwise.diagnosis.heteroscedasticity import HeteroscedasticityTest, compare_sizes, describe_spread
 from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.numerics.blocks import Serial, single_threaded_blas
 from knotwise.numerics.tabular import html_table, make_frame
 from knotwise.numerics.weighted import counted
 from knotwise.posterior.residuals import LeaveOneOut
-
-__all__ = ["Diagnosis", "Finding", "Place", "diagnose"]
 
 RELEVANT = 0.05  # W c of a row below which the data could say nothing about what the knots leave open
 N_PLACES = 5
@@ -57,9 +53,9 @@ class Diagnosis:
         How many rows have inflated uncertainty that the data there could reduce.
     inflated : tuple of Place
         The worst of them that are not neighbours, with their inputs.
-    neighbours : NeighbourTest or None
+    neighbours : AutocorrelationTest or None
         A test of what knots or kernel miss, from the residuals of neighbouring rows.
-    spread : SpreadTest or None
+    spread : HeteroscedasticityTest or None
         A heteroscedasticity test: whether errors are larger in some places than in others, for Gaussian data (also
         after a log transform) of at least 40 rows that count equally often. Where it is None, its finding says why.
     leave_one_out : LeaveOneOut or None
@@ -92,8 +88,8 @@ class Diagnosis:
     residual_information: float | None
     n_inflated: int | float | None
     inflated: tuple[Place, ...]
-    neighbours: NeighbourTest | None
-    spread: SpreadTest | None
+    neighbours: AutocorrelationTest | None
+    spread: HeteroscedasticityTest | None
     leave_one_out: LeaveOneOut | None
     findings: tuple[Finding, ...] = field(repr=False)
 
@@ -203,9 +199,9 @@ def diagnose(estimator: Any) -> Diagnosis:
             scores = _scores(fit)
             rows = scores.rows
             n_inflated, places = _inflated(estimator, scores)
-        found = None if rows is None else residuals_of_neighbours(posterior, rows, scores)
+        found = None if rows is None else residuals_and_graph(posterior, rows, scores)
         if rows is not None and found is not None:
-            neighbours = neighbour_test(*found, rows.weights)
+            neighbours = autocorrelation_test(*found, rows.weights)
             if scores is not None and neighbours is not None and findings.agree(neighbours):
                 # automatic knots are placed when the hyperparameters have been learned with many, or without
                 relearn = estimator.optimizer is not None and not findings.is_auto(estimator)

@@ -10,8 +10,7 @@ import numpy as np
 
 from knotwise.decisions.auto import Auto
 from knotwise.decisions.thresholds import AUTO
-from knotwise.diagnosis.cause import ExactTrial
-from knotwise.diagnosis.neighbours import NeighbourTest
+from knotwise.diagnosis.autocorrelation import AutocorrelationTest, ExactTrial
 from knotwise.evidence import Evidence
 from knotwise.evidence.scores import WIDE, RowScores, largest_widening
 from knotwise.numerics.linalg import LARGEST_JITTER
@@ -19,23 +18,6 @@ from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import OptimizeResult
 from knotwise.posterior.residuals import LeaveOneOut
 from knotwise.selection.trace import Status
-
-__all__ = [
-    "NO_DATA",
-    "NO_PLACES",
-    "Finding",
-    "Place",
-    "agree",
-    "bounds",
-    "convergence",
-    "is_auto",
-    "knots",
-    "known_noise",
-    "neighbours",
-    "numerics",
-    "places",
-    "without_data",
-]
 
 LARGE_SHARE, LARGE_RESIDUAL = 0.25, 0.005  # of all rows: unexplained share, and nats per row
 LARGE_JITTER, LARGE_CONDITION = 1e-6, 1e13
@@ -242,7 +224,7 @@ def _explained(estimator: Any) -> Finding:
 
 def neighbours(
     estimator: Any,
-    test: NeighbourTest | None,
+    test: AutocorrelationTest | None,
     left_out: LeaveOneOut | None = None,
     trial: ExactTrial | None = None,
 ) -> Finding:
@@ -285,12 +267,14 @@ def neighbours(
     )
 
 
-def agree(test: NeighbourTest) -> bool:
+def agree(test: AutocorrelationTest) -> bool:
     """Whether residuals of neighbours agree so much that something is missing in the model."""
     return test.p < ALARM and test.correlation > VISIBLE
 
 
-def _with_neighbours(estimator: Any, test: NeighbourTest, left_out: LeaveOneOut | None, agreement: str) -> Finding:
+def _with_neighbours(
+    estimator: Any, test: AutocorrelationTest, left_out: LeaveOneOut | None, agreement: str
+) -> Finding:
     text = agreement
     if left_out is not None:
         text = (

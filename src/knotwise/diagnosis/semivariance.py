@@ -16,8 +16,6 @@ from knotwise.kernels.ranges import columns_seen, name_of, reach_along, summands
 from knotwise.noise import NOISE_FLOOR
 from knotwise.numerics.linalg import cholesky
 
-__all__ = ["EmpiricalVariogram", "Separation", "empirical_variogram", "fitted_semivariance"]
-
 #: ratio of the ranges along two columns from which distances are measured in ranges
 UNLIKE = 3.0
 #: directions over which a model's semivariance is averaged

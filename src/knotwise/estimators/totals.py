@@ -11,8 +11,7 @@ from knotwise.data.exposure import require
 from knotwise.data.groups import GroupedRows, check_groups, check_total_weights
 from knotwise.data.validation import check_count, check_jobs, check_level, generator_from
 from knotwise.errors import unknown_option, warn
-from knotwise.estimators.total_samples import Response
-from knotwise.estimators.total_spread import Summed
+from knotwise.estimators.total_law import Response, Summed
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.tabular import make_frame
 from knotwise.posterior.base import Latent

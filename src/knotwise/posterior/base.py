@@ -15,18 +15,6 @@ from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_bl
 from knotwise.numerics.linalg import cholesky
 from knotwise.posterior.residuals import LeaveOneOut, Residuals
 
-__all__ = [
-    "MAX_JOINT_ROWS",
-    "KnotView",
-    "Latent",
-    "Posterior",
-    "RowwisePosterior",
-    "Shares",
-    "covariance_root",
-    "distinct_rows",
-    "noise_of_means",
-]
-
 #: joint covariances, and samples that leave nothing out, need an n x n matrix of the new rows
 MAX_JOINT_ROWS = 10_000
 #: rows whose samples are drawn together, where there are more than that

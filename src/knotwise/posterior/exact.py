@@ -17,8 +17,6 @@ from knotwise.numerics.linalg import cholesky, invert_lower, solve_factored
 from knotwise.posterior.base import Latent, RowwisePosterior, noise_of_means
 from knotwise.posterior.residuals import DenseResiduals
 
-__all__ = ["ExactPosterior"]
-
 
 class ExactPosterior(RowwisePosterior):
     """Posterior of the exact GP. Holds the data; costs O(N^2) per new row."""

@@ -27,8 +27,6 @@ from knotwise.numerics.linalg import (
 from knotwise.posterior.base import KnotView, Latent, Posterior, RowwisePosterior, noise_of_means
 from knotwise.posterior.residuals import LowRankResiduals
 
-__all__ = ["POWERS", "KnotPosterior"]
-
 #: approximations through knots that have a name, and their power
 POWERS = {"fic": 1.0, "vfe": 0.0}
 #: share of a row's variance that must be left when its own say is taken off; below it too few digits remain

@@ -8,8 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["NORMAL_95", "DenseResiduals", "LeaveOneOut", "LowRankResiduals", "Residuals"]
-
 NORMAL_95 = 1.959964
 
 #: x -> A x, for a symmetric matrix A of zeros and ones without ones on its diagonal, which need not be formed

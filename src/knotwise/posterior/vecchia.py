@@ -20,8 +20,6 @@ from knotwise.posterior.base import KnotView, Shares, noise_of_means
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.posterior.residuals import NORMAL_95, LeaveOneOut, LowRankResiduals
 
-__all__ = ["VecchiaPosterior", "VecchiaState"]
-
 #: times as many neighbours as rows of the fit have are those of new rows, where nothing else is said
 PREDICTING = 2
 #: new rows that are predicted together: their neighbours, some ten times as many, are seen through the knots once

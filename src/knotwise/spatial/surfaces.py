@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.data.exposure import require
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.total_samples import Response
+from knotwise.estimators.total_law import Response
 from knotwise.likelihoods.response import response_moments
 from knotwise.prediction import Prediction
 

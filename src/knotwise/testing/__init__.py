@@ -1,16 +1,17 @@
 """Slow twins and conformance checks: the oracles of our tests, and one-line tests for a user's own parts."""
 
-from knotwise.testing.adjoint import assert_adjoint
+from knotwise.testing.clauses import assert_adjoint
 from knotwise.testing.dense import (
     dense_full_evidence,
     dense_full_posterior,
     dense_sparse_evidence,
     dense_sparse_posterior,
+    slow_predictive_cdf,
+    slow_predictive_quantile,
 )
 from knotwise.testing.kernel import check_kernel
 from knotwise.testing.likelihood import check_likelihood
 from knotwise.testing.posterior import check_posterior
-from knotwise.testing.response import slow_predictive_cdf, slow_predictive_quantile
 from knotwise.testing.selector import check_selector
 
 __all__ = [

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwise.kernels import DataScale, Kernel
-from knotwise.testing.adjoint import assert_adjoint
-from knotwise.testing.clauses import check_parameters, fail, same
-
-__all__ = ["check_kernel"]
+from knotwise.testing.clauses import assert_adjoint, check_parameters, fail, same
 
 FAR = 2.0**20  # about a million; grid points of 2^-10 move there without rounding
 

@@ -12,8 +12,6 @@ from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.response import log_predictive_density, predictive_cdf, predictive_quantile, response_moments
 from knotwise.testing.clauses import check_parameters, fail, same
 
-__all__ = ["check_likelihood"]
-
 N_ROWS, N_DRAWS, STEP = 41, 4000, 1e-4
 LARGEST_COUNT = 2**20  # where the sum over all counts is given up
 FINE_REACH, FINE_NODES = 12.0, 4001  # of the rule that expectations are compared with

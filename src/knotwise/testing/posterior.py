@@ -12,8 +12,6 @@ from knotwise.numerics.blocks import Serial, executor_for
 from knotwise.posterior.base import Latent, Posterior
 from knotwise.testing.clauses import fail, same
 
-__all__ = ["check_posterior"]
-
 N_NEW, N_SAMPLES = 12, 4000
 FAR = 1e4  # times the spread of the inputs, where a stationary kernel has nothing in common with the data
 

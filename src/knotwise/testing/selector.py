@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_selector"]
-
 
 def check_selector(selector: Any, n_columns: int = 2, seed: int = 0) -> None:
     """Assert that a selector chooses sound knots, says why it stopped, and repeats itself to the bit.

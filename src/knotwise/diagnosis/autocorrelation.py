@@ -1,4 +1,4 @@
-"""A test of what a model misses: do residuals of neighbouring rows agree more than the model says?"""
+"""The residual autocorrelation test (Moran): whether residuals of near rows agree more than the model says, and why."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.decisions.thresholds import LACK_OF_FIT
+from knotwise.decisions.trials import Trial
+from knotwise.errors import KnotwiseError
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
 from knotwise.posterior.base import Posterior
+from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.residuals import Residuals
-
-__all__ = ["NeighbourTest", "Neighbours", "neighbour_test", "residuals_of_neighbours"]
+from knotwise.selection.problem import Problem
+from knotwise.selection.trace import KnotTrace
 
 N_NEIGHBOURS = 4
 LEAST_ROWS = 30
@@ -20,7 +24,7 @@ MAX_PLACES, MAX_PLACES_EXACT = 5000, 1000  # whose neighbours are looked up: the
 
 
 @dataclass(frozen=True)
-class NeighbourTest:
+class AutocorrelationTest:
     """How much residuals of neighbours agree beyond what the model expects: `neighbours` of a `Diagnosis`.
 
     A row that counts more than once has the sum of the residuals of its copies, and its pairs count as often (once in a
@@ -55,9 +59,9 @@ class NeighbourTest:
     n_pairs: int
 
 
-def residuals_of_neighbours(
+def residuals_and_graph(
     posterior: Posterior, rows: Rows, scores: RowScores | None = None
-) -> tuple[Residuals, Neighbours] | None:
+) -> tuple[Residuals, NeighbourGraph] | None:
     """Residuals of rows, and who is near whom among them; None where the rows are too few.
 
     Distances are those of the standardised inputs. Costs O(n K^2) for n <= 25,000 rows, with knots, whose `scores` it
@@ -66,11 +70,13 @@ def residuals_of_neighbours(
     """
     # whether rows at one place are copies, and so one row, depends on their values where these are counts or labels
     together = not posterior.state.model.likelihood.discrete
-    found = Neighbours.find(rows.X, MAX_PLACES_EXACT if posterior.is_exact else MAX_PLACES, together=together)
+    found = NeighbourGraph.find(rows.X, MAX_PLACES_EXACT if posterior.is_exact else MAX_PLACES, together=together)
     return None if found is None else (posterior.residuals(found.rows, scores), found)
 
 
-def neighbour_test(residuals: Residuals, found: Neighbours, weights: np.ndarray | None) -> NeighbourTest | None:
+def autocorrelation_test(
+    residuals: Residuals, found: NeighbourGraph, weights: np.ndarray | None
+) -> AutocorrelationTest | None:
     """Compare the residuals of each row and its nearest neighbours; None where none varies.
 
     The sum of products of residuals over pairs is compared with its mean and variance under the model: `Residuals`.
@@ -89,11 +95,11 @@ def neighbour_test(residuals: Residuals, found: Neighbours, weights: np.ndarray 
     excess = over_pairs(residuals.a) - mean
     z = excess / float(np.sqrt(variance))
     size = max(expected, over_pairs(np.abs(residuals.a)))
-    return NeighbourTest(excess / size, z, float(ndtr(-z)), round(over_pairs(counts)))
+    return AutocorrelationTest(excess / size, z, float(ndtr(-z)), round(over_pairs(counts)))
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class NeighbourGraph:
     """Which rows are neighbours: those of neighbouring places and, if `together`, the others at their own place.
 
     `rows` are the numbers of the rows that have neighbours, `place` [n, P] is 1 where a row is at a place, `near`
@@ -114,7 +120,7 @@ class Neighbours:
         return self.place @ (self.near @ at_place + at_place) - x
 
     @staticmethod
-    def find(X: np.ndarray, max_places: int, *, together: bool) -> Neighbours | None:
+    def find(X: np.ndarray, max_places: int, *, together: bool) -> NeighbourGraph | None:
         """The nearest neighbours of each place, or of so many drawn at random; None where rows are too few."""
         if len(X) < LEAST_ROWS:
             return None
@@ -132,7 +138,7 @@ class Neighbours:
         if len(rows) > most:  # many rows at some places
             rows = np.sort(rng.choice(rows, most, replace=False))
         at_place, near = _indicator(number[place[rows]], len(used)), _graph(number[pairs], len(used))
-        return Neighbours(rows, at_place, near, together)
+        return NeighbourGraph(rows, at_place, near, together)
 
 
 def _places(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -169,3 +175,82 @@ def _graph(pairs: np.ndarray, n: int) -> Any:
     first, second = pairs.T
     ones = np.ones(2 * len(first))
     return coo_array((ones, (np.r_[first, second], np.r_[second, first])), shape=(n, n)).tocsr()
+
+
+GONE = 0.5  # share of the excess correlation through knots; the exact GP has less where knots are the cause
+
+
+@dataclass(frozen=True)
+class ExactTrial:
+    """Excess correlations of neighbouring residuals on the same few rows: through the knots, and of the exact GP."""
+
+    n_rows: int
+    through_knots: float
+    exact: float
+
+    @property
+    def knots_are_the_cause(self) -> bool:
+        """Whether the exact GP explains most of what residuals through the knots have in common."""
+        return self.exact < GONE * self.through_knots
+
+
+def try_exact(
+    fit: Any, scores: RowScores, residuals: Residuals, found: NeighbourGraph, *, relearn: bool
+) -> ExactTrial | None:
+    """Compare a fit through knots with the exact GP on the 300 rows around the place where residuals agree most.
+
+    The exact GP has as many random rows beside these, and the hyperparameters of the fit. With few knots these may have
+    been learned wrongly: with `relearn`, where it explains no more, it learns its own, from the fitted ones and from
+    those at the start of the fit with short length-scales. None where the exact GP cannot be computed. Costs one
+    evaluation of it on 600 rows, or a few dozen.
+    """
+    rows, theta, rng = scores.rows, fit.selection.theta, np.random.default_rng(0)
+    near = _patch(rows, residuals, found)
+    others = rng.permutation(np.setdiff1d(np.arange(len(rows)), near))[: LACK_OF_FIT.patch_rows]
+    both = rows[np.concatenate([near, others])]
+    few = Trial.of_rows(both, rng, KnotTrace())
+    problem = few.exact(fit.training, LACK_OF_FIT.search)
+    graph = NeighbourGraph.find(rows.X[near], LACK_OF_FIT.patch_rows, together=found.together)
+    if graph is None:
+        return None
+    weights = None if rows.weights is None else rows.weights[near]
+    through = autocorrelation_test(fit.posterior.residuals(near[graph.rows], scores), graph, weights)
+
+    def trial(theta: np.ndarray) -> ExactTrial | None:
+        try:
+            state = problem.evaluate(problem.point(theta, few.no_knots), gradient=False).state
+        except KnotwiseError:
+            return None
+        exact = autocorrelation_test(ExactPosterior(state).residuals(graph.rows), graph, weights)
+        if exact is None or through is None:
+            return None
+        return ExactTrial(len(near), through.correlation, exact.correlation)
+
+    held = trial(theta)
+    if not relearn or (held is not None and held.knots_are_the_cause):
+        return held
+    learned = few.best(problem, [theta, *_short_starts(problem)])
+    return held if learned is None else trial(learned.theta) or held
+
+
+def _patch(rows: Rows, residuals: Residuals, found: NeighbourGraph) -> np.ndarray:
+    """The rows around the one whose residual agrees most with those near it, in their order."""
+    z = residuals.a / np.sqrt(np.maximum(residuals.variance, np.finfo(float).tiny))
+    agreement = z * found.sums(z)
+    centre = found.rows[np.argmax(found.sums(agreement) + agreement)]
+    distance = ((rows.X - rows.X[centre]) ** 2).sum(1)
+    return np.sort(np.argsort(distance, kind="stable")[: LACK_OF_FIT.patch_rows])
+
+
+def _short_starts(problem: Problem) -> list[np.ndarray]:
+    """The hyperparameters with which the fit began, and length-scales that are short beside the rows.
+
+    Where a fit has missed its function, it has taken it for noise: from a vanishing amplitude no length-scale helps.
+    """
+    table = problem.table
+    lengthscales = table.with_role("lengthscale") & problem.free
+    spread = float(np.sqrt(problem.rows.X.var(0).mean())) or 1.0
+    shorter = (
+        np.where(lengthscales, np.minimum(table.theta, np.log(f * spread)), table.theta) for f in LACK_OF_FIT.short
+    )
+    return [np.clip(start, *table.theta_bounds.T) for start in shorter]
