@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "before.jsonl"
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 ENGINE, FIT, TOGETHER = 1.05, 1.10, 0.5
+DEFAULT = 1.0
 
 
 def gaussian(power):
@@ -84,6 +85,16 @@ def fit(name, likelihood):
     return lambda: GPRegressor(random_state=0, n_jobs=1, progress=False, **options).fit(data.X, data.y)
 
 
+def default_fit():
+    """A fit of 200 rows with two columns, all options left alone."""
+    from knotwise import GPRegressor
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 2))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=200)
+    return lambda: GPRegressor(random_state=0).fit(X, y)
+
+
 def predictions(likelihood):
     """Mean, interval and density of 100,000 rows together, through 200 knots."""
     from knotwise import GPRegressor
@@ -117,6 +128,7 @@ CASES = {
     "banana, 50 knots, VFE": (ENGINE, 2, lambda: laplace("banana", "Bernoulli", 0.0)),
     "predictions, gaussian": (TOGETHER, 1, lambda: predictions("gaussian")),
     "predictions, poisson": (TOGETHER, 1, lambda: predictions("poisson")),
+    "default fit of 200 x 2": (DEFAULT, 5, default_fit),
     "fit of boston": (FIT, 1, lambda: fit("boston", "gaussian")),
     "fit of banana": (FIT, 1, lambda: fit("banana", "bernoulli")),
     "fit of hickory": (FIT, 1, lambda: fit("hickory", "poisson")),

@@ -17,8 +17,6 @@ from knotwise.evidence.blocks import KEEP_BYTES, Block, BlockCache, InMemory, Pa
 from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Executor
 
-__all__ = ["DaskBlocks", "LazyRows"]
-
 MOST_TAKEN = 1_000_000  # rows that the driver takes at one time
 MOST_KEPT = 128 * 2**20  # bytes of passes that the driver keeps for workers that are lost
 

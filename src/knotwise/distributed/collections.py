@@ -9,8 +9,6 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.blocks import is_dask
 
-__all__ = ["Partitions", "has_origin_of", "is_array", "is_frame", "only_column"]
-
 
 def is_frame(given: Any) -> bool:
     """Whether a Dask collection is a data frame."""

@@ -14,8 +14,6 @@ from knotwise.evidence.blocks import CACHED, InMemory, Pass
 from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Serial
 
-__all__ = ["Answer", "Held", "Job", "Part", "TreeSum", "joined", "part_as_given"]
-
 
 class TreeSum:
     """A sum over the leaves 0 .. n - 1 of a tree; node i of a level is the sum of nodes 2 i and 2 i + 1 below it.

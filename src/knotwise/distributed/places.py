@@ -13,8 +13,6 @@ import numpy as np
 from knotwise.errors import KnotwiseError, WorkersLostError, warn
 from knotwise.numerics.blocks import Executor, executor_for
 
-__all__ = ["Place", "place_for"]
-
 LARGE = "distributed.admin.large-graph-warning-threshold"
 MOST_NAMED = 10  # partitions that an error lists
 WHAT_TO_DO = (

@@ -18,8 +18,6 @@ from knotwise.evidence.residual import RowAdjoints, Sites, residual_of
 from knotwise.evidence.residual.base import independent_of
 from knotwise.numerics.linalg import scratch, times_lower, times_lower_transposed
 
-__all__ = ["NO_GRADIENT", "Gradient", "sparse_gradient"]
-
 
 @dataclass(frozen=True)
 class Gradient:

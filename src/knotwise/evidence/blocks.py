@@ -18,22 +18,6 @@ from knotwise.evidence.model import Rows
 from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_block
 from knotwise.numerics.weighted import mean_and_variance
 
-__all__ = [
-    "CACHED",
-    "KEEP_BYTES",
-    "WARM_START",
-    "Block",
-    "BlockCache",
-    "Blocks",
-    "Halo",
-    "InMemory",
-    "Pass",
-    "RowSummary",
-    "Sums",
-    "a_of",
-    "as_blocks",
-]
-
 #: of a pass, the per-block caches may take so many bytes for V and what its pullback needs
 KEEP_BYTES = 256 * 2**20
 

@@ -22,18 +22,6 @@ from knotwise.likelihoods.values import Expectations
 from knotwise.numerics.blocks import block_slices
 from knotwise.numerics.linalg import cholesky_of_identity_plus, log_det, times_lower_transposed, weighted_gram
 
-__all__ = [
-    "MAX_PRODUCT_ROWS",
-    "ROUNDING",
-    "EvidenceBounds",
-    "evidence_bounds",
-    "galerkin_quadratic",
-    "kernel_product",
-    "posterior_bound",
-    "quadratic_form",
-    "variational_model",
-]
-
 #: rows up to which kernel values of all pairs are computed; beyond, those within blocks only
 MAX_PRODUCT_ROWS = 30_000
 

@@ -20,17 +20,6 @@ from knotwise.numerics.linalg import (
     times_lower_transposed,
 )
 
-__all__ = [
-    "FullState",
-    "Precision",
-    "RootPrecision",
-    "SignedPrecision",
-    "posterior_root",
-    "prior_covariance",
-    "rising_direction",
-]
-
-
 LEAST_PRECISION = 1e-200  # one can divide by its root
 
 

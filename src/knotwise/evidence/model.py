@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from knotwise.evidence.inference.base import Inference
     from knotwise.evidence.residual.base import Residual
 
-__all__ = ["Evidence", "Jitter", "Model", "Point", "Rows"]
-
 #: what the parts of a model are called, in the order of theta
 PARTS = ("kernel", "likelihood", "nugget", "mean")
 KNOWN_NOISE = KnownNoise()

@@ -14,8 +14,6 @@ from knotwise.evidence.residual import check_rows, residual_of
 from knotwise.kernels.base import Pullback
 from knotwise.numerics.linalg import cholesky, invert_lower, times_lower_transposed
 
-__all__ = ["Evaluation", "ProjectedPass", "Projection", "Projector", "next_serial"]
-
 _serials = count()
 
 

@@ -20,8 +20,6 @@ from knotwise.evidence.model import Evidence, Jitter, Model, Rows
 from knotwise.evidence.projection import Evaluation
 from knotwise.numerics.blocks import Executor
 
-__all__ = ["MAX_FULL_ROWS", "SparseState", "check_full_size", "full_evidence", "sparse_evidence"]
-
 
 @dataclass(frozen=True)
 class SparseState:

@@ -16,20 +16,6 @@ from knotwise.numerics.part import Part
 if TYPE_CHECKING:
     from knotwise.kernels.compose import OnColumns, Product, Sum
 
-__all__ = [
-    "LENGTHSCALE",
-    "VARIANCE",
-    "ConstantDiagonal",
-    "DataScale",
-    "Kernel",
-    "KernelGradient",
-    "PairsPullback",
-    "Pullback",
-    "fill",
-    "made_by",
-    "one_per_column",
-]
-
 K = TypeVar("K", bound="Kernel")
 
 #: parameters that many kernels have

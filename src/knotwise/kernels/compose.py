@@ -11,8 +11,6 @@ from knotwise.errors import InvalidInputError
 from knotwise.kernels.base import DataScale, Kernel, KernelGradient, made_by
 from knotwise.numerics.columns import InputColumns, as_list_of_columns, column_indices
 
-__all__ = ["OnColumns", "Product", "Sum"]
-
 
 class Pair(Kernel):
     """Two kernels under one operation; parameters are named `k1__...` and `k2__...`."""

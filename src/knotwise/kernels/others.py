@@ -12,8 +12,6 @@ from knotwise.kernels.base import LENGTHSCALE, VARIANCE, ConstantDiagonal, Kerne
 from knotwise.kernels.stationary import ColumnScales, Lengthscale, SquaredExponential
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["Constant", "Linear", "Periodic"]
-
 
 class Constant(ConstantDiagonal):
     r"""Constant kernel: one unknown level.

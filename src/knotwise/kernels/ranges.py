@@ -9,8 +9,6 @@ import numpy as np
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.compose import Sum
 
-__all__ = ["HARDLY_CORRELATED", "Reach", "columns_seen", "name_of", "reach_along", "summands"]
-
 #: the correlation at the practical range
 HARDLY_CORRELATED = 0.05
 #: distances between which a range is looked for, in units of the column

@@ -24,8 +24,6 @@ from knotwise.kernels.base import (
 from knotwise.numerics.linalg import scratch
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["Matern12", "Matern32", "Matern52", "RationalQuadratic", "SquaredExponential", "Stationary"]
-
 Lengthscale = float | Sequence[float] | np.ndarray | None
 ColumnScales = str | Sequence[float] | np.ndarray | None
 #: the range (8 nu)^1/2 / kappa of geostatistics is two length-scales: kappa is (2 nu)^1/2 / lengthscale here (H6)

@@ -12,9 +12,6 @@ from knotwise.likelihoods.values import Derivatives, Expectations, ParameterDeri
 from knotwise.noise import Noise, NoisyRows
 from knotwise.numerics.part import Part
 
-__all__ = ["Derivatives", "Expectations", "Likelihood", "ParameterDerivatives", "Tilted"]
-
-
 #: what methods of a likelihood say of their arguments
 ARGUMENTS = {
     "size": (

@@ -9,8 +9,6 @@ from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, Til
 from knotwise.likelihoods.log_gamma import average_over_log_gamma
 from knotwise.likelihoods.response import by_blocks
 
-__all__ = ["Bernoulli"]
-
 #: below this z the probit's derivatives come from a continued fraction
 PROBIT_TAIL = -4.0
 

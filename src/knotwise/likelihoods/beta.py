@@ -19,8 +19,6 @@ from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["Beta"]
-
 #: a beta variable's parameters must be positive, a share lies inside (0, 1)
 SMALLEST = 1e-300
 

@@ -7,8 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["MovingNodes", "Rule", "SharedNodes"]
-
 SERIES = 0.6  # largest ratio of terms in the series of a tail
 LARGEST_SHARE = 0.03  # and the largest y, or 1 - y, for which it is used
 SERIES_TERMS = 14

@@ -13,8 +13,6 @@ from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.roots import find_whole_root, normal_score
 from knotwise.likelihoods.special import deviance_excess, factorial_excess
 
-__all__ = ["Binomial"]
-
 
 class Binomial(Likelihood):
     r"""The number of successes among `trials`, which `fit` and `predict` take (1 where not given).

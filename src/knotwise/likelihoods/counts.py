@@ -13,8 +13,6 @@ from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.roots import find_whole_root, normal_score
 from knotwise.likelihoods.special import exp_capped, log_or_minus_inf
 
-__all__ = ["Counts", "check_counts"]
-
 #: NumPy draws no counts beyond the integers of 64 bits
 LARGEST_RATE = 1e18
 #: counts from which on the probability of one has too few digits

@@ -28,8 +28,6 @@ from knotwise.likelihoods.values import Expectations
 if TYPE_CHECKING:
     from knotwise.likelihoods.base import Likelihood
 
-__all__ = ["expectations", "expected_parameter_derivatives"]
-
 REACH = 8.0  # standard deviations of f that hold all but 1e-15 of it
 FARTHER = (12.0, 18.0, 27.0)  # for what grows like e^f, whose integrand lies sd standard deviations off the mean
 END_NATS = 27.0  # an integrand that has fallen less than that at the last node needs farther ones

@@ -14,8 +14,6 @@ from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import deviance_excess, digamma_defect, exp_capped, factorial_excess
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["Exponential", "Gamma"]
-
 
 class Gamma(Multiplicative):
     r"""A gamma distribution with mean e^f.

@@ -9,8 +9,6 @@ from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, Par
 from knotwise.noise import ConstantNoise, Noise, NoisyRows
 from knotwise.numerics.part import Part
 
-__all__ = ["Gaussian", "normal_expectations", "normal_tilted", "normal_tilted_derivative"]
-
 LOG_2PI = float(np.log(2 * np.pi))
 
 

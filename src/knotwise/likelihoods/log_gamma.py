@@ -18,8 +18,6 @@ import numpy as np
 from knotwise.likelihoods.roots import find_root, normal_score
 from knotwise.likelihoods.special import factorial_excess
 
-__all__ = ["Average", "average_over_log_gamma", "log_gamma_quantile", "log_gamma_rule"]
-
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
 NEGLIGIBLE = 34.0  # nats below the mode beyond which a density does not count
 REACH = 8.3  # beyond it Phi is 0 or 1 to rounding

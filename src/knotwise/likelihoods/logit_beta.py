@@ -17,8 +17,6 @@ import numpy as np
 from knotwise.likelihoods.beta_nodes import MovingNodes, Rule, SharedNodes
 from knotwise.likelihoods.roots import find_root, normal_score
 
-__all__ = ["Tail", "logit_beta_quantile", "lower_tail"]
-
 LOGISTIC = 0.5  # nodes of f for each unit of f, in units of those for each standard deviation
 MOST_NODES = 100_000  # nodes of f times rows that are in memory together
 SMALLEST = 1e-300

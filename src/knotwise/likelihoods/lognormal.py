@@ -12,8 +12,6 @@ from knotwise.likelihoods.multiplicative import Multiplicative
 from knotwise.likelihoods.special import exp_capped
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["LogNormal"]
-
 
 class LogNormal(Multiplicative):
     r"""A positive response whose logarithm has Gaussian noise; its median is e^f.

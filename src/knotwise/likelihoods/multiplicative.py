@@ -7,8 +7,6 @@ import numpy as np
 from knotwise.likelihoods.base import Likelihood, refuse_ends, refuse_rows
 from knotwise.likelihoods.special import exp_capped, log_or_minus_inf
 
-__all__ = ["SMALLEST", "Multiplicative"]
-
 #: a drawn error is never 0, which no likelihood of positive y could have
 SMALLEST = 1e-300
 

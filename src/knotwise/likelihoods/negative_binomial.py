@@ -9,8 +9,6 @@ from knotwise.likelihoods.counts import LARGEST_RATE, Counts
 from knotwise.likelihoods.special import deviance_excess, digamma_defect, exp_capped, factorial_excess
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["NegativeBinomial"]
-
 
 class NegativeBinomial(Counts):
     r"""Counts that vary more than Poisson counts do.

@@ -8,8 +8,6 @@ from knotwise.likelihoods.base import Derivatives, Expectations
 from knotwise.likelihoods.counts import LARGEST_RATE, Counts
 from knotwise.likelihoods.special import deviance_excess, exp_capped, factorial_excess
 
-__all__ = ["Poisson"]
-
 
 class Poisson(Counts):
     r"""Counts of independent events.

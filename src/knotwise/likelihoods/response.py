@@ -19,8 +19,6 @@ from knotwise.numerics.blocks import Executor, Serial, block_slices
 if TYPE_CHECKING:
     from knotwise.likelihoods.base import Likelihood
 
-__all__ = ["by_blocks", "log_predictive_density", "predictive_cdf", "predictive_quantile", "response_moments"]
-
 N_PANELS = 24
 PANEL_NODES, PANEL_WEIGHTS = np.polynomial.legendre.leggauss(10)
 FINER = np.exp2(np.arange(-3.0, 7.0))  # widths of the panels on each side of a narrow place, in units of its width

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Evaluate", "find_between", "find_root", "find_whole_root", "normal_score"]
-
 #: (x, rows) -> value, slope and bend (its derivative) of the function at x of these rows, [n] each
 Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["ANALYTIC_TOLERANCE", "MOST_NODES", "TOLERANCE", "Refined", "Spread", "refine", "row_chunks"]
-
 MOST_NODES = 4096
 TOLERANCE = 1e-8  # for two rules; the finer one is much closer if the integrand is smooth
 ANALYTIC_TOLERANCE = 1e-7  # the same where the integrand is known to be: half the step about squares the error

@@ -7,8 +7,6 @@ from math import factorial
 
 import numpy as np
 
-__all__ = ["deviance_excess", "digamma_defect", "exp_capped", "factorial_excess", "log_or_minus_inf"]
-
 #: exp stops growing here, so that its product with counts, squares of shapes and the like stays finite
 LARGEST_EXPONENT = 600.0
 

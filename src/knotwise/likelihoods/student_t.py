@@ -15,8 +15,6 @@ from knotwise.noise import NOISE_FLOOR
 from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.weighted import weighted_quantile
 
-__all__ = ["StudentT"]
-
 ROUGH_NODES, NODES = 8, 20  # for each panel of the logarithm of a gamma variable
 
 

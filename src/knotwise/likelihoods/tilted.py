@@ -21,8 +21,6 @@ from knotwise.likelihoods.values import Tilted
 if TYPE_CHECKING:
     from knotwise.likelihoods.base import Likelihood
 
-__all__ = ["log_tilted_integral", "tilted", "tilted_parameter_derivatives"]
-
 NEGLIGIBLE = 34.0  # nats below the mode beyond which an integrand does not count
 NORMAL_REACH = 8.5  # standard deviations of f that hold all but 1e-17 of it
 NEWTON_STEPS = {True: 20, False: 100}  # for log-concave densities bisection serves the rest

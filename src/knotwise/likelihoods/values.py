@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Derivatives", "Expectations", "ParameterDerivatives", "Tilted"]
-
 
 @dataclass(frozen=True)
 class Derivatives:

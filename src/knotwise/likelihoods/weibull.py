@@ -13,8 +13,6 @@ from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.special import exp_capped
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["Weibull"]
-
 
 class Weibull(Multiplicative):
     r"""Lifetimes with scale e^f, whose hazard rises (shape above 1) or falls (below) with time.

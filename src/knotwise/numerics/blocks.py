@@ -19,18 +19,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-__all__ = [
-    "Executor",
-    "Serial",
-    "Threads",
-    "available_cores",
-    "block_slices",
-    "executor_for",
-    "is_dask",
-    "rows_per_block",
-    "single_threaded_blas",
-]
-
 BLOCK_BYTES = 1_640_000  # a block's [n, K] array stays within a core's second-level cache
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 512, 8192
 #: glibc's M_MMAP_THRESHOLD, above which memory is the system's own piece (32 MB at most), and M_TRIM_THRESHOLD, what is

@@ -11,19 +11,6 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = [
-    "InputColumn",
-    "InputColumns",
-    "are_degrees",
-    "as_list_of_columns",
-    "column_index",
-    "column_indices",
-    "column_names",
-    "coordinate_pair",
-    "named_pair",
-    "true_aspect",
-]
-
 
 @dataclass(frozen=True)
 class InputColumn:

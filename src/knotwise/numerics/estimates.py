@@ -10,8 +10,6 @@ import numpy as np
 
 from knotwise.numerics.tabular import html_table, make_frame
 
-__all__ = ["Estimate", "Estimates"]
-
 LONGEST_NAME, LONGEST_COLUMN = 30, 16  # in a printed table, which has at most 110 characters
 NUMBERS = ("estimate", "std. error", "lower 95 %", "upper 95 %")
 

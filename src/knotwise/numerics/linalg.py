@@ -17,23 +17,6 @@ from scipy.linalg import blas, lapack
 
 from knotwise.errors import NotPositiveDefiniteError
 
-__all__ = [
-    "FIRST_JITTER",
-    "LARGEST_JITTER",
-    "cholesky",
-    "cholesky_of_identity_plus",
-    "half_inverse_without",
-    "invert_lower",
-    "log_det",
-    "pivoted_order",
-    "scratch",
-    "smallest_jitter",
-    "solve_factored",
-    "times_lower",
-    "times_lower_transposed",
-    "weighted_gram",
-]
-
 FIRST_JITTER = 1e-10
 LARGEST_JITTER = 1e-4
 

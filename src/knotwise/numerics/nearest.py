@@ -13,16 +13,6 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import cKDTree
 
-__all__ = [
-    "MISSING",
-    "Nearest",
-    "coordinate_order",
-    "maxmin_order",
-    "nearest_earlier",
-    "random_order",
-    "spatial_sort",
-]
-
 #: what stands where a row has fewer earlier rows than neighbours were asked for
 MISSING = -1
 #: from so many directions on, a tree looks at nearly all points, and products of matrices are faster

@@ -18,19 +18,6 @@ from knotwise.numerics.estimates import Estimate, Estimates
 from knotwise.numerics.standard_errors import ErrorSource, ParameterErrors
 from knotwise.numerics.tabular import html_table, make_frame
 
-__all__ = [
-    "ROLES",
-    "UNITS",
-    "Columns",
-    "DataValue",
-    "Parameter",
-    "ParameterTable",
-    "Prior",
-    "flat_names",
-    "same_scale",
-    "unique_names",
-]
-
 ROLES = ("amplitude", "lengthscale", "noise", "nugget", "shape", "mean", "other")
 #: the powers of the units of the inputs and of the latent function
 UNITS = {

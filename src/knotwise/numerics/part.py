@@ -20,8 +20,6 @@ import numpy as np
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.numerics.parameters import Parameter
 
-__all__ = ["Part", "short_repr"]
-
 P = TypeVar("P", bound="Part")
 
 

@@ -8,8 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["ErrorSource", "ParameterErrors"]
-
 #: half the width of a 95 % interval in standard errors
 REACH_95 = 1.959963984540054
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from knotwise.errors import KnotwiseError
 
-__all__ = ["MissingPandasError", "html_lines", "html_table", "make_frame"]
-
 
 class MissingPandasError(KnotwiseError, ImportError):
     """A data frame was asked for where pandas is not installed."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Moments", "counted", "mean_and_variance", "weighted_quantile", "whole_if_near"]
-
 
 def mean_and_variance(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance over the rows, each row as often as it counts."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from knotwise.optimize.base import Objective, OptimizeResult, OptimizerSettings, Trials
 
-__all__ = ["Adadelta"]
-
 
 class Adadelta(OptimizerSettings):
     r"""Adadelta (Zeiler 2012) as the paper used it, one step size per coordinate.

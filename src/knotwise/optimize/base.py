@@ -11,8 +11,6 @@ import numpy as np
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.numerics.part import short_repr
 
-__all__ = ["Objective", "OptimizeResult", "Optimizer", "Trials", "projected_norm"]
-
 #: maps parameters to (value, gradient)
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 

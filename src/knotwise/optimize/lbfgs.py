@@ -9,8 +9,6 @@ import numpy as np
 
 from knotwise.optimize.base import Objective, OptimizeResult, OptimizerSettings, Trials
 
-__all__ = ["LBFGS"]
-
 EVALUATIONS_PER_ITERATION = 3
 #: gradient, relative to the value, that rounding leaves where a line search fails. Without noise the log evidence of 30
 #: rows is known to 1e-5 only, and which BLAS computes it decides where a search ends. Curvature grows with the rows as

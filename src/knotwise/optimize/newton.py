@@ -8,8 +8,6 @@ import numpy as np
 
 from knotwise.optimize.base import Objective, OptimizeResult, OptimizerSettings, Trials
 
-__all__ = ["KnownCurvature"]
-
 LEAST_RISE = 1e-4  # of what the gradient promises along a step that is taken
 HALVINGS = 8
 

@@ -12,8 +12,6 @@ from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, Projection
 from knotwise.evidence.residual import Sites
 
-__all__ = ["Inference", "PseudoData", "SiteFit", "SiteRule"]
-
 
 class SiteRule(Protocol):
     """How a block has its sites again when the inference has ended; frozen, and made of what can be pickled."""

@@ -22,8 +22,6 @@ from knotwise.numerics.linalg import (
     weighted_gram,
 )
 
-__all__ = ["Conjugate", "HeldSites"]
-
 LOG_2PI = float(np.log(2 * np.pi))
 
 

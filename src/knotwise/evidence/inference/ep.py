@@ -12,8 +12,6 @@ from knotwise.evidence.inference.variational import Variational
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.residual import residual_of
 
-__all__ = ["PowerEP"]
-
 
 @dataclass(frozen=True)
 class MatchedMoments:

@@ -23,8 +23,6 @@ from knotwise.evidence.residual import Sites, residual_of
 from knotwise.evidence.residual.base import damping, independent_of
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
 
-__all__ = ["Laplace"]
-
 NO_V = np.empty((0, 0))
 
 

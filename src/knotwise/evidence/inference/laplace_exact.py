@@ -19,8 +19,6 @@ from knotwise.evidence.full_sites import (
 from knotwise.evidence.inference.newton import search_mode
 from knotwise.evidence.model import Evidence, Model, Rows
 
-__all__ = ["exact_laplace", "latent_of_data", "mode_likelihood_bar"]
-
 
 class FullSearch:
     """The search for the mode of the exact GP: N^3/3 flops per Newton iteration."""

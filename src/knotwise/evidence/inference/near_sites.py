@@ -41,8 +41,6 @@ from knotwise.numerics.linalg import (
 )
 from knotwise.numerics.nearest import MISSING
 
-__all__ = ["NearCurvature", "NearSites"]
-
 LOG_2PI = float(np.log(2 * np.pi))
 #: a site's precision times the prior variance is at least that: below 0, as where p is not log-concave, nothing would
 #: be an observation

@@ -9,8 +9,6 @@ import numpy as np
 
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 
-__all__ = ["ModeSearch", "far_off", "find_mode", "search_mode"]
-
 MAX_ITERATIONS = 200
 MAX_HALVINGS = 30
 #: squared Newton decrement after which one exact step has reached the mode to rounding, in the gradient too

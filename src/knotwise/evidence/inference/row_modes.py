@@ -18,8 +18,6 @@ import numpy as np
 from knotwise.evidence.model import Rows
 from knotwise.likelihoods.base import Derivatives, Likelihood
 
-__all__ = ["CLOSE", "CLOSE_ENOUGH", "RowModes", "find_row_modes", "modes_without_own_part"]
-
 FEW_ITERATIONS, MAX_ITERATIONS = 6, 200
 #: last step in f, relative to 1 + |f|, with which a search for the mode goes on, and with which it ends
 CLOSE_ENOUGH, CLOSE = 1e-4, 1e-10

@@ -23,8 +23,6 @@ from knotwise.evidence.inference.sites_sparse import SparseSites
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation
 
-__all__ = ["SearchEnd", "SiteInference", "SiteSpace", "search_sites"]
-
 MAX_PASSES = 60
 SHORTEST = 2.0**-12  # step, as a share of the whole one, below which nothing is gained any more
 GROWTH = 4.0  # of the residual in one step, beyond which a step is refused where there is no bound to tell

@@ -15,18 +15,6 @@ from knotwise.evidence.blocks import Sums
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.residual.base import damping
 
-__all__ = [
-    "HISTORY",
-    "ExpectedCurvature",
-    "LookSums",
-    "Marginals",
-    "RowSites",
-    "SiteLook",
-    "SiteTarget",
-    "first_sites",
-    "settled_sites",
-]
-
 SMALLEST_VARIANCE = 1e-300  # one can divide by it
 HISTORY = 4  # steps that Anderson acceleration combines
 MAX_SETTLING, SETTLED = 200, 1e-18  # looks of rows by themselves, and squared residual of each at which they end

@@ -11,8 +11,6 @@ from knotwise.evidence.inference.sites import LookSums, RowSites, SiteTarget, fi
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.residual.base import damping
 
-__all__ = ["ExactSites"]
-
 
 class ExactSites:
     """All rows with their sites, and the posterior of what the kernel says of them, z ~ N(0, K) (V8, E6b).

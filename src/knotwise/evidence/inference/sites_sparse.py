@@ -17,8 +17,6 @@ from knotwise.evidence.residual import Sites
 from knotwise.evidence.residual.base import damping
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, times_lower_transposed, weighted_gram
 
-__all__ = ["SparseSites"]
-
 
 class SparseSites:
     """Rows seen through knots with their sites, which are in the per-block caches; gamma and B's factor are here."""

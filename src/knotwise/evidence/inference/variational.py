@@ -15,8 +15,6 @@ from knotwise.evidence.model import Model
 from knotwise.evidence.projection import Evaluation
 from knotwise.evidence.residual import residual_of
 
-__all__ = ["Variational"]
-
 
 @dataclass(frozen=True)
 class Variational(SiteInference):

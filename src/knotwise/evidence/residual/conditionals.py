@@ -17,8 +17,6 @@ from knotwise.errors import NotPositiveDefiniteError
 from knotwise.kernels.base import Kernel
 from knotwise.numerics.nearest import MISSING
 
-__all__ = ["NOISE_FLOOR", "Conditionals", "Joint", "Members", "noise_of_rows", "with_zeros"]
-
 #: the noise of a row counts as at least this share of the prior variance: without noise, equal rows have no factor
 NOISE_FLOOR = 1e-10
 #: rows whose neighbours are gathered together, so that they stay in cache

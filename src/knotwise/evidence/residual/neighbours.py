@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from knotwise.evidence.model import Model
     from knotwise.evidence.projection import Projection
 
-__all__ = ["BLOCK_WIDTH", "Neighbours", "neighbours_of"]
-
 #: blocks of `rows_per_block(BLOCK_WIDTH, N)` rows: in 8 columns a block of 1,000 rows has a halo of twice its size, one
 #: of 7,000 a halo of half of it
 BLOCK_WIDTH = 24

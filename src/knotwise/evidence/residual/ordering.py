@@ -17,8 +17,6 @@ from knotwise.numerics.nearest import MISSING, Nearest, nearest_earlier, random_
 if TYPE_CHECKING:
     from knotwise.evidence.model import Rows
 
-__all__ = ["NeighbourhoodBatch", "VecchiaOrdering", "nearest_with_itself", "neighbourhood_batch", "vecchia_ordering"]
-
 #: an order of conditioning: (points [N, q], rng) -> the rows in their order, [N]
 Order = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
