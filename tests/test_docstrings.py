@@ -279,3 +279,11 @@ def test_what_a_docstring_leaves_out_is_completed_in_the_order_of_the_signature(
     told = Docstring.of(Shape.area.__doc__).entries("Parameters")
     assert told == [("a : float", "The first."), ("b : str", "The second."), ("c : int", "The third.")]
     assert "Returns\n-------\nfloat" in Shape.area.__doc__ and Shape.unknown.__doc__ == "Nobody knows d."
+
+
+@pytest.mark.parametrize("estimator", [GPRegressor, GPClassifier])
+def test_paragraphs_that_estimators_share_stand_in_their_docstrings(estimator):
+    own = [estimator, *(getattr(estimator, name) for name in dir(estimator) if not name.startswith("__"))]
+    left = [value for value in own if re.search(r"^ *\{\w+\}$", inspect.getdoc(value) or "", re.MULTILINE)]
+    assert not left
+    assert "n_neighbors : " in estimator.__doc__ and "in the units and with the columns" in estimator.predict.__doc__

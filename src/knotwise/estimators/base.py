@@ -22,6 +22,7 @@ from knotwise.decisions.neighbours import add_neighbours
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
+from knotwise.estimators.docstrings import documented
 from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.fitted import Fit, FitErrors, outcome_of, posterior_of
 from knotwise.estimators.lazy import lazy_latent
@@ -52,6 +53,7 @@ def unchanged_on_failure(estimator: E) -> Iterator[E]:
     estimator.__dict__ = new.__dict__
 
 
+@documented
 class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
@@ -157,8 +159,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
 
         Returns
         -------
@@ -168,10 +169,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)
+        {counts}
         >>> latent = gp.predict_latent([[0.9]])
         >>> bool(2 < np.exp(latent.mean[0]) < 6), bool(latent.variance[0] > 0)
         (True, True)
@@ -207,12 +205,8 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
-        n_samples : int, default 1
-            Functions to draw.
-        random_state : int, Generator, optional
-            The same number gives the same samples.
+        {X}
+        {samples}
 
         Returns
         -------
@@ -221,10 +215,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        {smooth_curve}
         >>> f = gp.sample_latent(X, n_samples=200, random_state=0)
         >>> f.shape
         (200, 24)
@@ -262,11 +253,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        {curve}
         >>> evidence = gp.evidence()
         >>> bool(np.isclose(evidence.value, gp.log_evidence_))
         True
@@ -325,11 +312,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Parameters
         ----------
-        standard_errors : bool, optional
-            Parameters have standard errors, which are computed when they are first asked for: unless that takes long
-            (None), in any case (True), or not (False).
-        variogram : bool, default False
-            Also show nugget, sill and range, as `parameters_.variogram()` has them.
+        {summary}
 
         Returns
         -------
@@ -338,10 +321,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        {smooth_curve}
         >>> print(gp.summary())
         GPRegressor: 5 knots, log evidence ...
         converged: 5 knots optimised together with the parameters...
@@ -390,9 +370,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Parameters
         ----------
-        more_knots : int, optional
-            Rows that serve as knots besides those of the fit, for the bounds alone. More of them tighten the bounds;
-            as many as the fit has knots by default.
+        {more_knots}
 
         Returns
         -------
@@ -422,16 +400,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
 
-        The file is complete or not there, and holds what predictions need. **Of the exact GP (`n_knots_` is 0) and of a
-        model with neighbours (`n_neighbors_` is not 0) it holds all training rows**, inputs and targets, because these
-        predict from them: do not pass it on where the data must stay. Of other models it holds no rows, but knots may
-        lie on the inputs of some. The logger "knotwise" says which it is, as INFO. A kernel, likelihood or mean of your
-        own cannot be saved; use pickle.
-
-        Parameters
-        ----------
-        path : path
-            The file to write; one that is there is replaced.
+        {file}
 
         Examples
         --------

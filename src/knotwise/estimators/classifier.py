@@ -29,6 +29,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.classes import ByClass, LabelPrediction
 from knotwise.estimators.coefficients import Coefficients
+from knotwise.estimators.docstrings import documented
 from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.regressor import GPRegressor
@@ -53,95 +54,16 @@ if TYPE_CHECKING:
 __all__ = ["GPClassifier"]
 
 
+@documented
 class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     """Gaussian process classification through knots: two classes, or several by one model against the rest each.
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Covariance of the latent function, from `knotwise.kernels`. By default one of squared exponential, Matern 5/2
-        and Matern 3/2 is chosen for each model, with one length-scale or one per column: by the evidence of exact GPs
-        on some rows and the density of others, as `trace_` shows; of fewer than 30 rows, or with `optimizer=None`, it
-        is the squared exponential with one length-scale. A length-scale or a period is in the units of its column; one
-        length-scale for columns of different scale counts in `column_scales` of the kernel. A number is where a fit
-        starts, but a period is held; None is taken from the data. A fitted `kernel_` is the same function in any other
-        fit.
+    {kernel}
     link : "logit" or "probit", default "logit"
         From the latent function to the probability of a class.
-    approximation : "vfe", "fic", "full" or a number, optional
-        A power between 0 (VFE) and 1 (FIC), or the exact GP. By default VFE; and the exact GP where `knots="auto"`
-        would need more knots than a third of up to 1,000 rows. A file of the exact GP holds the training rows.
-    knots : "auto", int, array [K, D] or selector, default "auto"
-        "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots starts with
-        k-means within each class and is optimised together with the parameters; an array is held exactly as given; or a
-        selector from `knotwise.knots`, such as `OneAtATime()`.
-    n_neighbors : "auto" or int, default "auto"
-        Near rows that predict what the knots leave: so many of them, or 0 for none. "auto" uses them of more than 1,000
-        rows, where `knots="auto"` would need more knots than its limit, or misses what near rows share, and rows that
-        were held out are predicted better with neighbours; `n_neighbors_` and `stop_reason_` say so. A number holds for
-        any knots and number of rows; it needs variational inference, and `approximation` must be left open. The model
-        and its file then hold the training rows. See `docs/neighbours.md`.
-    mean : "constant", "zero", "linear", a number or Mean, default "constant"
-        Prior mean of the latent function, on the link's scale. A constant and a linear trend are integrated out, so
-        that their uncertainty is part of every prediction, and `coefficients_` shows them; a number is held.
-        `knotwise.means` has `Constant(prior_sd=...)`, in which None is a point estimate, and `Linear(prior_sd=...,
-        columns=[...])` for a trend in some columns.
-    nugget : float or "fit", default 0.0
-        Variance of independent noise on the latent function, held or learned.
-    inference : "auto", "variational", "laplace" or "ep", default "auto"
-        How the posterior of the latent function is approximated. "variational" is the best Gaussian, by the largest
-        lower bound of the log evidence; "laplace" centres it at the mode, which is quick and biased towards 1/2 for
-        classes; "ep" matches moments, under FIC. "auto" (the default) gives the variational posterior, with parameters
-        from Laplace's approximation where the two evidences agree within half a nat.
-    fixed : list of names, default ()
-        Parameters to hold where they start, by the names in `parameters_`.
-    bounds : dict, optional
-        (low, high) by parameter name, in the units of `parameters_`, instead of the bounds taken from the data. They
-        also free a period that is given as a number.
-    priors : "weak" or dict, optional
-        What is known of parameters before the data: priors from `knotwise.priors` by the name or the role of a
-        parameter, the same for the model of each class; "weak" is a mild penalty on the variance of the latent
-        function. None, the default, is no prior. See `docs/priors.md`.
-    jitter : float, optional
-        Diagonal added to Kuu, relative to the kernel's variance; None is the smallest that works.
-    optimizer : "lbfgs", optimizer or None, default "lbfgs"
-        How parameters are found: by name, or as an object such as `knotwise.optimize.Adadelta()`. None keeps every
-        parameter as given.
-    n_restarts : int, default 0
-        Further random starts of the optimiser.
-    standardize : "columns", "common" or False, default "columns"
-        Scale inputs by column or all by one factor (maps keep their distances), or leave inputs alone. What is given
-        and shown is in the units of the data in any case.
-    categorical : "auto" or list of columns, default "auto"
-        Columns, by name or number, whose values are levels although they are numbers. Columns of text, also of codes
-        such as '101', and pandas categories are so by themselves ("auto"); text that is meant as numbers is converted
-        before (`pandas.to_numeric`). All pairs of levels are at the same distance, in which the
-        length-scale of the column is measured, so that levels are exchangeable; one that the fit has not seen is
-        predicted as a new draw, with a warning. See `docs/tables.md`.
-    missing : "error", "mean" or "indicator", default "error"
-        What is done where an input is missing: it is refused with column and rows; or takes the mean of its column in
-        the fit; or the mean and a further input that says so. A missing category is a level of its own in both.
-    coords : "lonlat" or ("lonlat", [longitude, latitude]), optional
-        Two columns of degrees are a place on the globe: distances are chords of the sphere, and their one length-scale
-        is in kilometres. The columns are found by their names (lon, longitude, lat, latitude), or named.
-    periods : dict, optional
-        By column, a period or a list of them: what repeats itself after so many units of the column, or for dates
-        after so many days or a "year", "week" or "day". It adds the place on a circle as an input, which kernels and
-        means call by its name in `parameters_`, such as "when (year)".
-    random_state : int, Generator, optional
-        For the initial knots and restarts; the same number gives the same fit.
-    n_jobs : int, optional
-        Threads; None is all cores. Results do not depend on it.
-    block_size : int, optional
-        Rows per block of work.
-    progress : "auto", True or False, default "auto"
-        A live line on stderr while a fit runs: "auto" in terminals and notebooks, when two seconds have passed. All
-        that it tells goes to `logging.getLogger("knotwise")`, too, in any case.
-    callback : function, optional
-        Gets a `knotwise.progress.FitEvent` after each step; what it raises ends the fit.
-    checkpoint : folder, optional
-        Where finished steps are kept, so that a fit that was interrupted goes on at the next `fit` with the same data
-        and settings, and ends with the same bits. Removed when the fit is complete.
+    {settings}
 
     Attributes
     ----------
@@ -151,12 +73,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         The latent models: one for two classes (of the second class), else one for each class against the rest.
     log_evidence_, log_prior_ : float
         Log evidence of the labels and log density of the parameters' priors: of the model, or summed over models.
-    n_features_in_, feature_names_in_ : int and array of str
-        The number of the columns of X, and their names where X was a data frame.
-    encoding_ : Encoding
-        What each column was taken for, and how categories, dates, missing values and places became numbers.
-    crs_ : str or None
-        Coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none.
+    {columns_}
     coefficients_ : Coefficients
         Level or trend of the mean of f on the link's scale, with standard errors. This and what follows is of the
         model, or a list with one entry for each of several models; such a list of tables shows itself with its
@@ -180,11 +97,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from knotwise import GPClassifier
-    >>> X = np.linspace(0, 1, 20)[:, None]
-    >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-    >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+    {two_classes}
     >>> gp.predict([[0.1], [0.9]]).tolist()
     ['left', 'right']
     >>> gp.predict_proba([[0.1], [0.9]]).round(2).tolist()
@@ -278,11 +191,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> gp.classes_.tolist(), gp.n_knots_
         (['left', 'right'], 3)
         """
@@ -403,8 +312,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
 
         Returns
         -------
@@ -413,11 +321,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> (gp.decision_function([[0.1], [0.9]]) > 0).tolist()
         [False, True]
         """
@@ -430,8 +334,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
 
         Returns
         -------
@@ -441,11 +344,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> (gp.predict_latent([[0.1], [0.9]]).mean > 0).tolist()
         [False, True]
         """
@@ -465,12 +364,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
-        n_samples : int, default 1
-            Functions to draw.
-        random_state : int, Generator, optional
-            The same number gives the same samples.
+        {X}
+        {samples}
 
         Returns
         -------
@@ -480,11 +375,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> f = gp.sample_latent(X, n_samples=200, random_state=0)
         >>> border = X[np.argmax(f > 0, axis=1), 0]  # where each sample turns to "right"
         >>> f.shape, bool(0.3 < np.median(border) < 0.7)
@@ -505,8 +396,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
         threshold : float
             The probability to exceed, between 0 and 1.
         label : object, optional
@@ -523,11 +413,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> sure = gp.predict_exceedance([[0.1], [0.5], [0.9]], threshold=0.7)
         >>> bool(sure[0] < 0.1 < sure[1] < 0.6 < sure[2])
         True
@@ -554,8 +440,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
 
         Returns
         -------
@@ -564,11 +449,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> p = gp.predict_proba([[0.1], [0.9]])
         >>> (p > 0.5).tolist(), p.sum(1).round(12).tolist()
         ([[True, False], [False, True]], [1.0, 1.0])
@@ -583,8 +464,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
 
         Returns
         -------
@@ -593,11 +473,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> gp.predict([[0.1], [0.9]]).tolist()
         ['left', 'right']
         """
@@ -612,12 +488,10 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs of the rows to judge, in the units of the fit.
+        {X}
         y : array [n]
             Their labels.
-        sample_weight : array [n], optional
-            How much each row counts; equally by default.
+        {score_weight}
 
         Returns
         -------
@@ -626,11 +500,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> gp.score(X, y) > 0.7
         True
         """
@@ -645,10 +515,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
-        level : float, default 0.95
-            Probability of the interval, between 0 and 1; the same share is left out at either end.
+        {X}
+        {level}
         kind : "mean" or "latent", default "mean"
             Of the probability given f, which says how well it is known; or of f itself, on the link's scale. A label
             has no interval.
@@ -660,11 +528,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> lower, upper = gp.predict_interval([[0.5]], level=0.8)[0]
         >>> bool(0 < lower < gp.predict_proba([[0.5]])[0, 1] < upper < 1)
         True
@@ -704,8 +568,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         kind : "mean" or "observation", default "mean"
             The expected number given the probabilities, whose interval says how well these are known; or the number
             among new labels.
-        level : float, default 0.95
-            Probability of the central interval.
+        {level}
         n_samples : int, default 2000
             Samples for the interval.
         random_state : int, Generator, optional
@@ -719,11 +582,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> totals = gp.predict_total(X, random_state=0)
         >>> bool(abs(totals.estimate[0] - 10) < 1)
         True
@@ -755,8 +614,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
         y : array [n]
             Labels from `classes_`.
 
@@ -767,11 +625,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> right, wrong = gp.log_predictive_density([[0.1], [0.1]], ["left", "right"])
         >>> bool(right > wrong)
         True
@@ -786,11 +640,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        standard_errors : bool, optional
-            Parameters have standard errors, which are computed when they are first asked for: unless that takes long
-            (None), in any case (True), or not (False).
-        variogram : bool, default False
-            Also show nugget, sill and range, as `parameters_.variogram()` has them.
+        {summary}
 
         Returns
         -------
@@ -847,9 +697,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Parameters
         ----------
-        more_knots : int, optional
-            Rows that serve as knots besides those of the fit, for the bounds alone; as many as the fit has knots by
-            default.
+        {more_knots}
 
         Returns
         -------
@@ -858,11 +706,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)
+        {two_classes}
         >>> certificate = gp.certify()
         >>> bool(certificate.lower >= gp.log_evidence_ - 1e-6), certificate.upper
         (True, None)
@@ -876,16 +720,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
 
-        The file is complete or not there, and holds what predictions need. **Of the exact GP (`n_knots_` is 0) and of a
-        model with neighbours (`n_neighbors_` is not 0) it holds all training rows**, inputs and targets, because these
-        predict from them: do not pass it on where the data must stay. Of other models it holds no rows, but knots may
-        lie on the inputs of some. The logger "knotwise" says which it is, as INFO. A kernel or mean of your own
-        cannot be saved; use pickle.
-
-        Parameters
-        ----------
-        path : path
-            The file to write; one that is there is replaced.
+        {file}
 
         Examples
         --------

@@ -9,6 +9,7 @@ import numpy as np
 from knotwise.data.exposure import exposure_of, require
 from knotwise.data.validation import generator_from
 from knotwise.estimators.base import LatentGP
+from knotwise.estimators.docstrings import documented
 from knotwise.likelihoods.base import Likelihood
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["JointResponse"]
 
 
+@documented
 class JointResponse(LatentGP):
     """A latent Gaussian process with a response at each row, whose rows are added up or drawn together."""
 
@@ -62,18 +64,14 @@ class JointResponse(LatentGP):
             What is added up: the mean response given f, whose interval says how well the surface is known; or new
             observations, with their own noise. The nugget's effect on the mean (e^(nugget/2) for counts) is in both;
             its random part, drawn for each row, is that of observations only.
-        level : float, default 0.95
-            Probability of the central interval.
-        noise_variance : float or array [n], optional
-            Known noise variance of each new observation of Gaussian data; a number is for all rows. Needed for
-            observations if the fit had it.
+        {level}
+        {noise_variance}
         n_samples : int, default 2000
             Samples for the interval, where there is no closed form (Gaussian data, and the mean of Student-t data, have
             one). With 2,000 an end of a 95 % interval has a standard error of 1.6 % of the interval's width.
         random_state : int, Generator, optional
             The same number gives the same result.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of `exposure`.
+        {offset}
 
         Returns
         -------
@@ -133,19 +131,14 @@ class JointResponse(LatentGP):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
         n_samples : int, default 1
             Data sets to draw.
-        exposure, trials : float or array [n], optional
-            Of each row, for counts; needed if the fit had them.
-        noise_variance : float or array [n], optional
-            Known noise variance of each row of Gaussian data; a number is for all rows. Needed if the fit had it; else
-            the fitted noise is taken.
+        {sizes}
+        {noise_variance}
         random_state : int, Generator, optional
             The same number gives the same samples.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of `exposure`.
+        {offset}
 
         Returns
         -------

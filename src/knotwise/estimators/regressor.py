@@ -24,6 +24,7 @@ from knotwise.data.validation import (
 )
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.docstrings import documented
 from knotwise.estimators.joint import JointResponse
 from knotwise.estimators.lazy import lazy_r2, predict_lazily
 from knotwise.estimators.options import likelihood_from, lowest_target, lowest_target_named
@@ -44,101 +45,18 @@ from knotwise.selection.base import Selector
 __all__ = ["GPRegressor"]
 
 
+@documented
 class GPRegressor(RegressorMixin, JointResponse):
     """Gaussian process regression through knots.
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        From `knotwise.kernels`. By default one of squared exponential, Matern 5/2 and Matern 3/2 is chosen, with one
-        length-scale or one per column: by the evidence of exact GPs on some rows and the density of others, as
-        `trace_` shows; of fewer than 30 rows, or with `optimizer=None`, it is the squared exponential with one
-        length-scale. Values are in the units of the data: a length-scale or a period in those of its column, a variance
-        in those of y squared; one length-scale for columns of different scale counts in `column_scales` of the kernel.
-        A number is where a fit starts, but a period is held; None is taken from the data. A fitted `kernel_` is the
-        same function in any other fit.
+    {kernel}
     likelihood : name or Likelihood, default "gaussian"
         "gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "gamma", "exponential", "weibull",
         "lognormal", "beta", "student_t", or an object from `knotwise.likelihoods`; `Gaussian(noise_variance=...)`
         starts the noise at a value.
-    approximation : "vfe", "fic", "full" or a number, optional
-        A power between 0 (VFE) and 1 (FIC), or the exact GP. By default VFE; and the exact GP where `knots="auto"`
-        would need more knots than a third of up to 3,000 rows (1,000 of data that are not Gaussian), or neighbours
-        (`n_neighbors`) where these are better. A file of the exact GP holds the training rows.
-    knots : "auto", int, array [K, D] or selector, default "auto"
-        "auto" chooses how many and where, and says why in `stop_reason_` and `trace_`; a number of knots is placed by
-        k-means and optimised together with the parameters; an array is held exactly as given; or a selector from
-        `knotwise.knots`, such as `OneAtATime()`.
-    n_neighbors : "auto" or int, default "auto"
-        What the knots leave of each row can be predicted from the rows nearest to it: so many of them, or 0 for none.
-        "auto" does so of more than 3,000 rows (1,000 of data that are not Gaussian), where `knots="auto"` would need
-        more knots than its limit, or misses what near rows share, and rows that were held out are predicted better with
-        neighbours; `n_neighbors_` and `stop_reason_` say so. A number holds for any knots and number of rows. Then
-        `approximation` means nothing and must be left open, and the model and its file hold the training rows; data
-        that are not Gaussian need variational inference. See `docs/neighbours.md`.
-    mean : "constant", "zero", "linear", a number or Mean, default "constant"
-        Prior mean. A constant and a linear trend are integrated out, so that their uncertainty is part of every
-        prediction, and `coefficients_` shows them; a number is held. `knotwise.means` has `Constant(prior_sd=...)`, in
-        which None is a point estimate, and `Linear(prior_sd=..., columns=[...])` for a trend in some columns.
-    nugget : float or "fit", default 0.0
-        Variance of independent noise on the latent function, held or learned; not for Gaussian data, where it is
-        the noise itself.
-    inference : "auto", "variational", "laplace" or "ep", default "auto"
-        How the posterior is approximated where data are not Gaussian (for these it is exact). "variational" is the best
-        Gaussian, by the largest lower bound of the log evidence; "laplace" centres it at the mode, which is quick and
-        biased for counts and classes; "ep" matches moments, under FIC. "auto" (the default) gives the variational
-        posterior, with parameters from Laplace's approximation where the two evidences agree within half a nat.
-    fixed : list of names, default ()
-        Parameters to hold where they start, by the names in `parameters_`.
-    bounds : dict, optional
-        (low, high) by parameter name, in the units of `parameters_`, instead of the bounds taken from the data. They
-        also free a period that is given as a number.
-    priors : "weak" or dict, optional
-        What is known of parameters before the data; the optimiser maximises the log evidence plus their log density.
-        A dict has priors from `knotwise.priors` by the name of a parameter, as in `parameters_`, or by its role
-        ("amplitude", "lengthscale", "noise", "nugget", "shape"); a name wins over a role. They speak in the units of
-        the data: those of its column for a length-scale, those of y squared for a variance. "weak" is a mild set, in
-        `docs/priors.md`. Any object with `log_density(theta) -> (value, derivative)` is a prior of theta as in
-        `parameters_`; it cannot be saved to a file. None, the default, is no prior.
-    jitter : float, optional
-        Diagonal added to Kuu, relative to the kernel's variance; None is the smallest that works.
-    optimizer : "lbfgs", Adadelta(), None, ..., default "lbfgs"
-        None keeps every parameter as given.
-    n_restarts : int, default 0
-        Further random starts of the optimiser.
-    standardize : "columns", "common" or False, default "columns"
-        Scale inputs by column or all by one factor (maps keep their distances), or leave inputs and targets alone. What
-        is given and shown is in the units of the data in any case.
-    categorical : "auto" or list of columns, default "auto"
-        Columns, by name or number, whose values are levels although they are numbers. Columns of text, also of codes
-        such as '101', and pandas categories are so by themselves ("auto"); text that is meant as numbers is converted
-        before (`pandas.to_numeric`). All pairs of levels are at the same distance, in which the
-        length-scale of the column is measured, so that levels are exchangeable; one that the fit has not seen is
-        predicted as a new draw, with a warning. See `docs/tables.md`.
-    missing : "error", "mean" or "indicator", default "error"
-        What is done where an input is missing: it is refused with column and rows; or takes the mean of its column in
-        the fit; or the mean and a further input that says so. A missing category is a level of its own in both.
-    coords : "lonlat" or ("lonlat", [longitude, latitude]), optional
-        Two columns of degrees are a place on the globe: distances are chords of the sphere, and their one length-scale
-        is in kilometres. The columns are found by their names (lon, longitude, lat, latitude), or named.
-    periods : dict, optional
-        By column, a period or a list of them: what repeats itself after so many units of the column, or for dates
-        after so many days or a "year", "week" or "day". It adds the place on a circle as an input, which kernels and
-        means call by its name in `parameters_`, such as "when (year)".
-    random_state : int, Generator, optional
-        For the initial knots and restarts.
-    n_jobs : int, optional
-        Threads; None is all cores. Results do not depend on it.
-    block_size : int, optional
-        Rows per block of work.
-    progress : "auto", True or False, default "auto"
-        A live line on stderr while a fit runs: "auto" in terminals and notebooks, when two seconds have passed. All
-        that it tells goes to `logging.getLogger("knotwise")`, too, in any case.
-    callback : function, optional
-        Gets a `knotwise.progress.FitEvent` after each step; what it raises ends the fit.
-    checkpoint : folder, optional
-        Where finished steps are kept, so that a fit that was interrupted goes on at the next `fit` with the same data
-        and settings, and ends with the same bits. Removed when the fit is complete.
+    {settings}
 
     Attributes
     ----------
@@ -155,12 +73,7 @@ class GPRegressor(RegressorMixin, JointResponse):
     knots_, n_knots_ : array [K, D] and int
         The knots in the units of X, and their number (0 for the exact GP); with categories or dates an array of
         objects, as X has them.
-    n_features_in_, feature_names_in_ : int and array of str
-        The number of the columns of X, and their names where X was a data frame.
-    encoding_ : Encoding
-        What each column was taken for, and how categories, dates, missing values and places became numbers.
-    crs_ : str or None
-        Coordinate reference system of the points that were fitted, such as "EPSG:27700"; None if they had none.
+    {columns_}
     n_neighbors_ : int
         How many of the nearest rows predict what the knots leave; 0 where the knots are enough.
     log_evidence_ : float
@@ -302,10 +215,7 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        {smooth_curve}
         >>> gp.n_knots_, gp.converged_
         (5, True)
 
@@ -314,7 +224,7 @@ class GPRegressor(RegressorMixin, JointResponse):
         >>> hours = np.tile([1.0, 8.0], 12)
         >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0)
         >>> gp = gp.fit(X, 3 * hours, exposure=hours)
-        >>> gp.predict([[0.5]]).round(1).tolist()  # counts per hour
+        >>> gp.predict([[0.5]], exposure=1).round(1).tolist()  # counts per hour
         [3.0]
         """
         with unchanged_on_failure(self) as new:
@@ -413,21 +323,14 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units and with the columns of the fit.
+        {X}
         return_std : bool, default False
             Also return the standard deviation of a new observation: what is not known of f, and its noise.
         return_cov : bool, default False
             Also return the covariance of new observations, [n, n]; for Gaussian data.
-        exposure : float or array [n], optional
-            What each new count is out of (area, time, population); 1 for the rate. Needed if the fit had it.
-        trials : int or array [n], optional
-            Number of trials of each new binomial row; 1 for the probability. Needed if the fit had it.
-        noise_variance : float or array [n], optional
-            Known noise variance of each new row of Gaussian data; a number is for all rows, and 0 is an observation
-            without noise. Needed with `return_std` and `return_cov` if the fit had it; else the fitted noise is taken.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of it.
+        {sizes}
+        {noise_variance}
+        {offset}
 
         Returns
         -------
@@ -438,10 +341,7 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        {smooth_curve}
         >>> mean, std = gp.predict([[0.25], [0.75]], return_std=True)
         >>> mean.round(2).tolist()
         [1.0, -0.98]
@@ -484,18 +384,12 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs of the rows to judge, in the units of the fit.
+        {X}
         y : array [n]
             Their targets.
-        sample_weight : array [n], optional
-            How much each row counts; equally by default.
-        exposure : float or array [n], optional
-            What each count is out of; needed if the fit had it.
-        trials : int or array [n], optional
-            Number of trials of each binomial row; needed if the fit had it.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of it.
+        {score_weight}
+        {sizes}
+        {offset}
 
         Returns
         -------
@@ -504,11 +398,7 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> y = np.sin(6 * X[:, 0])
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        {smooth_curve}
         >>> bool(gp.score(X, y) > 0.99)
         True
         """
@@ -529,14 +419,9 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
-        exposure : float or array [n], optional
-            What each count is out of; without it the median is that of a rate.
-        trials : int or array [n], optional
-            Number of trials of each binomial row; without it the median is that of a probability.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of it.
+        {X}
+        {sizes}
+        {offset}
 
         Returns
         -------
@@ -545,10 +430,7 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)
+        {counts}
         >>> bool(gp.predict_median([[0.5]])[0] < gp.predict([[0.5]])[0])
         True
         """
@@ -571,23 +453,14 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
-        level : float, default 0.95
-            Probability of the interval, between 0 and 1; the same share is left out at either end.
+        {X}
+        {level}
         kind : "observation", "mean" or "latent", default "observation"
             Of what: a new observation, with its noise; its mean given f, which says how well the surface is known; or f
             itself, on the scale of the link.
-        exposure : float or array [n], optional
-            What each new count is out of; needed for observations if the fit had it. A mean is otherwise that of a
-            unit.
-        trials : int or array [n], optional
-            Number of trials of each new binomial row; needed for observations if the fit had it.
-        noise_variance : float or array [n], optional
-            Known noise variance of each new row of Gaussian data; a number is for all rows, and 0 is an observation
-            without noise. Needed for observations if the fit had it; else the fitted noise is taken.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of it.
+        {sizes}
+        {noise_variance}
+        {offset}
 
         Returns
         -------
@@ -596,11 +469,7 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        {curve}
         >>> lower, upper = gp.predict_interval(X, level=0.95).T
         >>> bool(((lower < y) & (y < upper)).mean() > 0.8)
         True
@@ -629,16 +498,11 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
         threshold : float
             The value to exceed, in the units of y; of a rate or probability for counts without `exposure` or `trials`.
-        exposure : float or array [n], optional
-            What each count is out of; with it the threshold is one of expected counts.
-        trials : int or array [n], optional
-            Number of trials of each binomial row; with it the threshold is one of expected successes.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of it.
+        {sizes}
+        {offset}
 
         Returns
         -------
@@ -647,10 +511,7 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        {smooth_curve}
         >>> gp.predict_exceedance([[0.25], [0.75]], threshold=0.5).round(3).tolist()
         [1.0, 0.0]
         """
@@ -675,19 +536,12 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
+        {X}
         y : array [n]
             The observations.
-        exposure : float or array [n], optional
-            What each count is out of; needed if the fit had it.
-        trials : int or array [n], optional
-            Number of trials of each binomial row; needed if the fit had it.
-        noise_variance : float or array [n], optional
-            Known noise variance of each row of Gaussian data; a number is for all rows, and 0 is an observation without
-            noise. Needed if the fit had it; else the fitted noise is taken.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of it.
+        {sizes}
+        {noise_variance}
+        {offset}
 
         Returns
         -------
@@ -696,11 +550,7 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> y = np.sin(6 * X[:, 0])
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)
+        {smooth_curve}
         >>> near, far = gp.log_predictive_density(X[:2], [y[0], y[1] + 1.0])
         >>> bool(near > far)
         True
@@ -722,17 +572,10 @@ class GPRegressor(RegressorMixin, JointResponse):
 
         Parameters
         ----------
-        X : array or data frame [n, D]
-            Inputs, in the units of the fit.
-        exposure : float or array [n], optional
-            What each new count is out of; needed if the fit had it.
-        trials : int or array [n], optional
-            Number of trials of each new binomial row; needed if the fit had it.
-        noise_variance : float or array [n], optional
-            Known noise variance of each new row of Gaussian data; a number is for all rows, and 0 is an observation
-            without noise. Needed if the fit had it; else the fitted noise is taken.
-        offset : float or array [n], optional
-            Logarithm of the exposure, instead of it.
+        {X}
+        {sizes}
+        {noise_variance}
+        {offset}
 
         Returns
         -------
