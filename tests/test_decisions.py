@@ -81,7 +81,7 @@ def test_what_makes_problems_for_kernels_can_be_pickled(rng, monkeypatch):
     GPRegressor(random_state=0, n_jobs=1, progress=False).fit(X, np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=60))
     (make,) = made
     assert isinstance(make, KernelMaker)
-    quiet = replace(make, run=replace(make.run, watch=None))  # a watch has a terminal
+    quiet = replace(make, run=replace(make.run, observer=None))  # an observer has a terminal
     one, other = (maker(Matern32(ard=True)) for maker in (quiet, pickle.loads(pickle.dumps(quiet))))
     assert one.table.names == other.table.names
     assert_array_equal(one.table.theta_bounds, other.table.theta_bounds)

@@ -217,8 +217,8 @@ def test_the_evidence_of_an_evaluation_is_shown_in_the_users_units(terminal, mon
 
     def noted(problem, *args, **kwargs):
         evidence = evaluate(problem, *args, **kwargs)
-        if problem.run.watch is not None:  # nobody follows the model without inputs
-            lines.append(problem.run.watch.progress.latest)
+        if problem.run.observer is not None:  # nobody follows the model without inputs
+            lines.append(problem.run.observer.progress.latest)
         return evidence
 
     monkeypatch.setattr(Problem, "evaluate", noted)
@@ -533,7 +533,7 @@ def test_the_state_that_automatic_knots_end_with_is_not_evaluated_again(data, mo
     evaluate = Problem.evaluate
 
     def noted(problem, *args, **kwargs):
-        if problem.run.watch is not None:  # nobody follows the model without inputs
+        if problem.run.observer is not None:  # nobody follows the model without inputs
             seen.append("evaluation")
         return evaluate(problem, *args, **kwargs)
 

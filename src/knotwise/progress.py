@@ -23,7 +23,7 @@ from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotStep
 from knotwise.version import __version__
 
-__all__ = ["FitEvent", "LiveLine", "Oversight", "Progress", "Watcher"]
+__all__ = ["FitEvent", "FitObserver", "LiveLine", "Progress", "RunContext"]
 
 DELAY, PERIOD = 2.0, 0.25  # seconds until the line appears, and between two drawings
 
@@ -167,7 +167,7 @@ class Progress:
                 LOG.log(level, "%s%s", event, why, extra={"event": event})
 
 
-class Watcher:
+class FitObserver:
     """Follows the fit of one model and reports to its progress, in the user's units.
 
     `shift` is what each row adds to the log evidence by the change of units.
@@ -259,7 +259,7 @@ WITHOUT_EFFECT_ON_RESULT = {"n_jobs", "progress", "callback", "checkpoint"}
 
 
 @dataclass
-class Oversight:
+class RunContext:
     """Accompanies a fit; a context that is left when the fit is.
 
     The state of a fit that was interrupted stays on disk; that of a finished one is removed by `finish`. A classifier
@@ -274,13 +274,13 @@ class Oversight:
     seeded: bool = False
 
     @staticmethod
-    def of(estimator: Any) -> Oversight:
+    def of(estimator: Any) -> RunContext:
         """Oversee a fit as the settings of an estimator ask for it."""
         seeded = isinstance(estimator.random_state, int | np.integer)
         progress = Progress(estimator.progress, estimator.callback)
-        return Oversight(progress, _folder(estimator.checkpoint), seeded=seeded)
+        return RunContext(progress, _folder(estimator.checkpoint), seeded=seeded)
 
-    def __enter__(self) -> Oversight:
+    def __enter__(self) -> RunContext:
         if not self.is_part:
             self.progress.__enter__()
         return self
@@ -299,18 +299,18 @@ class Oversight:
         versions = (__version__, np.__version__, scipy.__version__)
         self.journal = Journal(self.folder / digest(type(estimator).__name__, settings, versions, *data)[:32])
 
-    def part(self, number: int, label: str) -> Oversight:
+    def part(self, number: int, label: str) -> RunContext:
         """The same for one of several models."""
         journal = None if self.journal is None else self.journal.part(f"model{number}")
         return replace(self, journal=journal, label=label, is_part=True)
 
-    def attach(self, problem: Problem, shift: float, rng: np.random.Generator) -> tuple[Problem, Watcher]:
+    def attach(self, problem: Problem, shift: float, rng: np.random.Generator) -> tuple[Problem, FitObserver]:
         """Let the problem report and keep its steps; a fit that goes on takes the random numbers that it began with."""
-        watcher = Watcher(self.progress, problem.summary.count, shift, self.label)
+        observer = FitObserver(self.progress, problem.summary.count, shift, self.label)
         if self.journal is not None:
             self.journal.begin(rng, seeded=self.seeded)
-        run = replace(problem.run, journal=self.journal, watch=watcher)
-        return replace(problem, run=run), watcher
+        run = replace(problem.run, journal=self.journal, observer=observer)
+        return replace(problem, run=run), observer
 
     def finish(self) -> None:
         """The fit is complete: its state is not needed any more."""

@@ -161,7 +161,7 @@ class Auto(Selector):
         return replace(self._finish(problem, stage, trace, end, share), fitted=fitted)
 
     def _cap(self, problem: Problem, *, big: bool = False) -> int:
-        """Largest number of knots: of those that are kept, or of the many on rows that settle the parameters."""
+        """Largest number of knots: of those that are kept, or of the many on rows that find the hyperparameters."""
         n = problem.summary.n_rows
         if self.max_knots:
             return min(n, self.max_knots)

@@ -88,7 +88,7 @@ def decide(
         failed += stage.failed_restarts
         if round_ == 0:
             stage = with_its_nugget(quick, stage, rng)
-        scores = fic.guided.scores(fic.point(stage.theta, Z), pool)
+        scores = fic.by_surrogate.scores(fic.point(stage.theta, Z), pool)
         moved = float(np.abs(stage.theta - theta)[fic.free].max(initial=0.0))
         theta = stage.theta
         why = _record(
@@ -103,7 +103,7 @@ def decide(
         W = np.maximum(scores.rows.W, HYPERPARAMETERS.least_precision)
     if not stage.result.converged and quick.optimizer is not fic.optimizer:
         stage = replace(quick, optimizer=HYPERPARAMETERS.last_round).optimize(theta, Z, rng)
-        scores = fic.guided.scores(fic.point(stage.theta, Z))
+        scores = fic.by_surrogate.scores(fic.point(stage.theta, Z))
         more = f"FIC, the same knots, {stage.result.evaluations} more evaluations"
         why = _record(trace, stage, fic, rule, scores, more)
     ended = "moving" if not done and changed > HYPERPARAMETERS.flat else "converged"
@@ -238,7 +238,7 @@ def grow(
     while True:
         rows = pivots.extend(n)
         Z = pool.X[rows]
-        scores = problem.guided.scores(problem.point(theta, Z))
+        scores = problem.by_surrogate.scores(problem.point(theta, Z))
         if enough(scores) or len(rows) < n:
             return Z, scores, False
         if n >= cap:

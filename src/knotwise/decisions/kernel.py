@@ -84,7 +84,7 @@ def _numbers_of_rows(problem: Problem) -> tuple[int, int]:
 
 def _choose(make: KernelMaker, plain: Problem, trial: Trial) -> Candidate | None:
     """One length-scale for all columns, or one for each, or one for each of few; None where nothing can be fitted."""
-    one = _fit(trial, plain, [starting_theta(plain.guided, trial.rng)])
+    one = _fit(trial, plain, [starting_theta(plain.by_surrogate, trial.rng)])
     n_columns = len(plain.varying_variances)
     if n_columns <= 1 or one is None:  # a constant column has no length-scale
         return None if one is None else _roughen(make, one, trial)
@@ -150,7 +150,7 @@ def _fit(trial: Trial, problem: Problem, starts: Sequence[np.ndarray]) -> Candid
     """
     exact = trial.exact(problem, KERNEL.search)
     best, evidence = None, None
-    for stage in trial.ends(exact.guided, starts):
+    for stage in trial.ends(exact.by_surrogate, starts):
         try:
             own = exact.evaluate(stage.point, gradient=False)
         except KnotwiseError:

@@ -35,7 +35,7 @@ def decide(
     if len(pool) < LACK_OF_FIT.least_rows or not lengthscales.any():
         return Decision(None, "nothing can be checked")
     fic = replace(problem.anew(), model=problem.model.with_power(1.0))
-    surprise, centre = _most_surprising(fic.guided.row_scores(fic.point(theta, Z), pool))
+    surprise, centre = _most_surprising(fic.by_surrogate.row_scores(fic.point(theta, Z), pool))
     why = f"residuals of neighbours agree by {surprise:.1f} standard deviations"
     numbers = {"standard_deviations": surprise}
     if surprise < LACK_OF_FIT.surprising:

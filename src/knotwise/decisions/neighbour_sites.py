@@ -37,7 +37,7 @@ def with_neighbours(problem: Problem, residual: Neighbours) -> Problem:
     inference = problem.model.inference
     inference = inference and inference.with_neighbours()
     model = replace(problem.model, power=1.0, residual=residual, inference=inference)
-    return replace(problem, model=model, n_restarts=0, guide=None)
+    return replace(problem, model=model, n_restarts=0, surrogate=None)
 
 
 def observe(

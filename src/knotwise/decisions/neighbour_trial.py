@@ -90,7 +90,7 @@ class NearTrial(Trial):
         return self.chosen[: min(NEIGHBOURS.chosen_rows, (len(self.fitted) + 1) // 2)]
 
     def learn(self, starts: Iterable[tuple[Problem, np.ndarray]], n_neighbors: int) -> NearCandidate | None:
-        """The parameters with which the rows held out are predicted best, of some kernels and starts of each.
+        """The hyperparameters with which validation rows are predicted best, of some kernels and starts of each.
 
         A first round chooses between them; further ones choose neighbours anew, as long as that helps. None where
         nothing can be computed.
@@ -112,7 +112,7 @@ class NearTrial(Trial):
         return replace(best, ended="converged")
 
     def on_more_rows(self, fit: NearCandidate) -> NearCandidate:
-        """The same with parameters that more rows tell, unless these predict the rows held out clearly worse."""
+        """The same with hyperparameters that more rows tell, unless these predict validation rows clearly worse."""
         if fit.problem.optimizer is None:
             return fit
         more = self._round(fit.problem, fit.theta, fit.n_neighbors, self.chosen, fit.sites)
@@ -133,7 +133,7 @@ class NearTrial(Trial):
         return super().gain(one, other, which)
 
     def alone(self, problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np.ndarray | None:
-        """The log density of the rows held out, by the others through knots alone; None where it cannot be had."""
+        """The log density of validation rows, by the others through knots alone; None where it cannot be had."""
         knots = replace(problem.on_rows(self.fitted), model=problem.model.with_power(1.0))
         try:
             state = knots.evaluate(knots.point(theta, Z), gradient=False).state

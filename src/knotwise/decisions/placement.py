@@ -43,8 +43,8 @@ def decide(
     for _ in range(PLACEMENT.rounds):
         stage = vfe.optimize(theta, Z, rng, move=np.ones(len(Z), bool))
         Z = stage.Z
-        scores = vfe.guided.scores(vfe.point(theta, Z), widest=PLACEMENT.widest_rows)
-        if vfe.guide is not None and rule.are_enough(scores):  # the last word is the model's own
+        scores = vfe.by_surrogate.scores(vfe.point(theta, Z), widest=PLACEMENT.widest_rows)
+        if vfe.surrogate is not None and rule.are_enough(scores):  # the last word is the model's own
             scores = vfe.scores(vfe.point(theta, Z), widest=PLACEMENT.widest_rows)
         share = rule.share_of(scores)
         numbers = {"share": share}
@@ -115,7 +115,7 @@ def first_knots(problem: Problem, pool: Rows, theta: np.ndarray, rule: Rule, tra
         n_rows=problem.summary.count,
         share=rule.share_of(scores),
         note="knots on rows, few",
-        inference=problem.guided.inference.word,
+        inference=problem.by_surrogate.inference.word,
     )
     return Z
 
@@ -139,7 +139,7 @@ def are_needed_at_most(problem: Problem, theta: np.ndarray, rule: Rule, n_knots:
     W = first_precisions(problem, theta, rows)
     Z = rows.X[Pivots(problem.model.with_theta(theta).kernel, rows.X, W).extend(n_knots)]
     try:
-        scores = problem.guided.scores(problem.point(theta, Z))
+        scores = problem.by_surrogate.scores(problem.point(theta, Z))
     except KnotwiseError:
         return False
     return rule.share_of(scores) < PLACEMENT.moving_saves * rule.share

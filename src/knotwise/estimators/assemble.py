@@ -116,7 +116,7 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     mean = mean_from(options.mean).on_columns(feature_names, n_columns)
     if not nugget.size and options.optimizer is not None:
         nugget = _least_nugget(link)
-    wanted, guide = inference_from(options.inference, Model(kernel, likelihood, mean, power, nugget))
+    wanted, surrogate = inference_from(options.inference, Model(kernel, likelihood, mean, power, nugget))
     asked = scaling.to_engine(wanted)
     level = seen.level(asked.likelihood)
     typical_noise = seen.typical_noise
@@ -130,8 +130,8 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
 
     held = ["likelihood"] if typical_noise is not None else []  # which has no other parameter than the noise
     given_mean = bool(np.isfinite(asked.mean.given).any())
-    told = _told_by(likelihood, seen, learned_mean=not given_mean and model.mean.size > 0)
-    if told == "nothing" or given_mean:
+    information = _information_in(likelihood, seen, learned_mean=not given_mean and model.mean.size > 0)
+    if information == "nothing" or given_mean:
         held.append("mean")
     if np.isfinite(asked.nugget.given).any():
         held.append("nugget")
@@ -144,7 +144,7 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
     blocks = seen.blocks(model.mean, executor, block_size)
     low, high = seen.target_range
     if low == high and not likelihood.discrete and options.optimizer is not None:
-        told = "little"
+        information = "little"
         if typical_noise is None:
             _warn_of_equal(scaling.y_centre + scaling.y_scale * low, blocks.summary.count, likelihood)
     n_neighbors = neighbors_from(options.n_neighbors, options, likelihood)
@@ -153,7 +153,7 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
         "jitter": _checked_jitter(options.jitter),
         "n_restarts": check_count(options.n_restarts, "n_restarts", least=0),
         "full": full,
-        "guide": guide,
+        "surrogate": surrogate,
         "may_be_exact": options.approximation is None and options.inference != "ep",
         "n_neighbors": n_neighbors if blocks.at_hand else 0,  # a number was refused for rows elsewhere
         "scale_inputs": scaling.inputs,
@@ -182,7 +182,7 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
         seen.numbers,
         make,
         seen.noise_remarks,
-        told != "enough",
+        information != "enough",
     )
 
 
@@ -212,7 +212,7 @@ def _mean_bounds(likelihood: Likelihood, target_range: tuple[float, float], leve
     return np.array([low - reach, high + reach])
 
 
-def _told_by(likelihood: Likelihood, seen: ScaledData, *, learned_mean: bool) -> str:
+def _information_in(likelihood: Likelihood, seen: ScaledData, *, learned_mean: bool) -> str:
     """How much the targets tell: "enough", "little", or "nothing" by which a mean could be learned. Warns of the last
     two, where counts or labels hardly differ.
     """

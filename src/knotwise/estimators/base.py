@@ -32,7 +32,7 @@ from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.blocks import Serial, executor_for, is_dask, single_threaded_blas
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
-from knotwise.progress import Oversight
+from knotwise.progress import RunContext
 from knotwise.selection.fixed import select_exact, with_noise_as_given
 from knotwise.selection.trace import Status
 
@@ -57,7 +57,7 @@ def unchanged_on_failure(estimator: E) -> Iterator[E]:
 class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
-    _oversight: Oversight | None = None  # of a classifier, while it fits its models
+    _run_context: RunContext | None = None  # of a classifier, while it fits its models
     crs_: str | None = None  # of the points that were fitted
 
     def _fit_latent(self, data: TrainingData, *, has_size: bool, has_noise: bool = False) -> None:
@@ -68,12 +68,12 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         rng = generator_from(self.random_state)
         selector = selector_from(self.knots, self.n_features_in_, self._encoding)
         names = getattr(self, "feature_names_in_", None)
-        with self._oversight or Oversight.of(self) as oversight, executor_for(check_jobs(self.n_jobs)) as executor:
+        with self._run_context or RunContext.of(self) as context, executor_for(check_jobs(self.n_jobs)) as executor:
             made = assemble(self, data, None if names is None else list(names), executor)
             problem, scaling = made.problem, made.scaling
-            if oversight.folder is not None:
-                oversight.open_journal(self, problem.run.blocks.identity(), scaling, names)
-            problem, watcher = oversight.attach(problem, -float(np.log(scaling.y_scale)), rng)
+            if context.folder is not None:
+                context.open_journal(self, problem.run.blocks.identity(), scaling, names)
+            problem, observer = context.attach(problem, -float(np.log(scaling.y_scale)), rng)
             if self.kernel is None:
                 problem = kernel.decide(replace(made.with_kernel, run=problem.run), rng).choice
             select = select_exact if problem.full else selector.select
@@ -112,8 +112,8 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             noise_remark,
         )
         self._publish()
-        watcher.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
-        oversight.finish()
+        observer.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
+        context.finish()
         self._warn()
 
     def _publish(self) -> None:

@@ -42,7 +42,7 @@ from knotwise.numerics.blocks import is_dask
 from knotwise.numerics.parameters import Prior
 from knotwise.optimize.base import Optimizer
 from knotwise.posterior.base import Latent
-from knotwise.progress import FitEvent, Oversight
+from knotwise.progress import FitEvent, RunContext
 from knotwise.selection.base import Selector
 from knotwise.selection.fixed import Simultaneous
 
@@ -249,14 +249,14 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         rng = generator_from(self.random_state)
         wanted = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         models = [self._model(rng) for _ in wanted]
-        with Oversight.of(self) as oversight:
-            oversight.open_journal(self, *data, getattr(self, "feature_names_in_", None))
+        with RunContext.of(self) as context:
+            context.open_journal(self, *data, getattr(self, "feature_names_in_", None))
             for model, code in zip(models, wanted, strict=True):
                 label = f"class {self.classes_.tolist()[code]!r}" if len(wanted) > 1 else ""
-                model._oversight = oversight.part(code, label)
+                model._run_context = context.part(code, label)
                 fit(model, code)
-                del model._oversight
-            oversight.finish()
+                del model._run_context
+            context.finish()
         self.models_ = models
         self._publish()
 

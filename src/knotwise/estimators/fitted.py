@@ -122,7 +122,7 @@ class Outcome:
 
     @property
     def warning(self) -> str:
-        """What a user must be told; empty where the fit is what it should be."""
+        """What a user must know; empty where the fit is what it should be."""
         return "" if self.status.is_good else f"{self.reason[0].upper()}{self.reason[1:]}. {self.advice}".rstrip()
 
 

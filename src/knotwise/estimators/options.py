@@ -113,9 +113,9 @@ def inference_from(given: Any, model: Model) -> tuple[Model, Inference | None]:
         model = replace(model, inference=NAMED[given] if isinstance(given, str) else given)
         inference_of(model)  # which refuses in words
         return model, None
-    for word, guide in (("variational", NAMED["laplace"]), ("ep", None), ("laplace", None)):
+    for word, surrogate in (("variational", NAMED["laplace"]), ("ep", None), ("laplace", None)):
         if not NAMED[word].refuses(model) and (word != "ep" or model.likelihood.log_concave):
-            return replace(model, inference=NAMED[word]), guide
+            return replace(model, inference=NAMED[word]), surrogate
     return model, None
 
 

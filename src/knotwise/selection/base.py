@@ -15,7 +15,7 @@ from knotwise.selection.trace import KnotStep, KnotTrace, Status
 if TYPE_CHECKING:
     from knotwise.selection.problem import Problem
 
-__all__ = ["Decision", "FittedAt", "Selection", "Selector", "Stage", "Watch"]
+__all__ = ["Decision", "FittedAt", "Observer", "Selection", "Selector", "Stage"]
 
 
 Choice = TypeVar("Choice")
@@ -190,7 +190,7 @@ class Selection(AtPoint):
     order: np.ndarray | None = field(default=None, repr=False)
 
 
-class Watch(Protocol):
+class Observer(Protocol):
     """Somebody who follows a fit."""
 
     def tick(self, n_knots: int, value: float, n_rows: int | float) -> None:

@@ -149,7 +149,7 @@ def _derivatives(objective: Objective, unit: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _weak_parameters(information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Masks [n] of parameters that the data do not determine, and of those in which the objective bends upwards.
+    """Masks [n] of parameters that the data do not determine, and of those along which its curvature is positive.
 
     Both are those with a share in a direction of little or of negative information. What is left without the first has
     enough of it in every direction.

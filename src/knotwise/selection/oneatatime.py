@@ -353,7 +353,7 @@ class Growth:
     def _ask(self, state: GrowthState, proposal: Proposal, name: str = "proposal") -> Proposed:
         inputs = (name, state.point, state.value, state.rows)
         row = state.candidates[0]
-        return self.problem.recall(
+        return self.problem.memoize(
             inputs,
             lambda: proposal.propose(state, self.rng),
             (Proposed,),

@@ -101,45 +101,45 @@ def through_surrogate(
     problem's own promises next to nothing; elsewhere the problem's own inference goes on, from the better of that point
     and the start.
     """
-    assert problem.guide is not None
-    guided = None
+    assert problem.surrogate is not None
+    quick = None
     try:
-        guided = best_of_starts(problem.guided, theta, Z, rng, move)
-        objective = Objective(problem, guided.point, np.zeros(len(Z), bool) if move is None or problem.full else move)
+        quick = best_of_starts(problem.by_surrogate, theta, Z, rng, move)
+        objective = Objective(problem, quick.point, np.zeros(len(Z), bool) if move is None or problem.full else move)
         value, gradient = objective(objective.vector)
     except KnotwiseError:
-        return _by_itself(problem, guided, theta, Z, rng, move)
+        return _by_itself(problem, quick, theta, Z, rng, move)
     low, high = problem.table.theta_bounds[problem.free].T
-    inside = ((guided.theta[problem.free] > low) & (guided.theta[problem.free] < high)).all()
+    inside = ((quick.theta[problem.free] > low) & (quick.theta[problem.free] < high)).all()
     # at a bound the curvature is that of the way there, and tells nothing
-    rise = guided.result.predicted_rise(gradient, objective.bounds) if inside else np.inf
-    apart = abs(guided.value - value)
-    guide, own = problem.guide.name.removeprefix("The "), problem.inference.value_name
+    rise = quick.result.predicted_rise(gradient, objective.bounds) if inside else np.inf
+    apart = abs(quick.value - value)
+    surrogate, own = problem.surrogate.name.removeprefix("The "), problem.inference.value_name
     if not problem.free.any() or apart <= AGREEMENT or rise <= SMALL_RISE:
-        note = f"parameters by the {guide}, {apart:.2f} nats from the {own}" if problem.free.any() else ""
-        return replace(guided, result=replace(guided.result, value=value), note=note)
-    start, Z_start = (guided.theta, guided.Z) if value > _value_or_none(problem, theta, Z) else (theta, Z)
+        note = f"parameters by the {surrogate}, {apart:.2f} nats from the {own}" if problem.free.any() else ""
+        return replace(quick, result=replace(quick.result, value=value), note=note)
+    start, Z_start = (quick.theta, quick.Z) if value > _value_or_none(problem, theta, Z) else (theta, Z)
     stage = best_of_starts(replace(problem, n_restarts=0), start, Z_start, rng, move)
-    note = f"parameters by the {own}, from which the {guide} is {apart:.1f} nats apart"
-    return replace(stage, failed_restarts=guided.failed_restarts, note=note)
+    note = f"parameters by the {own}, from which the {surrogate} is {apart:.1f} nats apart"
+    return replace(stage, failed_restarts=quick.failed_restarts, note=note)
 
 
 def _by_itself(
     problem: Problem,
-    guided: Stage | None,
+    quick: Stage | None,
     theta: np.ndarray,
     Z: np.ndarray,
     rng: np.random.Generator,
     move: np.ndarray | None,
 ) -> Stage:
-    """The best of the starts without the guide, or where none has a value, the end of the guide."""
+    """The best of the starts without the surrogate, or where none has a value, the end of the surrogate."""
     try:
         return best_of_starts(problem, theta, Z, rng, move)
     except KnotwiseError as error:
-        if guided is None or problem.guide is None:
+        if quick is None or problem.surrogate is None:
             raise
-        guide, own = problem.guide.name.removeprefix("The "), problem.inference.name
-        return replace(guided, note=f"parameters by the {guide}; {own} has no value there: {error}")
+        surrogate, own = problem.surrogate.name.removeprefix("The "), problem.inference.name
+        return replace(quick, note=f"parameters by the {surrogate}; {own} has no value there: {error}")
 
 
 def _value_or_none(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> float:
@@ -240,7 +240,7 @@ def _climb_or_recall(problem: Problem, start: np.ndarray, Z: np.ndarray, move: n
             and (stage.jitter is None if problem.full else _is_like_jitter(stage.jitter, problem.typical_points))
         )
 
-    return problem.recall(
+    return problem.memoize(
         ("stage", start, Z, move),
         lambda: _climb(problem, start, Z, move),
         (Stage, Point, Jitter, OptimizeResult),

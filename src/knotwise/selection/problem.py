@@ -28,7 +28,7 @@ from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.optimize.base import Optimizer
-from knotwise.selection.base import Decision, Selection, Stage, Watch
+from knotwise.selection.base import Decision, Observer, Selection, Stage
 from knotwise.selection.initial import MAX_CLUSTER_ROWS, Initial, checked_knots, initial_knots
 from knotwise.selection.optimizing import best_of_starts, through_surrogate
 from knotwise.selection.places import KnotPlaces, distinct_places
@@ -49,7 +49,7 @@ class Run:
 
     blocks: Blocks
     journal: Journal | None = None
-    watch: Watch | None = None
+    observer: Observer | None = None
 
 
 class KernelMaker(Protocol):
@@ -83,7 +83,7 @@ class Problem:
         Further random starts of the optimiser.
     full : bool, default False
         Whether it is the exact GP, without knots.
-    guide : Inference, optional
+    surrogate : Inference, optional
         A quicker inference than the model's, with which parameters and knots are looked for first; no value of it is
         kept.
     scale_inputs : function, optional
@@ -129,7 +129,7 @@ class Problem:
     ...         trace = problem.new_trace()
     ...         trace.add("tour", len(Z), problem.log_evidence(stage))
     ...         fits = lambda found: found.Z.shape == Z.shape
-    ...         again = problem.recall(("tour", Z), lambda: stage, (type(stage),), rng, fits=fits)
+    ...         again = problem.memoize(("tour", Z), lambda: stage, (type(stage),), rng, fits=fits)
     ...         return problem.selection(again, "a tour", trace)
     >>> X = np.linspace(0, 1, 24)[:, None]
     >>> tour = Tour()
@@ -148,7 +148,7 @@ class Problem:
     jitter: float | None = None
     n_restarts: int = 0
     full: bool = False
-    guide: Inference | None = None
+    surrogate: Inference | None = None
     scale_inputs: Callable[[np.ndarray], np.ndarray] = np.array
     may_be_exact: bool = False
     n_neighbors: int | None = 0
@@ -168,11 +168,11 @@ class Problem:
         return inference_of(self.model)
 
     @property
-    def guided(self) -> Problem:
-        """The same problem under the guide's inference, for what needs no values; itself without a guide."""
-        if self.guide is None:
+    def by_surrogate(self) -> Problem:
+        """The same problem under the surrogate's inference, for what needs no values; itself without a surrogate."""
+        if self.surrogate is None:
             return self
-        return replace(self, model=replace(self.model, inference=self.guide), guide=None)
+        return replace(self, model=replace(self.model, inference=self.surrogate), surrogate=None)
 
     # -- rows -----------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class Problem:
         Returns
         -------
         Problem
-            A new one, without journal and watch.
+            A new one, without journal and observer.
         """
         return replace(self, run=Run(self.run.blocks.computed_by(executor)), with_kernel=None)
 
@@ -333,8 +333,8 @@ class Problem:
                 blocks.restore(evidence.state.last)
         else:
             evidence = sparse_evidence(model, blocks, point.Z, jitter=point.jitter, gradient=gradient, start=start)
-        if self.run.watch is not None:
-            self.run.watch.tick(len(point.Z), evidence.value, self.summary.count)
+        if self.run.observer is not None:
+            self.run.observer.tick(len(point.Z), evidence.value, self.summary.count)
         return evidence
 
     def scores(self, point: Point, rows: Rows | None = None, *, widest: int | None = None) -> KnotScores:
@@ -433,7 +433,7 @@ class Problem:
         Stage
             Where it ended, and how.
         """
-        search = best_of_starts if self.guide is None or self.optimizer is None else through_surrogate
+        search = best_of_starts if self.surrogate is None or self.optimizer is None else through_surrogate
         return search(self, theta, Z, rng, move)
 
     def log_evidence(self, stage: Stage) -> float:
@@ -487,9 +487,9 @@ class Problem:
             trace.stop_reason = reason if self.earlier else ""
         return Selection(stage.point, evidence, stage.result, reason, failed, trace, knots_as_given)
 
-    # -- what is kept and told ------------------------------------------------------------------------
+    # -- checkpoints and trace ------------------------------------------------------------------------
 
-    def recall(
+    def memoize(
         self,
         inputs: tuple[Any, ...],
         compute: Callable[[], Result],
@@ -521,7 +521,7 @@ class Problem:
         journal, blocks = self.run.journal, self.run.blocks
         if journal is None:
             return compute()
-        inferences = (repr(self.inference), repr(self.guide))
+        inferences = (repr(self.inference), repr(self.surrogate))
         own = (
             blocks.identity(),
             self.table,
@@ -543,14 +543,16 @@ class Problem:
         )
 
     def new_trace(self) -> KnotTrace:
-        """An empty record of a selection, whose steps the watch is told.
+        """An empty record of a selection, whose steps the observer sees.
 
         Returns
         -------
         KnotTrace
             With the steps of an earlier search, if there was one.
         """
-        return KnotTrace(None if self.run.watch is None else self.run.watch.step, self.inference.word, self.earlier)
+        return KnotTrace(
+            None if self.run.observer is None else self.run.observer.step, self.inference.word, self.earlier
+        )
 
     # -- knots ----------------------------------------------------------------------------------------
 

@@ -204,7 +204,7 @@ class KnotTrace:
     Parameters
     ----------
     listener : function, optional
-        Is told each step as it is added.
+        Called with each step as it is added.
     inference : str, default ""
         Of which inference the evidence of a step is, if the step names no other.
     steps : sequence of KnotStep, default ()
@@ -232,7 +232,7 @@ class KnotTrace:
         self.steps = list(steps)  # begins with those of an earlier search
         self.inference = inference  # of which the evidence of a step is, if the step names no other
         self.stop_reason = ""
-        self.listener = listener  # is told each step
+        self.listener = listener  # called with each step
         self._started = time.perf_counter() - (self.steps[-1].seconds if self.steps else 0.0)
 
     def add(self, action: Action | str, n_knots: int, evidence: float, **details: Any) -> KnotStep:

@@ -1,4 +1,4 @@
-"""Optimisation with a guide: a quicker inference looks first, and no value of it is kept."""
+"""Optimisation with a surrogate: a quicker inference looks first, and no value of it is kept."""
 
 import warnings
 from dataclasses import replace
@@ -17,13 +17,13 @@ from knotwise.selection.optimizing import AGREEMENT, SMALL_RISE
 
 
 def problem_of(y, X, *, full=False, knots=15, **options):
-    """The problem of an estimator, variational with Laplace as its guide."""
+    """The problem of an estimator, variational with Laplace as its surrogate."""
     approximation = {"approximation": "full"} if full else {"knots": X[np.linspace(0, len(X) - 1, knots).astype(int)]}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All but 3 of the 200", FitWarning)  # which is the point of the rare events
         gp = GPRegressor(SquaredExponential(), optimizer=None, random_state=0, **approximation, **options).fit(X, y)
     problem = replace(gp._fit.problem, optimizer=LBFGS())
-    assert isinstance(problem.inference, Variational) and isinstance(problem.guide, Laplace)
+    assert isinstance(problem.inference, Variational) and isinstance(problem.surrogate, Laplace)
     return problem, gp._fit.selection.Z
 
 
@@ -64,8 +64,8 @@ def test_the_value_is_that_of_the_problems_own_inference(data, full):
     stage = problem.optimize(problem.table.theta, Z, np.random.default_rng(0))
     found = problem.anew().evaluate(stage.point, gradient=False).value + problem.table.log_prior(stage.theta)[0]
     assert_allclose(stage.value, found, rtol=1e-7)
-    by_guide = problem.guided.evaluate(stage.point, gradient=False).value
-    assert abs(stage.value - by_guide) > 1e-4  # which would be seen
+    by_laplace = problem.by_surrogate.evaluate(stage.point, gradient=False).value
+    assert abs(stage.value - by_laplace) > 1e-4  # which would be seen
 
 
 def test_where_the_two_agree_the_end_of_the_guide_is_kept():
@@ -74,7 +74,7 @@ def test_where_the_two_agree_the_end_of_the_guide_is_kept():
     stage = problem.optimize(problem.table.theta, Z, np.random.default_rng(0))
     assert "parameters by the Laplace approximation" in stage.note
     assert len(seen) == 1  # the bound is looked at once, at the end
-    alone = problem.guided.optimize(problem.table.theta, Z, np.random.default_rng(0))
+    alone = problem.by_surrogate.optimize(problem.table.theta, Z, np.random.default_rng(0))
     assert_allclose(stage.theta, alone.theta, atol=1e-12)
     assert abs(stage.value - alone.value) <= AGREEMENT
 
@@ -85,9 +85,9 @@ def test_where_laplace_is_apart_the_bound_goes_on(likelihood):
     problem, Z = problem_of(*rare_events(), likelihood=likelihood)
     seen_problem, seen = looked_at(problem)
     stage = seen_problem.optimize(problem.table.theta, Z, np.random.default_rng(0))
-    guided = problem.guided.optimize(problem.table.theta, Z, np.random.default_rng(0))
-    at_its_end = problem.evaluate(guided.point, gradient=False).value
-    assert guided.value - at_its_end > AGREEMENT
+    by_surrogate = problem.by_surrogate.optimize(problem.table.theta, Z, np.random.default_rng(0))
+    at_its_end = problem.evaluate(by_surrogate.point, gradient=False).value
+    assert by_surrogate.value - at_its_end > AGREEMENT
     assert stage.value > at_its_end + SMALL_RISE
     assert "parameters by the variational bound" in stage.note and len(seen) > 3
 
@@ -95,22 +95,22 @@ def test_where_laplace_is_apart_the_bound_goes_on(likelihood):
 def test_where_the_bound_has_no_value_at_the_end_of_the_guide_it_looks_by_itself():
     """Events at one end of the rows: Laplace's variance runs to its bound, where E e^f of the bound overflows."""
     problem, Z = problem_of(*rare_events(first=0), likelihood="poisson", knots=8)
-    guided = problem.guided.optimize(problem.table.theta, Z, np.random.default_rng(0))
-    assert not problem.evaluate(guided.point, gradient=False).converged
+    by_surrogate = problem.by_surrogate.optimize(problem.table.theta, Z, np.random.default_rng(0))
+    assert not problem.evaluate(by_surrogate.point, gradient=False).converged
     stage = problem.optimize(problem.table.theta, Z, np.random.default_rng(0))
     assert problem.evaluate(stage.point, gradient=False).converged and not stage.note
     assert stage.value > problem.evaluate(problem.point(problem.table.theta, Z), gradient=False).value
 
 
 def test_without_free_parameters_only_the_value_is_that_of_the_bound():
-    """Where only knots move, the guide's knots are kept whatever the two say."""
+    """Where only knots move, the surrogate's knots are kept whatever the two say."""
     problem, Z = problem_of(*rare_events(), likelihood="bernoulli")
     problem = replace(problem, table=replace(problem.table, fixed=np.ones(len(problem.table.theta), bool)))
     problem, seen = looked_at(problem)
     move = np.zeros(len(Z), bool)
     move[:2] = True
     stage = problem.optimize(problem.table.theta, Z, np.random.default_rng(0), move=move)
-    alone = problem.guided.optimize(problem.table.theta, Z, np.random.default_rng(0), move=move)
+    alone = problem.by_surrogate.optimize(problem.table.theta, Z, np.random.default_rng(0), move=move)
     assert len(seen) == 1 and not stage.note
     assert_allclose(stage.Z, alone.Z, atol=1e-12)
     assert_allclose(stage.value, problem.evaluate(stage.point, gradient=False).value, rtol=1e-7)
