@@ -1,4 +1,4 @@
-"""The data of a fit and their sample weights: equal rows become one row with a weight.
+"""The data of a fit in memory, in the user's units and the engine's: equal rows become one row with a weight.
 
 Weights are relative where a dispersion is learned; equal rows are replicates or copies of one observation.
 """
@@ -7,20 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from inspect import signature
 
 import numpy as np
 
-from knotwise.data.exposure import UsableNoise
-from knotwise.data.scaled import ScaledArrays, without_outliers
+from knotwise.data.exposure import NoiseRemarks, UsableNoise
+from knotwise.data.scaled import LinkScale
 from knotwise.data.scaling import Scaling
 from knotwise.errors import warn
+from knotwise.evidence import InMemory, Rows
 from knotwise.evidence.sparse import check_full_size
 from knotwise.likelihoods.base import Likelihood
 from knotwise.noise import Nugget
+from knotwise.means import Mean
+from knotwise.numerics.blocks import Executor
 from knotwise.numerics.columns import InputColumns
-from knotwise.numerics.weighted import mean_and_variance
+from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
 
-__all__ = ["EqualRows", "Observations", "dispersion_names", "sorted_order"]
+__all__ = [
+    "EqualRows",
+    "Observations",
+    "ScaledArrays",
+    "constant_start",
+    "dispersion_names",
+    "sorted_order",
+    "spread_of",
+    "without_outliers",
+]
+
 #: replicates differ at their place at least so often, relative to targets of different places: copies of rows that
 #: hardly share their places are not taken for replicates where some do
 LEAST_MIXED = 0.5
@@ -31,6 +45,8 @@ MOST_EQUAL = 2.0
 LEAST_COPIED = 10
 #: means of the given weights between these are not worth a word
 UNREMARKABLE = (1 / 3, 3.0)
+#: how many times the variance that quartiles tell the variance of targets must be to be that of outliers
+OUTLYING = 100.0
 
 
 @dataclass(frozen=True)
@@ -161,6 +177,82 @@ class Observations:
         if len(kept) == len(self):
             return self
         return self.take(kept, self.weights[kept])._without_zeros()
+
+
+@dataclass(frozen=True)
+class ScaledArrays:
+    """Data in memory: inputs X [N, D] and targets y [N] in the engine's units, and what else is known of the rows."""
+
+    scaling: Scaling
+    X: np.ndarray
+    y: np.ndarray
+    variance: float
+    noise: UsableNoise | None
+    size: np.ndarray | None
+    weights: np.ndarray | None
+    numbers: np.ndarray | None
+
+    @property
+    def spread(self) -> np.ndarray:
+        return spread_of(mean_and_variance(self.X, self.weights)[1])
+
+    @property
+    def target_range(self) -> tuple[float, float]:
+        return float(self.y.min()), float(self.y.max())
+
+    @property
+    def typical_noise(self) -> float | None:
+        return None if self.noise is None else float(np.average(self.noise.raised, weights=self.weights))
+
+    @property
+    def noise_remarks(self) -> NoiseRemarks:
+        return NoiseRemarks() if self.noise is None else self.noise.remarks
+
+    def level(self, likelihood: Likelihood) -> float:
+        return constant_start(likelihood, self.y, 1.0 if self.size is None else self.size, self.weights)
+
+    def on_link(self, likelihood: Likelihood) -> LinkScale:
+        return LinkScale.of(likelihood, self.y, 1.0 if self.size is None else self.size, self.weights)
+
+    def differing(self) -> tuple[float, int | float, int | float]:
+        median = weighted_quantile(self.y, 0.5, self.weights)
+        return median, counted(np.isfinite(self.y), self.weights), counted(self.y != median, self.weights)
+
+    def bind(self, mean: Mean, second_moment: float, level: float, *, on_link: bool) -> Mean:
+        return mean.bind(self.X, second_moment, level, self.weights, on_link=on_link)
+
+    def blocks(self, mean: Mean, executor: Executor, block_size: int | None) -> InMemory:
+        raised, given = (None, None) if self.noise is None else (self.noise.raised, self.noise.given)
+        rows = Rows(self.X, self.y, raised, mean.basis(self.X), self.size, self.weights, given)
+        return InMemory(rows, executor, block_size)
+
+
+def spread_of(variance: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column; a constant one tells nothing and takes the mean of the others."""
+    spread = np.sqrt(variance)
+    varying = spread[spread > 0]
+    return np.where(spread > 0, spread, varying.mean() if len(varying) else 1.0)
+
+
+def constant_start(
+    likelihood: Likelihood, y: np.ndarray, size: np.ndarray | float, weights: np.ndarray | None
+) -> float:
+    """The level of the latent function; from the rows once each where one's own likelihood knows no weights."""
+    if weights is None or "weights" not in signature(likelihood.constant_start).parameters:
+        return likelihood.constant_start(y, size)
+    return likelihood.constant_start(y, size, weights)
+
+
+def without_outliers(variance: float, likelihood: Likelihood, y: np.ndarray, weights: np.ndarray | None) -> float:
+    """The variance of targets, or where a few of them make it and the likelihood allows for that, that of the others.
+
+    Starts and bounds are relative to it: ten targets of 1e6 among others about 1 would leave no room for these.
+    """
+    if not likelihood.heavy_tailed:
+        return variance
+    low, high = (weighted_quantile(y, q, weights) for q in (0.25, 0.75))
+    quartiles = ((high - low) / 1.349) ** 2  # 1.349 standard deviations of a normal variable
+    return quartiles if 0 < quartiles < variance / OUTLYING else variance
 
 
 def sorted_order(keys: Sequence[np.ndarray]) -> np.ndarray:

@@ -12,9 +12,9 @@ from sklearn.utils.validation import validate_data
 
 from knotwise.checkpoint.digest import digest
 from knotwise.data.exposure import NoiseRemarks, remarks_of, size_given, usable_noise
-from knotwise.data.observations import Observations
+from knotwise.data.observations import Observations, ScaledArrays, constant_start, spread_of, without_outliers
 from knotwise.data.reading import IN_MEMORY, LEVELS_AS_NUMBERS, Facts, Reading, facts_of, labels_in_partition
-from knotwise.data.scaled import LinkScale, ScaledArrays, constant_start, spread_of, without_outliers
+from knotwise.data.scaled import LinkScale
 from knotwise.data.scaling import Scaling
 from knotwise.data.validation import refuse_repeated_names
 from knotwise.distributed.blocks import DaskBlocks, LazyRows

@@ -19,7 +19,6 @@ from knotwise.data.cells import (
     is_missing,
     is_number,
     is_text,
-    kind_of,
     missing_in,
     number_of,
     plain,
@@ -206,9 +205,10 @@ def as_numbers(given: Any, name: str) -> np.ndarray:
             f"{_what(name)} is a Dask collection, but X is not. Give X as one too, or compute the other (`.compute()`)."
         )
     refuse_masked_and_dates(given, name)
-    if getattr(getattr(given, "dtype", None), "kind", "") == "c":
+    kind = getattr(getattr(given, "dtype", None), "kind", "O")
+    if kind == "c":
         raise InvalidInputError(f"Complex data not supported: {_what(name)} has the type {given.dtype}.")
-    if not _holds_text(given):
+    if kind in "biuf" or not _holds_text(given):
         try:
             return np.asarray(given, float)
         except (TypeError, ValueError):
@@ -231,8 +231,6 @@ def as_numbers(given: Any, name: str) -> np.ndarray:
 
 def _holds_text(given: Any) -> bool:
     """Whether text is among the values, of which NumPy would read more than we do."""
-    if kind_of(given) in "biufc":
-        return False
     try:
         values = np.asarray(given)
     except ValueError:  # rows of different lengths, for which there are other words

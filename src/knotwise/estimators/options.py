@@ -63,7 +63,7 @@ def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
 
 
 def neighbors_from(given: Any, options: Any, likelihood: Likelihood) -> int | None:
-    """How many neighbours predict what the knots leave; None where that may be decided."""
+    """How many Vecchia neighbours predict the residual of the knots; None where that may be decided."""
     if isinstance(given, str):
         if given != "auto":
             raise unknown_option("`n_neighbors`", given, ["auto"])
