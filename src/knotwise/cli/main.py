@@ -16,8 +16,6 @@ from knotwise.cli.models import COMMANDS as MODEL_COMMANDS
 from knotwise.errors import KnotwiseError, UnknownOptionError, unknown_option
 from knotwise.version import __version__
 
-__all__ = ["COMMANDS", "Command", "main"]
-
 EXAMPLES = """`knotwise COMMAND --help` shows every option of a command, with examples. To begin:
   knotwise data boston -o boston.csv --test new.csv
   knotwise fit boston.csv --target medv -o boston.knotwise

@@ -11,24 +11,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-__all__ = [
-    "are_plain",
-    "is_basic_date",
-    "is_code",
-    "is_gap",
-    "is_guessed_date",
-    "is_iso_date",
-    "is_numeral",
-    "is_whole",
-    "iso_date",
-    "looks_like_amount",
-    "looks_like_number",
-    "meant_as_number",
-    "number_or_gap",
-    "to_float",
-    "with_point",
-]
-
 #: what stands for a missing value in a file
 GAPS = frozenset({"", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null"})
 TRUTH = {"true": 1.0, "false": 0.0}

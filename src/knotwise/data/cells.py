@@ -16,29 +16,6 @@ import numpy as np
 from knotwise.data.cell_text import are_plain, is_basic_date, is_gap, iso_date, number_or_gap, to_float, with_point
 from knotwise.errors import InvalidInputError
 
-__all__ = [
-    "NamedRows",
-    "NotANumberError",
-    "and_more",
-    "as_dates",
-    "as_floats",
-    "bad_rows",
-    "first_repeated",
-    "is_category",
-    "is_missing",
-    "is_number",
-    "is_text",
-    "label_of",
-    "missing_in",
-    "missing_texts",
-    "number_of",
-    "numbers_of",
-    "plain",
-    "raw_columns",
-    "some_rows",
-    "where_bad",
-]
-
 MICROSECONDS_PER_DAY = 86_400_000_000
 SHOWN_ROWS = 5
 #: types of which a value can differ from itself

@@ -16,21 +16,6 @@ from knotwise.likelihoods.base import Likelihood
 from knotwise.noise import NO_NOISE, NOISE_FLOOR
 from knotwise.numerics.blocks import is_dask
 
-__all__ = [
-    "NoiseRemarks",
-    "UsableNoise",
-    "check_known_noise",
-    "check_noise_variance",
-    "check_size",
-    "exposure_of",
-    "is_needed",
-    "missing_name",
-    "remarks_of",
-    "require",
-    "size_given",
-    "usable_noise",
-]
-
 #: an offset beyond which its exponential overflows, or is 0
 LARGEST_OFFSET = 700.0
 #: by its name, what an observation is without it, what to give, and what can be had without it

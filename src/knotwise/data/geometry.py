@@ -12,8 +12,6 @@ import numpy as np
 from knotwise.data.cells import and_more
 from knotwise.errors import InvalidInputError, warn
 
-__all__ = ["as_columns", "crs_of", "geometry_of", "has_geometry", "refuse_other_crs"]
-
 #: names of columns that are left out of a frame of points where they repeat its x or y
 REPEATED = {"x": ("x", "lon", "longitude", "lng", "long", "easting"), "y": ("y", "lat", "latitude", "northing")}
 

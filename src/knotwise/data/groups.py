@@ -14,8 +14,6 @@ from knotwise.data.validation import one_per_row, refuse_non_finite
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.blocks import Executor, block_slices
 
-__all__ = ["GroupedRows", "Groups", "check_groups", "check_total_weights"]
-
 #: distinct inputs whose samples are drawn together; it decides which random numbers they get, so it is always the same
 PLACES_PER_BLOCK = 128
 #: blocks whose sums wait for each other, so that memory does not grow with the rows

@@ -18,22 +18,11 @@ from knotwise.errors import warn
 from knotwise.evidence import InMemory, Rows
 from knotwise.evidence.sparse import check_full_size
 from knotwise.likelihoods.base import Likelihood
-from knotwise.noise import Nugget
 from knotwise.means import Mean
+from knotwise.noise import Nugget
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
-
-__all__ = [
-    "EqualRows",
-    "Observations",
-    "ScaledArrays",
-    "constant_start",
-    "dispersion_names",
-    "sorted_order",
-    "spread_of",
-    "without_outliers",
-]
 
 #: replicates differ at their place at least so often, relative to targets of different places: copies of rows that
 #: hardly share their places are not taken for replicates where some do

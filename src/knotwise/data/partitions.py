@@ -31,8 +31,6 @@ from knotwise.noise import NO_NOISE, NOISE_FLOOR
 from knotwise.numerics.blocks import Executor, Serial
 from knotwise.numerics.weighted import counted, weighted_quantile
 
-__all__ = ["PartitionedObservations", "check_columns", "read_collections", "refuse_neighbours"]
-
 #: options that encode columns, with their defaults and what can be done instead
 INSTEAD = {
     "categorical": ("auto", LEVELS_AS_NUMBERS),

@@ -30,17 +30,6 @@ from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.base import Likelihood
 from knotwise.numerics.weighted import Moments, counted, whole_if_near
 
-__all__ = [
-    "IN_MEMORY",
-    "LEVELS_AS_NUMBERS",
-    "Facts",
-    "Reading",
-    "facts_of",
-    "in_partition",
-    "labels_in_partition",
-    "labels_of",
-]
-
 IN_MEMORY = (
     "or fit some rows in memory (`X.partitions[0].compute()`): such a model predicts Dask collections with the same "
     "columns."

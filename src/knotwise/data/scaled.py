@@ -15,8 +15,6 @@ from knotwise.means import Mean
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.weighted import mean_and_variance
 
-__all__ = ["LinkScale", "ScaledData", "TrainingData"]
-
 #: variance of what single observations say of a latent function, from which on its scale is not that of a link any more
 WIDE = 16.0
 

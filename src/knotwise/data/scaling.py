@@ -16,16 +16,6 @@ from knotwise.numerics.parameters import Columns, Parameter, ParameterTable, sam
 from knotwise.numerics.part import Part, short_repr
 from knotwise.numerics.standard_errors import ParameterErrors
 
-__all__ = [
-    "ParameterUnits",
-    "Scaling",
-    "kernel_to_engine",
-    "kernel_to_user",
-    "refuse_mixed_scales",
-    "what_to_write",
-    "without_common_scale",
-]
-
 
 @dataclass(frozen=True)
 class Scaling:

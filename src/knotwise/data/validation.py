@@ -30,30 +30,6 @@ from knotwise.data.geometry import as_columns
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.blocks import is_dask
 
-__all__ = [
-    "as_finite_numbers",
-    "as_numbers",
-    "check_coded",
-    "check_count",
-    "check_data",
-    "check_inputs",
-    "check_jobs",
-    "check_level",
-    "check_row_weights",
-    "check_weights",
-    "column_names",
-    "fit_inputs",
-    "generator_from",
-    "one_per_row",
-    "refuse_masked",
-    "refuse_masked_and_dates",
-    "refuse_missing_labels",
-    "refuse_non_finite",
-    "refuse_repeated_names",
-    "refuse_text",
-    "series_name",
-]
-
 #: copies of one row beyond which rounding lifts the bound of a fit with automatic knots above the exact evidence
 LARGEST_WEIGHT = 1e8
 #: a row that counts less changes no digit of anything, and one over it is still a number

@@ -27,8 +27,6 @@ from knotwise.data.encoding.kinds import DAYS, MISSING_LEVEL, Category, Dates, L
 from knotwise.errors import InvalidInputError, unknown_option, warn
 from knotwise.numerics.columns import as_list_of_columns, column_indices
 
-__all__ = ["choose_encoding", "place_columns", "too_many_levels", "warn_of_degrees"]
-
 MISSING_WORDS = ("error", "mean", "indicator")
 #: levels beyond which a column of text is taken for something else than a category, and beyond which nothing goes
 MANY_LEVELS, MOST_LEVELS = 100, 1000

@@ -29,8 +29,6 @@ from knotwise.persistence.schema import (
     refuse,
 )
 
-__all__ = ["CodedRows", "EncodedRows", "Encoding", "EncodingMixin", "EncodingRecord", "Kind"]
-
 Kind = Numbers | Dates | Category | LonLat
 
 

@@ -15,8 +15,6 @@ from knotwise.data.cells import MICROSECONDS_PER_DAY, as_dates, as_floats, is_ca
 from knotwise.errors import InvalidInputError, nearest, warn
 from knotwise.numerics.columns import InputColumn
 
-__all__ = ["DAYS", "EARTH_RADIUS", "MISSING_LEVEL", "OTHER_LEVEL", "Category", "Dates", "LonLat", "Numbers"]
-
 MISSING_LEVEL = "(missing)"
 OTHER_LEVEL = "(another level)"
 #: mean radius in kilometres
