@@ -280,7 +280,7 @@ def test_a_model_from_a_file_tells_what_it_can(wiggles, tmp_path):
     assert [there.finding(name).level for name in ("knots", "places", "neighbours")] == ["unknown"] * 3
     text = " ".join(str(there).split())
     assert text.count("?") == 1 and text.count("from a file without its data") == 1
-    for what in ("the knots leave unexplained", "uncertainty is inflated", "residuals of neighbours agree"):
+    for what in ("the unexplained share of the variance", "uncertainty is inflated", "residuals of neighbours agree"):
         assert what in text.split("?")[1]
     assert text.endswith("-> Call `diagnose()` before `save`, or fit again.")
 

@@ -94,7 +94,7 @@ def test_numbers_on_the_page_are_those_of_the_estimator(gp, written):
     assert f"Log evidence: {gp.log_evidence_:,.3f}" in text
     assert "fitted to 80 rows and 2 columns" in text and "through 10 knots" in text
     told = " ".join(page.words("p")).casefold()
-    for finding in gp.diagnose().told():
+    for finding in gp.diagnose().shown():
         assert finding.text.casefold().rstrip(".") in told
     assert "as given" in text and "knotwise predict model.knotwise new.csv" in text
     assert "[['rain', 'wind']]" in "".join(page.words("code"))

@@ -243,7 +243,7 @@ def _patch(rows: Rows, residuals: Residuals, found: NeighbourGraph) -> np.ndarra
 
 
 def _short_starts(problem: Problem) -> list[np.ndarray]:
-    """The hyperparameters with which the fit began, and length-scales that are short beside the rows.
+    """The hyperparameters with which the fit began, and length-scales that are short among the rows.
 
     Where a fit has missed its function, it has taken it for noise: from a vanishing amplitude no length-scale helps.
     """

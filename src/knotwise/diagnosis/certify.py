@@ -282,7 +282,7 @@ def _words(found: Found, fit: Any, inference: str) -> list[str]:
         words.append(
             "With neighbours the fit's own log evidence is no bound, and nothing is certain of its posterior. The "
             "bounds are those of the knots alone (VFE), which are few where neighbours are needed: `more_knots` "
-            "brings the bounds together. Rows that were held out say what the posterior is worth."
+            "brings the bounds together. Validation rows say what the posterior is worth."
         )
     elif not _is_bound(model, exact=found.exact):
         of = "VFE" if model.likelihood.conjugate else f"variational inference{'' if found.exact else ' under VFE'}"

@@ -17,7 +17,7 @@ from knotwise.numerics.tabular import html_table, make_frame
 from knotwise.numerics.weighted import counted
 from knotwise.posterior.residuals import LeaveOneOut
 
-RELEVANT = 0.05  # W c of a row below which the data could say nothing about what the knots leave open
+RELEVANT = 0.05  # W c of a row below which the data could say nothing about the residual
 N_PLACES = 5
 SAMPLE_ROWS = 25_000  # of rows that are elsewhere, as many as the test of neighbours looks at
 
@@ -46,7 +46,7 @@ class Diagnosis:
     condition : float or None
         Condition number of Kuu with its jitter.
     unexplained_share : float or None
-        What the knots leave unexplained of the posterior variance, as a mean over rows.
+        Unexplained share of the posterior variance (relative residual variance), as a mean over rows.
     residual_information : float or None
         The same in nats per row.
     n_inflated : int, float or None
@@ -146,12 +146,12 @@ class Diagnosis:
 
         marks = {"ok": "ok", "note": "note", "problem": "PROBLEM", "unknown": "?"}
         lines = [self.model]
-        for finding in self.told():
+        for finding in self.shown():
             lines += wrap(f"{marks[finding.level]:<8} {finding.name:<12} {finding.text}", indent=24)
             lines += wrap(f"{'':22}-> {finding.advice}", indent=27) if finding.advice else []
         return "\n".join(lines)
 
-    def told(self) -> list[Finding]:
+    def shown(self) -> list[Finding]:
         """The findings that a reader needs: nothing of knots where there are none, and once what needs the data.
 
         Returns
@@ -165,24 +165,24 @@ class Diagnosis:
         >>> from knotwise import GPRegressor
         >>> X = np.linspace(0, 1, 24)[:, None]
         >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
-        >>> [finding.name for finding in gp.diagnose().told()][:2]
+        >>> [finding.name for finding in gp.diagnose().shown()][:2]
         ['convergence', 'bounds']
         """
         if self.condition is None:  # the exact GP
             return [finding for finding in self.findings if finding.name not in ("knots", "places")]
-        told = [finding for finding in self.findings if finding.text != findings.NO_PLACES]
-        if self.unexplained_share is None and len(told) == len(self.findings):  # from a file
+        shown = [finding for finding in self.findings if finding.text != findings.NO_PLACES]
+        if self.unexplained_share is None and len(shown) == len(self.findings):  # from a file
             missing = [finding.name for finding in self.findings if finding.text.startswith(findings.NO_DATA)]
-            told = [finding for finding in self.findings if finding.name not in missing]
-            return [*told, findings.without_data(missing)]
-        return told
+            shown = [finding for finding in self.findings if finding.name not in missing]
+            return [*shown, findings.without_data(missing)]
+        return shown
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         """The table of a notebook: the findings that a printed diagnosis shows."""
-        rows = [(finding.level, finding.name, finding.text, finding.advice) for finding in self.told()]
+        rows = [(finding.level, finding.name, finding.text, finding.advice) for finding in self.shown()]
         return html_table(("", "finding", "what was found", "what to do"), rows, caption=self.model)
 
 

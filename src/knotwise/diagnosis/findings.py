@@ -26,7 +26,7 @@ ALARM, VISIBLE = 0.01, 0.05  # p-value and excess correlation of neighbouring re
 WRONG_SIZE, SURPRISING = 1.15, 4.0  # of errors over their standard deviations, and in standard errors of that
 USELESS = 0.005  # share of the variance of y that neighbours explain
 NO_DATA = "not checked, because the model comes from a file without its data"
-NO_PLACES = "with neighbours no place is short of knots: near rows say what they leave"
+NO_PLACES = "with neighbours no place is short of knots: near rows explain residuals"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Place:
-    """A row around which the knots leave much open: one of those in `inflated` of a `Diagnosis`.
+    """A row around which much is unexplained: one of those in `inflated` of a `Diagnosis`.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Place:
     inputs : dict
         Its inputs by the name of their column, in the units of the data.
     share : float
-        How much of its posterior variance the knots leave unexplained, from 0 to 1.
+        Unexplained share of its posterior variance, from 0 to 1.
 
     Examples
     --------
@@ -87,13 +87,13 @@ class Place:
 
 
 def convergence(estimator: Any, result: OptimizeResult, final: Evidence) -> Finding:
-    """Whether the optimiser and the inference at its end arrived."""
+    """Whether the optimiser and the inference at its end converged."""
     norm = "" if np.isnan(result.gradient_norm) else f"; gradient norm {result.gradient_norm:.1e}"
     if norm and estimator._fit.n_neighbors:
-        norm += " (rows held out said when the parameters were settled)"
+        norm += " (validation rows said when the hyperparameters had converged)"
     elif norm and estimator.n_knots_ and is_auto(estimator):
         # parameters of the few knots would be worse than those of the many
-        norm += " with the knots kept (the parameters were settled with more knots)"
+        norm += " with the knots kept (the hyperparameters converged with more knots)"
     skipped = f"; {estimator.n_failed_restarts_} restarts failed" if estimator.n_failed_restarts_ else ""
     outcome = estimator._outcome
     if outcome.warning:
@@ -160,13 +160,13 @@ def known_noise(estimator: Any) -> tuple[Finding, ...]:
 
 
 def knots(estimator: Any, scores: RowScores | None) -> Finding:
-    """How much the knots leave open; with neighbours, what both explain."""
+    """The unexplained share of the variance; with neighbours, what both explain."""
     if estimator._fit.n_neighbors:
         return _explained(estimator)
     if scores is None:
         return _untold(estimator, "knots")
     text = (
-        f"the knots leave {scores.share:.1%} of the posterior variance of f unexplained, and "
+        f"unexplained by the knots is {scores.share:.1%} of the posterior variance of f, and "
         f"{scores.observation_share:.2g} of the variance of an observation; the data could say "
         f"{scores.residual_information:.2g} nats per row about it"
     )
@@ -180,7 +180,7 @@ def knots(estimator: Any, scores: RowScores | None) -> Finding:
 
 
 def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place]) -> Finding:
-    """Where the knots leave most open."""
+    """Where most is unexplained."""
     if estimator._fit.n_neighbors:
         return Finding("places", "ok", NO_PLACES)
     if n_inflated is None:
@@ -211,7 +211,7 @@ def _explained(estimator: Any) -> Finding:
     """What knots and neighbours explain."""
     shares = estimator._fit.shares
     if shares is None:
-        return Finding("knots", "ok", "what the knots leave is predicted from near rows")
+        return Finding("knots", "ok", "residuals are predicted from Vecchia neighbours")
     text = (
         f"of the variance of y the knots explain {shares.knots:.1%} and the neighbours {shares.neighbours:.1%}, in "
         f"rows predicted without themselves; {shares.noise:.1%} is noise"
@@ -323,7 +323,7 @@ def without_data(names: Sequence[str]) -> Finding:
 
 
 _NEEDS_DATA = {
-    "knots": "how much the knots leave unexplained",
+    "knots": "the unexplained share of the variance",
     "places": "where uncertainty is inflated",
     "neighbours": "whether residuals of neighbours agree",
     "spread": "whether errors are larger in some places",

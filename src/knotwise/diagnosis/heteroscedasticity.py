@@ -137,7 +137,7 @@ def heteroscedasticity_test(
     s, drawn = _normal_scores(u), _normal_scores(errors.sizes(draws))
     B = np.column_stack([way.values - way.values.mean() for way in ways])
     B /= np.linalg.norm(B, axis=0)
-    correlation, z = _beside(B.T @ s, B.T @ drawn)
+    correlation, z = _excess(B.T @ s, B.T @ drawn)
     skewness = (
         (B**3).sum(0) * np.sqrt(n) * (s**3).sum()
     )  # of the sum over a random permutation, whose moments are products
@@ -145,7 +145,7 @@ def heteroscedasticity_test(
     degree = errors.sums(np.ones((n, 1)))
     if n >= NEIGHBOUR_ROWS and len(np.unique(X, axis=0)) >= NEIGHBOUR_PLACES:
         agreement, all_drawn = ((x * errors.sums(x)).sum(0) / (degree * x**2).sum(0) for x in (s, drawn))
-        more, its_z = _beside(agreement[None], all_drawn[None])
+        more, its_z = _excess(agreement[None], all_drawn[None])
         standard = (all_drawn - all_drawn.mean()) / all_drawn.std()
         near = errors.sums(u) / np.maximum(degree, 1.0)
         ways.append(Direction("neighbours", ("errors of neighbours are small", "they are large"), near[:, 0]))
@@ -198,7 +198,7 @@ def _normal_scores(u: np.ndarray) -> np.ndarray:
     return s / np.maximum(np.linalg.norm(s, axis=0), np.finfo(float).tiny)
 
 
-def _beside(found: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _excess(found: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What was found [m, 1], less its mean over draws [m, draws], and that in their standard deviations: [m] each."""
     excess = found.reshape(-1) - drawn.mean(1)
     return excess, excess / np.maximum(drawn.std(1, ddof=1), np.finfo(float).tiny)
@@ -308,7 +308,7 @@ def _advice(estimator: Any, test: HeteroscedasticityTest, rows: Rows | None, nea
 
 
 def _counts(fit: Any, rows: Rows) -> np.ndarray:
-    """How often each row counts, up to a factor."""
+    """Sample weight of each row, up to a factor."""
     if fit.n_neighbors:
         training = fit.rows_at_hand
         if training is None or len(training) != len(rows):  # from a file: rows that count k times have noise / k

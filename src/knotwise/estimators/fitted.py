@@ -41,10 +41,10 @@ __all__ = ["Fit", "FitErrors", "Outcome", "outcome_of", "posterior_of"]
 class Fit:
     """The solution in the engine's units, and the way back to the user's.
 
-    `table` has the parameters with which the fit began, and their bounds; `n_rows` the number of rows, each as often as
-    it counts. `training` is the problem with the data, which a model from a file does not have, nor a pickled one whose
-    rows are elsewhere, and `row_numbers` the rows of the user's data that its rows are, None for all. `size_given` says
-    whether the data came with an exposure or trials, `noise_given` whether each row came with its own known noise.
+    `table` has the parameters with which the fit began, and their bounds; `n_rows` the sum of sample weights.
+    `training` is the problem with the data, which a model from a file does not have, nor a pickled one whose rows are
+    elsewhere, and `row_numbers` the rows of the user's data that its rows are, None for all. `size_given` says whether
+    the data came with an exposure or trials, `noise_given` whether each row came with its own known noise.
     `noise_remark` is what was said of known noise that was too small; empty where it was used as given. `errors` are
     the standard errors of the parameters in the user's units that a file holds.
     """
@@ -130,7 +130,7 @@ def outcome_of(fit: Fit, table: ParameterTable, optimizer: Any) -> Outcome:
     """How a fit ended; `table` has its parameters in the user's units."""
     selection, result, final = fit.selection, fit.selection.result, fit.final
     if not final.converged:
-        why = f"predictions are not to be trusted: {final.why or 'inference did not arrive at the posterior'}"
+        why = f"predictions are not to be trusted: {final.why or 'inference did not converge'}"
         return Outcome(Status.NOT_CONVERGED, why, describe_other_inference(fit.model))
     if not result.converged:
         bound = table.at_bound()

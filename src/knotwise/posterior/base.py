@@ -107,7 +107,7 @@ class Posterior(Protocol):
         ...
 
     def residual_variance(self, X: np.ndarray) -> np.ndarray:
-        """Variance of f that the knots leave open at the rows of X, [n]; 0 where the posterior `is_exact`."""
+        """Residual variance of f at the rows of X, given the knots, [n]; 0 where the posterior `is_exact`."""
         ...
 
     def residual_covariance(self, X: np.ndarray) -> np.ndarray:

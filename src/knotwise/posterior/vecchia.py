@@ -121,7 +121,7 @@ class VecchiaPosterior(KnotPosterior):
 
     def rows_in_words(self, inputs: np.ndarray | None) -> str:
         n_rows = len(self.state.X)
-        return f"holds the {n_rows:,} training rows, inputs and targets, since near rows predict what the knots leave."
+        return f"holds the {n_rows:,} training rows, inputs and targets, since near rows predict residuals."
 
     def through_knots(self, X: np.ndarray) -> KnotView:
         """What knots and neighbours say of f at the rows of X, in O(K) numbers for each row.
@@ -166,7 +166,7 @@ class VecchiaPosterior(KnotPosterior):
         """Predict up to 2,000 training rows from their neighbours without themselves; None where rows are too few, or
         are labels, whose sites say nothing of their size.
 
-        What the row itself has told the knots is taken off: with e the error through knots that have seen the row, D
+        What the knots know from the row itself is taken off: with e the error through knots that have seen the row, D
         its variance given the knots and q that of what the knots say, the standardised error is e / sqrt(D (1 - q /
         D)), by a downdate of rank one (N9). Takes O(n m (K^2 + m K + m^2)).
         """
@@ -226,11 +226,11 @@ class VecchiaPosterior(KnotPosterior):
         return np.take_along_axis(near, others, 1)
 
     def residual_variance(self, X: np.ndarray) -> np.ndarray:
-        """Variance of what knots and neighbours leave open at the rows of X, [n]."""
+        """Residual variance, given knots and neighbours, at the rows of X, [n]."""
         return self.through_knots(X).residual
 
     def residual_covariance(self, X: np.ndarray) -> np.ndarray:
-        """Joint covariance of what knots and neighbours leave open at the rows of X, [n, n]  (N8).
+        """Joint residual covariance, given knots and neighbours, of the rows of X, [n, n]  (N8).
 
         It is that of e - A z_n under the prior, where z_n are residuals with noise of each row's own neighbours: so it
         is positive semi-definite, its diagonal is the residual variance, and with all training rows as neighbours it
@@ -258,7 +258,7 @@ class VecchiaPosterior(KnotPosterior):
         return 0.5 * (C + C.T)
 
     def see(self, X: np.ndarray, near: np.ndarray | None = None) -> Sight:
-        """Krige what the knots leave of rows; see `Sight`.
+        """Krige the residuals of rows; see `Sight`.
 
         From the nearest training rows, or from those with the numbers `near` [n, m], of which some may be `MISSING`.
         """

@@ -143,7 +143,7 @@ def _describe_units(view: View, target: str) -> str:
 
 def checks_section(found: list[tuple[str, Diagnosis]]) -> Html:
     """Everything that was checked; problems stand at the top of the page."""
-    told = [(of, finding) for of, diagnosis in found for finding in diagnosis.told()]
+    told = [(of, finding) for of, diagnosis in found for finding in diagnosis.shown()]
     n_bad = sum(finding.level == "problem" for _, finding in told)
     word = f"{counted(n_bad, 'problem')}: see the top of this page." if n_bad else "No problem was found."
     shown = [finding_element(each, of) for of, each in told if each.level not in ("problem", "ok")]

@@ -180,7 +180,7 @@ def dense_full_posterior(model: Model, rows: Rows, X_new: np.ndarray) -> tuple[n
 def _noise(model: Model, rows: Rows) -> np.ndarray:
     """Noise variance of each row, [N]; a nugget is noise too, as far as Gaussian data can tell."""
     if rows.weights is not None:
-        raise InvalidInputError("The dense twins know no weights: repeat the rows as often as they count.")
+        raise InvalidInputError("The dense twins know no weights: repeat the rows instead.")
     return np.full(len(rows), model.nugget.variance) + model.noise_of(rows).variance(rows)
 
 

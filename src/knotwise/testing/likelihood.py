@@ -346,10 +346,10 @@ def _check_cdf(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.nd
     near = np.abs(y[:, None] - atoms).min(1, initial=np.inf)
     step = 1e-4 * np.minimum(np.minimum(np.minimum(y - low, high - y), near), np.median(1.0 / density))
     right, left = y + step, y - step
-    told_apart = step > 1e-13 * np.abs(y)  # next to 1 floats are too coarse
-    density, step = density[told_apart], (right - left)[told_apart]
-    P = likelihood.cdf(right, f, size)[told_apart]
-    rise = (P - likelihood.cdf(left, f, size)[told_apart]) / step
+    distinct = step > 1e-13 * np.abs(y)  # next to 1 floats are too coarse
+    density, step = density[distinct], (right - left)[distinct]
+    P = likelihood.cdf(right, f, size)[distinct]
+    rise = (P - likelihood.cdf(left, f, size)[distinct]) / step
     same(likelihood, "`cdf` has the density as its slope", rise, density, rtol=1e-5, atol=1e-13 * P / step)
 
 

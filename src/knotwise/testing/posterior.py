@@ -116,7 +116,7 @@ def _check_samples(posterior: Posterior, X: np.ndarray, seed: int) -> None:
 
 
 def _check_residual(posterior: Posterior, X: np.ndarray) -> None:
-    """What the knots leave open, and what they say."""
+    """Residuals, and what the knots say."""
     latent, left = posterior.latent(X), posterior.residual_variance(X)
     joint, size = posterior.residual_covariance(X), float(latent.variance.max())
     same(posterior, "the diagonal of `residual_covariance`", joint.diagonal(), left, rtol=1e-7, atol=1e-8 * size)
