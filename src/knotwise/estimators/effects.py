@@ -17,8 +17,6 @@ from knotwise.errors import FitWarning, InvalidInputError, unknown_option
 from knotwise.numerics.columns import column_index, column_names
 from knotwise.numerics.tabular import html_table, make_frame
 
-__all__ = ["Effect", "Effects", "EffectsMixin", "checked_rows", "chosen_columns", "effects_of", "levels_of"]
-
 N_ROWS, N_POINTS = 60, 25  # rows that are averaged over, and places along a column
 FEW_VALUES = 8  # different values of a column up to which each is shown by itself
 MOST_LEVELS = 12  # of a category: the most frequent are shown

@@ -29,20 +29,6 @@ from knotwise.selection.base import Selector
 from knotwise.selection.fixed import Fixed, Simultaneous
 from knotwise.selection.initial import checked_knots
 
-__all__ = [
-    "inference_from",
-    "kernel_from",
-    "likelihood_from",
-    "lowest_target",
-    "lowest_target_named",
-    "neighbors_from",
-    "nugget_from",
-    "optimizer_from",
-    "parameter_table",
-    "power_from",
-    "selector_from",
-]
-
 
 def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
     """The power of an approximation, and whether it is the exact GP instead."""

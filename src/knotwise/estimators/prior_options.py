@@ -14,8 +14,6 @@ from knotwise.errors import InvalidInputError, UnknownOptionError, unknown_optio
 from knotwise.numerics.parameters import ROLES, Parameter, ParameterTable, Prior
 from knotwise.priors import LogNormal, PCSd
 
-__all__ = ["describe_priors", "with_priors"]
-
 #: roles by which a prior can be given; a mean and what has no role are called by their names
 NAMED_ROLES = tuple(role for role in ROLES if role not in ("mean", "other"))
 #: the weak priors, in standard deviations of the latent function's scale and in variances of y (H8)

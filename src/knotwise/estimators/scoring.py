@@ -8,8 +8,6 @@ from typing import Any
 
 from sklearn.utils.metadata_routing import MetadataRequest
 
-__all__ = ["ResponseScorer", "response_scorer"]
-
 
 class ResponseScorer:
     """What `response_scorer` makes: a scorer for `scoring=` whose metric sees predictions at `exposure` or `trials`.

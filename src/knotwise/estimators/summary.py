@@ -18,8 +18,6 @@ from knotwise.numerics.estimates import Estimates
 from knotwise.numerics.tabular import html_lines, make_frame
 from knotwise.posterior.base import Shares
 
-__all__ = ["ReportMixin", "Section", "Summary", "join_summaries", "summarize"]
-
 
 @dataclass(frozen=True)
 class Section:

@@ -14,8 +14,6 @@ from knotwise.numerics.parameters import ParameterTable
 from knotwise.numerics.standard_errors import REACH_95, ParameterErrors
 from knotwise.numerics.tabular import html_table, make_frame
 
-__all__ = ["Variogram", "VariogramLine", "variogram_of"]
-
 HEADS = ("estimate", "std. error", "lower 95 %", "upper 95 %")
 
 
