@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from textwrap import wrap
+from textwrap import indent, wrap
+from types import FunctionType
 from typing import Any, TypeVar
 
-__all__ = ["documented"]
+__all__ = ["documented", "filled"]
 
 C = TypeVar("C", bound=type)
 #: a section of a numpydoc docstring, up to the next one
@@ -51,3 +52,16 @@ def _completed(doc: str, function: Any, fragments: Mapping[str, tuple[str, str]]
 
 def _entry(name: str, kind: str, text: str) -> str:
     return "\n".join([f"{name} : {kind}", *wrap(text, 112, initial_indent="    ", subsequent_indent="    ")])
+
+
+def filled(paragraphs: Mapping[str, str]) -> Callable[[C], C]:
+    """Put paragraphs into the docstrings of a class and of its own methods and properties, where a line is `{name}`."""
+
+    def decorate(cls: C) -> C:
+        for each in (cls, *(value for value in vars(cls).values() if isinstance(value, FunctionType | property))):
+            if each.__doc__:
+                lines = r"^( *)\{(\w+)\}$"
+                each.__doc__ = re.sub(lines, lambda m: indent(paragraphs[m[2]], m[1]), each.__doc__, flags=re.MULTILINE)
+        return cls
+
+    return decorate

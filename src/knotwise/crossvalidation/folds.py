@@ -13,8 +13,6 @@ from knotwise.crossvalidation.places import Places
 from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError
 
-__all__ = ["Fold", "Folds", "folds_from"]
-
 SEED = 0  # of compact blocks, the same for every model
 
 

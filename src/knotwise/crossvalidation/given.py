@@ -15,8 +15,6 @@ from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.base import Likelihood
 from knotwise.numerics.blocks import is_dask
 
-__all__ = ["Given"]
-
 
 @dataclass(frozen=True)
 class Given:

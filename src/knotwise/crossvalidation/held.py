@@ -19,8 +19,6 @@ from knotwise.evidence import Rows, full_evidence
 from knotwise.numerics.blocks import executor_for
 from knotwise.posterior.base import Latent
 
-__all__ = ["with_knots_anew", "with_knots_held"]
-
 
 def with_knots_held(gp: Any, given: Given, folds: Sequence[Fold]) -> Latent:
     """Marginals of f at each row given the rows of other folds, at held parameters and knots.

@@ -16,8 +16,6 @@ from knotwise.data.geometry import as_columns, geometry_of, has_geometry
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.columns import are_degrees, column_indices, named_pair
 
-__all__ = ["Places", "places_of"]
-
 SPHERE = LonLat(("longitude", "latitude"), (0, 1))
 DEGREES = ((-180, 360), (-90, 90))  # of longitude and latitude
 

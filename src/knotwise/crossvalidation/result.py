@@ -11,8 +11,6 @@ from knotwise.crossvalidation.folds import Folds
 from knotwise.metrics import gaussian_crps
 from knotwise.numerics.tabular import make_frame
 
-__all__ = ["CrossValidation"]
-
 #: what each score is, in words
 WORDS = {
     "rmse": "root mean squared error",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
-from knotwise.crossvalidation.classes import as_regressor
 from knotwise.crossvalidation.folds import Fold, folds_from
 from knotwise.crossvalidation.given import Given
 from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
@@ -17,14 +17,12 @@ from knotwise.crossvalidation.result import CrossValidation
 from knotwise.data.exposure import exposure_of, require
 from knotwise.data.geometry import as_columns
 from knotwise.data.observations import dispersion_names
-from knotwise.data.validation import check_level, fit_inputs, generator_from
+from knotwise.data.validation import check_level, fit_inputs, generator_from, refuse_missing_labels
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
 from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.options import likelihood_from, nugget_from
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.prediction import Prediction
-
-__all__ = ["cross_validate"]
 
 PER_ROW = ("mean", "sd", "lower", "upper", "log_density", "pit")
 WORDS = {
@@ -232,3 +230,28 @@ def _warn_once(caught: Sequence[warnings.WarningMessage], n_folds: int) -> None:
     if ours:
         more = f" This is the first of {len(ours)} different warnings." if len(ours) > 1 else ""
         warn(f"In a cross-validation of {n_folds} blocks a fit said, of its own rows: {ours[0]}{more}")
+
+
+def as_regressor(gp: GPClassifier, y: Any) -> tuple[GPRegressor, np.ndarray, tuple[Any, Any]]:
+    """The model of a classifier, fitted if that is, the labels as 0 and 1, and the two classes."""
+    refuse_missing_labels(y)
+    labels = np.asarray(y)
+    is_fitted = hasattr(gp, "models_")
+    classes = gp.classes_ if is_fitted else np.unique(labels)
+    if len(classes) != 2:
+        raise InvalidInputError(
+            f"`cross_validate` is for two classes, but here are {len(classes)}. For several use scikit-learn's "
+            "`cross_val_score(gp, X, y, scoring='neg_log_loss')`."
+        )
+    unknown = np.flatnonzero(~np.isin(labels, classes))
+    if len(unknown):
+        raise InvalidInputError(
+            f"y has {labels[unknown[0]].item()!r} in row {unknown[0]}, but the model was fitted to "
+            f"{classes[0].item()!r} and {classes[1].item()!r}. Give labels of these."
+        )
+    if not is_fitted:
+        model = gp._model(gp.random_state)
+    else:
+        model = copy(gp.models_[0]).set_params(random_state=gp.random_state)
+    first, second = classes.tolist()
+    return model, (labels == classes[1]).astype(float), (first, second)

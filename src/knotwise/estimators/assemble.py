@@ -36,8 +36,6 @@ from knotwise.numerics.blocks import Executor
 from knotwise.selection.places import KnotPlaces
 from knotwise.selection.problem import Problem, Run
 
-__all__ = ["Assembly", "assemble"]
-
 
 @dataclass(frozen=True)
 class KernelMaker:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate
     from knotwise.diagnosis.diagnose import Diagnosis
 
-__all__ = ["LatentGP", "unchanged_on_failure"]
-
 E = TypeVar("E", bound=BaseEstimator)
 
 

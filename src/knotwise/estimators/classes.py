@@ -14,8 +14,6 @@ from knotwise.numerics.blocks import block_slices
 from knotwise.numerics.tabular import html_lines, make_frame
 from knotwise.prediction import Prediction
 
-__all__ = ["ByClass", "LabelPrediction"]
-
 ROWS_AT_ONCE = 64  # so that the samples of some rows, not of all, are in memory
 
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from knotwise.diagnosis.diagnose import Diagnosis
     from knotwise.estimators.totals import Totals
 
-__all__ = ["GPClassifier"]
-
 
 @documented
 class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):

@@ -18,8 +18,6 @@ from knotwise.numerics.parameters import Columns
 from knotwise.numerics.tabular import html_table, make_frame
 from knotwise.posterior.base import Posterior
 
-__all__ = ["Coefficients", "Contrast", "coefficients_of"]
-
 
 @dataclass(frozen=True)
 class Contrast:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from textwrap import indent
-from types import FunctionType
-from typing import Any, TypeVar
-
-__all__ = ["documented"]
-
-C = TypeVar("C", bound=type)
+from knotwise.docstrings import filled
 
 FRAGMENTS = {
     # -- parameters of constructors -----------------------------------------------------------------
@@ -187,15 +180,4 @@ path : path
 }
 
 
-def documented(cls: C) -> C:
-    """Put the paragraphs into the docstrings of a class and of its own methods and properties."""
-    of_methods = [value for value in vars(cls).values() if isinstance(value, FunctionType | property)]
-    for value in (cls, *of_methods):
-        value.__doc__ = _filled(value.__doc__)
-    return cls
-
-
-def _filled(doc: Any) -> Any:
-    if doc is None:  # python -OO
-        return None
-    return re.sub(r"^( *)\{(\w+)\}$", lambda line: indent(FRAGMENTS[line[2]], line[1]), doc, flags=re.MULTILINE)
+documented = filled(FRAGMENTS)

@@ -34,8 +34,6 @@ from knotwise.selection.optimizing import describe_other_inference
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import Status
 
-__all__ = ["Fit", "FitErrors", "Outcome", "outcome_of", "posterior_of"]
-
 
 @dataclass(frozen=True)
 class Fit:

@@ -21,8 +21,6 @@ from knotwise.numerics.blocks import Serial, is_dask
 from knotwise.numerics.weighted import Moments
 from knotwise.posterior.base import Latent
 
-__all__ = ["lazy_accuracy", "lazy_latent", "lazy_r2", "predict_lazily"]
-
 
 def predict_lazily(
     estimator: Any,

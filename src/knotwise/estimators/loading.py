@@ -22,8 +22,6 @@ from knotwise.persistence.schema import Reading, Text, Whole, refuse
 from knotwise.posterior.base import Posterior
 from knotwise.selection.base import Selection
 
-__all__ = ["load"]
-
 CLASSES: dict[str, type] = {"GPRegressor": GPRegressor, "GPClassifier": GPClassifier}
 
 

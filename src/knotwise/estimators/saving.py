@@ -33,8 +33,6 @@ from knotwise.persistence.schema import (
 from knotwise.selection.trace import Status
 from knotwise.version import __version__
 
-__all__ = ["FIT", "FORMAT", "INPUTS", "LEFT_OUT", "save"]
-
 LOG = logging.getLogger("knotwise")
 
 FORMAT = "knotwise model"

@@ -16,8 +16,6 @@ from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.tabular import make_frame
 from knotwise.posterior.base import Latent
 
-__all__ = ["Totals", "predict_total"]
-
 #: share of a total's variance beyond which leaving it out is worth a warning
 NOTICEABLE = 0.1
 SHOWN = 20  # groups that a printed result shows

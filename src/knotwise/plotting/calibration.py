@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from knotwise.prediction import Prediction
 
-__all__ = ["draw_calibration", "draw_pit", "plot_calibration", "plot_pit"]
-
 LEVELS = np.linspace(0.02, 0.98, 49)
 BAND = 0.95  # of the range in which a right model falls, for independent rows
 BAND_LABEL = "right model, 95 %"

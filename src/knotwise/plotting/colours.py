@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
 
-__all__ = ["add_bar", "norm_of", "write_log_ticks"]
-
 SCALES = ("auto", "linear", "log")
 WIDE_RANGE = 10.0  # ratio of the highest to the lowest values of what is positive from which the scale is logarithmic
 CONSTANT = 1e-3  # of the values: a surface that varies less does not vary

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.numerics.columns import column_index, column_names
+from knotwise.numerics.columns import column_index
 from knotwise.plotting.style import shorten
 
-__all__ = [
-    "column_index",
-    "column_names",
-    "describe_others",
-    "levels_of",
-    "place_of",
-    "points_along",
-    "refuse_levels",
-]
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
 
 LONGEST = 52  # letters of a title that names columns one by one
 
@@ -116,3 +109,28 @@ def _number(value: Any) -> str:
     if not isinstance(value, float):
         return shorten(str(value).removesuffix(" 00:00:00"), 24)
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.10g}"
+
+
+MOST_ROUND = 7  # places for which matplotlib knows round ones of any range, at least 3
+
+
+def write_dates(axis: Axis, encoding: Any, column: int, *, most: int = MOST_ROUND) -> None:
+    """Write dates at round places of an axis that shows a column of dates, and leave any other as it is.
+
+    Call it when the axis has its limits and its label: what all dates share, such as the year, is added to that.
+    """
+    origin = None if encoding is None else getattr(encoding.kind_of(column), "origin", None)
+    if origin is None:
+        return
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num, num2date
+
+    first = float(date2num(np.datetime64(origin, "us")))
+    low, high = (first + float(end) for end in axis.get_view_interval())
+    locator = AutoDateLocator(minticks=3, maxticks=MOST_ROUND)
+    places = np.array([place for place in locator.tick_values(num2date(low), num2date(high)) if low <= place <= high])
+    places = places[:: -(-len(places) // most) or 1]
+    formatter = ConciseDateFormatter(locator)
+    axis.set_ticks(places - first, formatter.format_ticks(places))
+    shared = formatter.get_offset()
+    if shared:
+        axis.set_label_text(f"{axis.get_label_text()} ({shared})")

@@ -10,8 +10,6 @@ import numpy as np
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.plotting.view import View, target_name
 
-__all__ = ["Curve", "curve_of", "kind_of", "response_name"]
-
 KINDS = ("observation", "mean", "latent")
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
+from knotwise.plotting.columns import write_dates
 from knotwise.plotting.curve import response_name
-from knotwise.plotting.dates import write_dates
 from knotwise.plotting.knots import draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, MARKERS, look, shorten
 from knotwise.plotting.view import View, checked_rows, class_name, target_name, view_of
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from knotwise.estimators.effects import Effect, Effects
-
-__all__ = ["EffectAxes", "draw_effect", "effect_name", "heights_of", "name_classes", "plot_effects"]
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other

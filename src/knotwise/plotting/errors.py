@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from knotwise.crossvalidation.result import CrossValidation
 
-__all__ = ["plot_errors"]
-
 #: from negative to positive errors, told apart by every kind of colour vision
 MAP_OF_ERRORS = "PuOr_r"
 SIMILAR = 2.0  # ratio of the ranges of two columns up to which they are taken to have one unit

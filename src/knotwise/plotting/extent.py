@@ -12,8 +12,6 @@ from knotwise.numerics.columns import true_aspect
 from knotwise.plotting.columns import points_along
 from knotwise.plotting.view import View
 
-__all__ = ["Box", "aspect_of", "cells_of", "extent_of", "figure_size", "within_reach"]
-
 Box = tuple[float, float, float, float]  # left, right, bottom, top
 
 REACH = 0.15  # how far beyond the rows, relative to their range, the map goes to show knots

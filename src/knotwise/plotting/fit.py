@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from knotwise.plotting.columns import column_index, describe_others, place_of, points_along, refuse_levels
+from knotwise.numerics.columns import column_index
+from knotwise.plotting.columns import describe_others, place_of, points_along, refuse_levels, write_dates
 from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
-from knotwise.plotting.dates import write_dates
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, shorten, write_title
 from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, noise_of, require, size_of, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["plot_fit"]
 
 N_POINTS = 240
 LEGEND_HEIGHT = 0.185  # of a row of the legend, in inches

@@ -12,8 +12,6 @@ from knotwise.plotting.view import View
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["RUG_HEIGHT", "describe_knots", "draw_knots", "draw_rug"]
-
 MOST_NUMBERS = 40  # more numbers than this hide the map
 MOST_DRAWN = 1000  # more knots than this hide it, too
 #: areas of circles, in square points, of up to MOST_NUMBERS knots; more knots share the same ink, down to the least

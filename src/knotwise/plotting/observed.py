@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from knotwise.prediction import Prediction
 
-__all__ = ["draw_observed", "plot_observed"]
-
 FEW = 100  # rows up to which marks have their full size and colour
 MOST_MARKS = 2000  # rows beyond which the picture shows how many there are in each cell
 N_TICKS = 6  # on each axis, so that numbers of seven digits stand beside each other

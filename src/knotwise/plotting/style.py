@@ -15,35 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BLACK",
-    "BLUE",
-    "CYCLE",
-    "DASHES",
-    "GREEN",
-    "GREY",
-    "LIGHT_GREY",
-    "LOOK",
-    "MAP_OF_SPREAD",
-    "MAP_OF_VALUES",
-    "MARKERS",
-    "ORANGE",
-    "PURPLE",
-    "SKY",
-    "VERMILION",
-    "YELLOW",
-    "MissingMatplotlibError",
-    "abridge",
-    "axes_or_new",
-    "counted",
-    "look",
-    "new_axes",
-    "require_matplotlib",
-    "save",
-    "shorten",
-    "write_title",
-]
-
 BLACK, GREY, LIGHT_GREY = "#000000", "#767676", "#BFBFBF"
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"

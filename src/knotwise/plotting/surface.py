@@ -15,8 +15,6 @@ from knotwise.plotting.view import View
 if TYPE_CHECKING:
     from knotwise.prediction import Prediction
 
-__all__ = ["Surface", "surface_of"]
-
 WHATS = (
     "mean", "sd", "intensity", "intensity_sd", "intensity_cv", "probability", "lower", "upper", "exceedance"
 )  # fmt: skip

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from knotwise.selection.trace import KnotStep
 
-__all__ = ["plot_trace"]
-
 MANY: dict[str, Any] = {"linestyle": ":", "linewidth": 1.2, "markerfacecolor": "white"}
 
 

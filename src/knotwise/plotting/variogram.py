@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from knotwise.diagnosis.semivariance import EmpiricalVariogram, Separation
 
-__all__ = ["plot_variogram"]
-
 CURVE_POINTS = 240
 BAR_HEIGHT = 0.12  # of the axes, for the bin with most pairs
 

@@ -11,24 +11,11 @@ import numpy as np
 
 from knotwise.data.validation import series_name
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.plotting.columns import column_names
+from knotwise.numerics.columns import column_names
 from knotwise.plotting.style import shorten
 
 if TYPE_CHECKING:
     from knotwise.prediction import Prediction
-
-__all__ = [
-    "Named",
-    "View",
-    "checked_rows",
-    "checked_targets",
-    "class_name",
-    "noise_of",
-    "require",
-    "size_of",
-    "target_name",
-    "view_of",
-]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from knotwise.data.cells import and_more
 from knotwise.data.validation import as_numbers
 from knotwise.errors import InvalidInputError
 
-__all__ = ["DIMENSIONS", "covariates_at", "gaps_in", "refuse_gaps"]
-
 #: what the dimensions of a grid, and the coordinates of a table, may be called
 DIMENSIONS = (("x", "y"), ("lon", "lat"), ("longitude", "latitude"), ("easting", "northing"))
 

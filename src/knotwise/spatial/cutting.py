@@ -10,8 +10,6 @@ import numpy as np
 from knotwise.errors import TooLargeError
 from knotwise.spatial.windows import Window
 
-__all__ = ["Pieces", "cut", "edges_along"]
-
 MOST_CELLS = 2_000_000
 #: share of a whole cell below which a clipped one is rounding
 CRUMB = 1e-12

@@ -12,13 +12,9 @@ from knotwise.data.geometry import refuse_other_crs
 from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError, TooLargeError, unknown_option
 from knotwise.spatial.covariates import covariates_at, gaps_in
-from knotwise.spatial.masks import inside, within
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of, training_places
-from knotwise.spatial.packages import require_spatial
 from knotwise.spatial.surfaces import Surface
-from knotwise.spatial.windows import Window, places_of, steps_of, window_of
-
-__all__ = ["predict_grid"]
+from knotwise.spatial.windows import Window, places_of, require_spatial, steps_of, window_of
 
 MOST_CELLS = 100_000_000
 
@@ -188,3 +184,25 @@ def _dataset(values: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray, crs: s
 
     # as climate and forecast conventions have it, and rioxarray reads it
     return grid.assign_coords(spatial_ref=((), 0, pyproj.CRS(crs).to_cf()))
+
+
+def inside(window: Window, places: np.ndarray) -> np.ndarray:
+    """Which places lie in a window or on its border, [n]."""
+    import shapely
+
+    shapely.prepare(window.shape)
+    return shapely.intersects_xy(window.shape, *places.T)
+
+
+def within(distance: float, data: np.ndarray, places: np.ndarray, sphere: LonLat | None = None) -> np.ndarray:
+    """Which places have a datum at most this far away, [n]; on a `sphere` by chords, in kilometres."""
+    from scipy.spatial import KDTree
+
+    if not (isinstance(distance, int | float | np.number) and 0 < distance < np.inf):
+        raise InvalidInputError(f"`max_distance` is {distance!r}; it must be a positive distance on the map.")
+    if not len(data):
+        raise InvalidInputError("`data` has no rows, so that nothing is near them.")
+    if sphere is not None:
+        data, places = sphere.expand(data), sphere.expand(places)
+    nearest = KDTree(data).query(places, distance_upper_bound=np.nextafter(distance, np.inf))[0]
+    return nearest <= distance

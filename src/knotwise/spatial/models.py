@@ -11,8 +11,6 @@ from knotwise.data.encoding.kinds import LonLat
 from knotwise.errors import InvalidInputError, NoTrainingDataError, nearest
 from knotwise.spatial.covariates import DIMENSIONS
 
-__all__ = ["check_model", "inputs_at", "levels_of", "sphere_of", "training_places"]
-
 
 def check_model(gp: Any) -> None:
     """Refuse what is no fitted estimator of ours with two columns."""

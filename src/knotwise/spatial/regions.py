@@ -11,13 +11,10 @@ from knotwise.errors import InvalidInputError
 from knotwise.spatial.covariates import covariates_at, refuse_gaps
 from knotwise.spatial.cutting import cut
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of
-from knotwise.spatial.packages import require_spatial
-from knotwise.spatial.windows import common_crs, refuse_degrees, regions_of, steps_of
+from knotwise.spatial.windows import common_crs, refuse_degrees, regions_of, require_spatial, steps_of
 
 if TYPE_CHECKING:
     from knotwise.estimators.totals import Totals
-
-__all__ = ["predict_total"]
 
 
 def predict_total(

@@ -10,11 +10,8 @@ from sklearn.base import clone
 
 from knotwise.errors import InvalidInputError, warn
 from knotwise.spatial.counting import Cells, count_points
-from knotwise.spatial.packages import require_spatial
 from knotwise.spatial.surfaces import spread_of_mean
-from knotwise.spatial.windows import Window, steps_of, window_of
-
-__all__ = ["CellChoice", "choose_cell"]
+from knotwise.spatial.windows import Window, require_spatial, steps_of, window_of
 
 #: cells with which the search begins, and how many a window may have at most
 FIRST_CELLS, MOST_CELLS = 100, 8000

@@ -13,8 +13,6 @@ from knotwise.estimators.total_law import Response
 from knotwise.likelihoods.response import response_moments
 from knotwise.prediction import Prediction
 
-__all__ = ["Surface", "spread_of_mean"]
-
 
 @dataclass(frozen=True)
 class Surface:

@@ -11,10 +11,8 @@ import numpy as np
 
 from knotwise.data.geometry import as_columns, geometry_of, has_geometry, refuse_other_crs
 from knotwise.data.validation import as_finite_numbers
-from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.spatial.covariates import DIMENSIONS
-
-__all__ = ["Window", "common_crs", "places_of", "refuse_degrees", "regions_of", "steps_of", "window_of"]
 
 
 @dataclass(frozen=True)
@@ -161,3 +159,20 @@ def steps_of(given: Any, name: str) -> tuple[float, float]:
             f"`{name}` is {given!r}; it must be the side of a cell, or its width and height, in the units of the map."
         )
     return width, height
+
+
+class MissingSpatialPackageError(KnotwiseError, ImportError):
+    """geopandas, shapely or xarray is not installed."""
+
+
+def require_spatial() -> None:
+    """Import the packages, or say how to get them; called at the door of each public function."""
+    try:
+        import geopandas  # noqa: F401
+        import shapely  # noqa: F401
+        import xarray  # noqa: F401
+    except ImportError as error:
+        raise MissingSpatialPackageError(
+            f"Point patterns and grids need geopandas, shapely and xarray, and {error.name} is not installed here. To "
+            "have them: pip install 'knotwise[spatial]'"
+        ) from error
