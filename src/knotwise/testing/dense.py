@@ -222,6 +222,7 @@ def _condition(
     return model.mean.offset + gain @ (rows.y - model.mean.offset), prior - gain @ cross.T
 
 
+LARGEST_COUNT = 2**20  # where the sum over all counts is given up
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 REACH = 9.0  # standard deviations of f that hold all but 1e-18 of it
 WIDE = np.linspace(-REACH, REACH, 25)
@@ -345,3 +346,46 @@ def slow_predictive_quantile(
         if (high - low <= np.maximum(tolerance, 1.0 if likelihood.discrete else 0.0)).all():
             break
     return np.maximum(high, lowest)
+
+
+def mean_at(likelihood: Likelihood, f: float, size: float) -> float:
+    return float(np.asarray(likelihood.conditional_mean(np.array([f]), np.array([size])))[0])
+
+
+def standard_deviation_at(likelihood: Likelihood, f: float, size: float) -> float | None:
+    try:
+        return float(np.sqrt(np.asarray(likelihood.conditional_variance(np.array([f]), np.array([size])))[0]))
+    except NotImplementedError:
+        return None
+
+
+def response_nodes(likelihood: Likelihood, f: float, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """Values of y that hold all of the distribution, and their weights."""
+    low, high = (float(np.max(bound)) for bound in likelihood.support(np.array([size])))
+    mean = mean_at(likelihood, f, size)
+    if likelihood.discrete:
+        reach = 256
+        while reach < LARGEST_COUNT and np.isinf(high):
+            if likelihood.log_density(np.array([np.floor(mean) + reach]), np.array([f]), np.array([size]))[0] < -40:
+                break
+            reach *= 2
+        y = np.arange(max(low, np.floor(mean) - reach), min(high, np.floor(mean) + reach) + 1)
+        return y, np.ones_like(y)
+    # y = a smooth monotone function of t on the whole line, t = width sinh(u): equal steps in u reach far and stay fine
+    sd = standard_deviation_at(likelihood, f, size) or 1.0
+    sd = sd if np.isfinite(sd) else 1.0
+    if np.isinf(low):
+        y_of, slope_of, width = lambda t: mean + sd * np.sinh(t), lambda t: sd * np.cosh(t), 1.0
+    elif np.isinf(high):
+        centre, width = np.log(mean - low), min(1.0, sd / (mean - low))
+        y_of, slope_of = lambda t: low + np.exp(centre + t), lambda t: np.exp(centre + t)
+    else:
+        share = (mean - low) / (high - low)
+        centre, width = np.log(share / (1 - share)), 1.0
+        y_of = lambda t: low + (high - low) / (1 + np.exp(-centre - t))  # noqa: E731
+        slope_of = lambda t: (high - low) / (2 + np.exp(-centre - t) + np.exp(centre + t))  # noqa: E731
+    u = np.linspace(-1.0, 1.0, 8001) * np.arcsinh(300 / width)
+    t = width * np.sinh(u)
+    y, weight = y_of(t), slope_of(t) * width * np.cosh(u) * (u[1] - u[0])
+    inside = (y > low) & (y < high)
+    return y[inside], weight[inside]

@@ -11,9 +11,9 @@ import numpy as np
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.response import log_predictive_density, predictive_cdf, predictive_quantile, response_moments
 from knotwise.testing.clauses import check_parameters, fail, same
+from knotwise.testing.dense import mean_at, response_nodes, standard_deviation_at
 
 N_ROWS, N_DRAWS, STEP = 41, 4000, 1e-4
-LARGEST_COUNT = 2**20  # where the sum over all counts is given up
 FINE_REACH, FINE_NODES = 12.0, 4001  # of the rule that expectations are compared with
 CURVATURE_REACH = 6.0  # the sign of the curvature is looked at for f from -6 to 6
 
@@ -255,7 +255,7 @@ def _check_draws(likelihood: Likelihood, f: np.ndarray, size: np.ndarray, rng: n
 def _check_density(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> None:
     """The density sums or integrates to one, with the conditional mean and variance; its atoms add to it."""
     for one, n in zip(f, size, strict=True):
-        at, weight = _nodes(likelihood, one, n)
+        at, weight = response_nodes(likelihood, one, n)
         with np.errstate(all="ignore"):  # far nodes
             p = weight * np.exp(likelihood.log_density(at, np.full(at.shape, one), np.full(at.shape, n)))
         low, high = (float(np.max(bound)) for bound in likelihood.support(np.array([n])))
@@ -267,55 +267,12 @@ def _check_density(likelihood: Likelihood, f: np.ndarray, size: np.ndarray) -> N
         p = np.concatenate(
             [p, np.exp(likelihood.log_density(atoms, np.full(atoms.shape, one), np.full(atoms.shape, n)))]
         )
-        mean, sd = _mean(likelihood, one, n), _standard_deviation(likelihood, one, n)
+        mean, sd = mean_at(likelihood, one, n), standard_deviation_at(likelihood, one, n)
         where = f"at f = {one:.3g}, summed over y"
         same(likelihood, f"the density {where}", p.sum(), 1.0, atol=1e-6 + lost)
         same(likelihood, f"`conditional_mean` {where}", mean, p @ at, rtol=1e-6, atol=1e-6 * (sd or 1.0) + lost)
         if sd is not None and np.isfinite(sd):
             same(likelihood, f"`conditional_variance` {where}", sd**2, p @ (at - mean) ** 2, rtol=1e-5, atol=lost)
-
-
-def _mean(likelihood: Likelihood, f: float, size: float) -> float:
-    return float(np.asarray(likelihood.conditional_mean(np.array([f]), np.array([size])))[0])
-
-
-def _standard_deviation(likelihood: Likelihood, f: float, size: float) -> float | None:
-    try:
-        return float(np.sqrt(np.asarray(likelihood.conditional_variance(np.array([f]), np.array([size])))[0]))
-    except NotImplementedError:
-        return None
-
-
-def _nodes(likelihood: Likelihood, f: float, size: float) -> tuple[np.ndarray, np.ndarray]:
-    """Values of y that hold all of the distribution, and their weights."""
-    low, high = (float(np.max(bound)) for bound in likelihood.support(np.array([size])))
-    mean = _mean(likelihood, f, size)
-    if likelihood.discrete:
-        reach = 256
-        while reach < LARGEST_COUNT and np.isinf(high):
-            if likelihood.log_density(np.array([np.floor(mean) + reach]), np.array([f]), np.array([size]))[0] < -40:
-                break
-            reach *= 2
-        y = np.arange(max(low, np.floor(mean) - reach), min(high, np.floor(mean) + reach) + 1)
-        return y, np.ones_like(y)
-    # y = a smooth monotone function of t on the whole line, t = width sinh(u): equal steps in u reach far and stay fine
-    sd = _standard_deviation(likelihood, f, size) or 1.0
-    sd = sd if np.isfinite(sd) else 1.0
-    if np.isinf(low):
-        y_of, slope_of, width = lambda t: mean + sd * np.sinh(t), lambda t: sd * np.cosh(t), 1.0
-    elif np.isinf(high):
-        centre, width = np.log(mean - low), min(1.0, sd / (mean - low))
-        y_of, slope_of = lambda t: low + np.exp(centre + t), lambda t: np.exp(centre + t)
-    else:
-        share = (mean - low) / (high - low)
-        centre, width = np.log(share / (1 - share)), 1.0
-        y_of = lambda t: low + (high - low) / (1 + np.exp(-centre - t))  # noqa: E731
-        slope_of = lambda t: (high - low) / (2 + np.exp(-centre - t) + np.exp(centre + t))  # noqa: E731
-    u = np.linspace(-1.0, 1.0, 8001) * np.arcsinh(300 / width)
-    t = width * np.sinh(u)
-    y, weight = y_of(t), slope_of(t) * width * np.cosh(u) * (u[1] - u[0])
-    inside = (y > low) & (y < high)
-    return y[inside], weight[inside]
 
 
 def _check_cdf(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, size: np.ndarray) -> None:
