@@ -146,14 +146,14 @@ class Model:
     def with_theta(self, theta: np.ndarray) -> Model:
         """The same model at other parameters."""
         p, q, r, s = self.sizes
-        new = replace(
-            self,
+        new = object.__new__(Model)  # with `sizes`: structure does not change with the values
+        new.__dict__.update(
+            self.__dict__,
             kernel=self.kernel.with_theta(theta[:p]),
             likelihood=self.likelihood.with_theta(theta[p : p + q]),
             mean=self.mean.with_theta(theta[p + q + r :]) if s else self.mean,
             nugget=self.nugget.with_theta(theta[p + q : p + q + r]) if r else self.nugget,
         )
-        new.__dict__["sizes"] = self.sizes  # structure does not change with the values
         return new
 
     def in_order(

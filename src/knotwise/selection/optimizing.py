@@ -217,9 +217,9 @@ def _unless_flat(problem: Problem, theta: np.ndarray, stage: Stage, Z: np.ndarra
 
 def _climb(problem: Problem, theta: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
     """Optimise from one start; without an optimiser, evaluate there."""
-    if problem.optimizer is not None:
-        theta = _with_enough_noise(problem, theta, Z)
     start = problem.point(theta.copy(), Z.copy())
+    if problem.optimizer is not None:
+        start = _with_enough_noise(problem, start)
     objective = Objective(problem, start, np.zeros(len(Z), bool) if move is None or problem.full else move)
     if problem.optimizer is None:
         value = objective.value(start)
@@ -248,7 +248,7 @@ def _climb_or_recall(problem: Problem, start: np.ndarray, Z: np.ndarray, move: n
     )
 
 
-def _with_enough_noise(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np.ndarray:
+def _with_enough_noise(problem: Problem, start: Point) -> Point:
     """Start with more noise, ten times as much and again, for as long as that raises the evidence.
 
     Smooth data have almost no noise in an exact GP of few rows. Few knots, or more rows, leave more open than that, and
@@ -259,14 +259,15 @@ def _with_enough_noise(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np
     louder = np.log(10.0) * problem.model.noise_directions
     louder[~problem.free | problem.given] = 0.0
     if not louder.any():
-        return theta
+        return start
 
     def value(at: np.ndarray) -> float:
-        try:
-            return problem.evaluate(problem.point(at, Z), gradient=False).value
+        try:  # the jitter is a matter of the kernel, whose parameters stay
+            return problem.evaluate(replace(start, theta=at), gradient=False).value
         except KnotwiseError:
             return -np.inf
 
+    theta = start.theta
     low, high = problem.table.theta_bounds.T
     if problem.full:
         usual = problem.table.theta
@@ -282,7 +283,7 @@ def _with_enough_noise(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> np
         if not new > best:
             break
         theta, best = trial, new
-    return theta
+    return replace(start, theta=theta)
 
 
 def _is_like_jitter(kept: Jitter | None, points: np.ndarray) -> bool:
