@@ -52,6 +52,18 @@ def test_a_decision_has_no_constant_of_its_own():
     assert own == {"trials.N_CANDIDATES"}
 
 
+def test_no_bare_number_is_left_in_a_decision():
+    """But for 0, 1 and 2, two two-sided tests of each column, halves of halves, and a grid of variances."""
+    found = {
+        (path.stem, node.value)
+        for path in DECISIONS.glob("*.py")
+        if path.stem != "thresholds"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value not in (0, 0.5, 1, 2)
+    }
+    assert found == {("kernel", 4), ("pruning", 4), ("trials", 60), ("trials", 1e-6)}
+
+
 @pytest.fixture
 def problem(rng):
     X = rng.uniform(size=(120, 2))

@@ -82,7 +82,7 @@ class Auto(Selector):
 
     max_knots: int | None = None
     share: float | None = None
-    tolerance: float = 0.01
+    tolerance: float = AUTO.tolerance
     target: str | None = None
 
     def __post_init__(self) -> None:
@@ -166,7 +166,9 @@ class Auto(Selector):
         if self.max_knots:
             return min(n, self.max_knots)
         affordable = max(int(np.sqrt(AUTO.affordable / n)), AUTO.big_cap if big else AUTO.cap)
-        return max(min(n // 2 if big else n // 3, affordable), min(n, AUTO.smallest_cap))
+        return max(
+            min(n // (AUTO.rows_per_big_knot if big else AUTO.rows_per_knot), affordable), min(n, AUTO.smallest_cap)
+        )
 
     def _rule(self, problem: Problem) -> Rule:
         """When knots are enough, for these rows."""
