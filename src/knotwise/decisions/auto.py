@@ -37,8 +37,6 @@ from knotwise.selection.proposals import check_at_least
 from knotwise.selection.starts import starting_theta, without_inputs
 from knotwise.selection.trace import KnotTrace, Status
 
-__all__ = ["Auto"]
-
 
 @dataclass
 class Auto(Selector):

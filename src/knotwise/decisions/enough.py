@@ -9,8 +9,6 @@ from knotwise.evidence.scores import KnotScores
 from knotwise.selection.base import Decision
 from knotwise.selection.trace import Status
 
-__all__ = ["Rule", "decide"]
-
 #: why no more knots were added, where the share is not small, in words
 ENDS = {
     "rounding": ", but no row brings more than rounding",

@@ -20,8 +20,6 @@ from knotwise.selection.problem import Problem, Run
 from knotwise.selection.starts import starting_theta, without_inputs
 from knotwise.selection.trace import Status
 
-__all__ = ["decide"]
-
 Select = Callable[[Problem, np.random.Generator], Selection]
 
 

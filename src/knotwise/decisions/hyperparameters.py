@@ -24,17 +24,6 @@ from knotwise.selection.problem import Problem
 from knotwise.selection.starts import with_its_nugget
 from knotwise.selection.trace import KnotTrace
 
-__all__ = [
-    "decide",
-    "exact_is_cheaper",
-    "first_precisions",
-    "for_stage",
-    "grow",
-    "many_knots",
-    "most_exact_rows",
-    "refine",
-]
-
 
 def most_exact_rows(problem: Problem) -> int:
     """Up to how many rows the exact GP is taken where knots would be too many."""

@@ -18,8 +18,6 @@ from knotwise.selection.problem import Problem
 from knotwise.selection.starts import log_spread
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["decide"]
-
 
 def decide(
     problem: Problem, pool: Rows, fitted: Candidate, rng: np.random.Generator, trace: KnotTrace

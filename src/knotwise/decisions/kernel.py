@@ -25,8 +25,6 @@ from knotwise.selection.base import Decision
 from knotwise.selection.problem import KernelMaker, Problem
 from knotwise.selection.starts import spread_out, starting_theta, without_inputs
 
-__all__ = ["decide", "screen_columns"]
-
 SMOOTHER_FIRST: tuple[type[Stationary], ...] = (SquaredExponential, Matern52, Matern32)
 
 

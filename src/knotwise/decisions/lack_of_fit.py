@@ -19,8 +19,6 @@ from knotwise.selection.base import Decision
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["decide"]
-
 
 def decide(
     problem: Problem, pool: Rows, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, trace: KnotTrace

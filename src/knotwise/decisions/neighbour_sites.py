@@ -15,8 +15,6 @@ from knotwise.evidence.residual import Neighbours, vecchia_ordering
 from knotwise.posterior.vecchia import VecchiaState
 from knotwise.selection.problem import Problem
 
-__all__ = ["Observed", "as_observations", "hold", "learn_likelihood", "observe", "with_neighbours"]
-
 
 @dataclass(frozen=True)
 class Observed:

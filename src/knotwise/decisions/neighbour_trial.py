@@ -33,8 +33,6 @@ from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["NearCandidate", "NearTrial"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NearCandidate(Candidate):

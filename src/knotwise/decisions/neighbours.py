@@ -29,8 +29,6 @@ from knotwise.selection.problem import Problem
 from knotwise.selection.starts import log_spread, spread_out
 from knotwise.selection.trace import KnotTrace, Status
 
-__all__ = ["Nearby", "add_neighbours"]
-
 
 @dataclass
 class Nearby:

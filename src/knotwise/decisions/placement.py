@@ -18,8 +18,6 @@ from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["are_needed_at_most", "decide", "first_knots", "on_all_rows"]
-
 
 def decide(
     problem: Problem,

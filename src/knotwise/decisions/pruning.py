@@ -12,8 +12,6 @@ from knotwise.selection.base import Decision
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["decide"]
-
 
 def decide(
     problem: Problem, theta: np.ndarray, Z: np.ndarray, tolerance: float, trace: KnotTrace, rule: Rule | None

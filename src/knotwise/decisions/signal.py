@@ -14,8 +14,6 @@ from knotwise.selection.problem import Problem
 from knotwise.selection.starts import exact_on, starting_theta, subset_rows, without_inputs
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["decide", "is_found", "is_weak", "least_gain", "n_identifiable", "threshold"]
-
 
 def decide(problem: Problem, rng: np.random.Generator, trace: KnotTrace) -> Decision[np.ndarray]:
     """Starting hyperparameters, and the log Bayes factor against no signal at which they were found.

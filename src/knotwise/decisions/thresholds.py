@@ -12,24 +12,6 @@ from typing import Any
 
 from knotwise.optimize.lbfgs import LBFGS
 
-__all__ = [
-    "AUTO",
-    "ENOUGH",
-    "GUARD",
-    "HYPERPARAMETERS",
-    "INACTIVE_INPUTS",
-    "INFORMATION",
-    "KERNEL",
-    "LACK_OF_FIT",
-    "NEIGHBOURS",
-    "PLACEMENT",
-    "PRUNING",
-    "SCREENING",
-    "SIGNAL",
-    "STANDARD_ERRORS",
-    "TARGETS",
-]
-
 AUTOMATIC, COLUMNS = "benchmarks/bars/automatic.py", "benchmarks/bars/many_columns.py"
 ROWS, NEAR, SITES = "benchmarks/bars/many_rows.py", "benchmarks/bars/neighbours.py", "benchmarks/bars/near_sites.py"
 NO_SIGNAL, NOISY = "benchmarks/bars/no_signal.py", "benchmarks/bars/noisy_columns.py"

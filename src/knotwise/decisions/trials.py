@@ -22,8 +22,6 @@ from knotwise.selection.problem import Problem
 from knotwise.selection.starts import ends_of_starts, exact_on, subset_rows
 from knotwise.selection.trace import KnotTrace
 
-__all__ = ["Candidate", "Trial", "describe_kernel", "mean_gain", "missing_noise", "validation_density"]
-
 N_CANDIDATES = 60  # variances that are compared, over six orders of magnitude
 
 

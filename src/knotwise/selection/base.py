@@ -15,9 +15,6 @@ from knotwise.selection.trace import KnotStep, KnotTrace, Status
 if TYPE_CHECKING:
     from knotwise.selection.problem import Problem
 
-__all__ = ["Decision", "FittedAt", "Observer", "Selection", "Selector", "Stage"]
-
-
 Choice = TypeVar("Choice")
 
 

@@ -21,16 +21,6 @@ from knotwise.optimize.lbfgs import LBFGS
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.selection.proposals import GrowthState, Proposal, Proposed, best_of, check_at_least
 
-__all__ = [
-    "ACQUISITIONS",
-    "BayesOpt",
-    "budgeted_improvement",
-    "expected_improvement",
-    "fit_meta",
-    "probability_of_improvement",
-    "upper_confidence_bound",
-]
-
 #: noise variance of the meta GP, relative to the mean square of its data: it keeps the matrix invertible
 META_NOISE = 1e-8
 #: a hundredth of a nat would do; a single start misses the better of two modes in one fit of fifty

@@ -19,8 +19,6 @@ from knotwise.selection.base import FittedAt, Selection
 from knotwise.selection.optimizing import Objective
 from knotwise.selection.problem import Problem
 
-__all__ = ["information_of_more_rows", "n_products", "parameter_errors"]
-
 STEP = 3e-4  # of differences of gradients, whose own error is then about 1e-7, relative
 SITE_TOLERANCE = 1e-16  # of searches for sites, whose gradients are right to its root
 NEAR_BOUND = 1e-6  # as in `ParameterTable.at_bound`

@@ -12,8 +12,6 @@ from knotwise.selection.initial import Initial
 from knotwise.selection.problem import Problem
 from knotwise.selection.starts import starting_theta, with_its_nugget
 
-__all__ = ["Fixed", "Simultaneous", "select_exact", "with_noise_as_given"]
-
 NEGLIGIBLE_LOSS = 0.01  # nats of evidence below which redundant knots are dropped
 
 

@@ -15,8 +15,6 @@ from knotwise.selection.proposals import check_at_least, distinct_row_numbers
 from knotwise.selection.starts import starting_theta
 from knotwise.selection.trace import Action
 
-__all__ = ["GreedyVariance", "KMeans"]
-
 
 @dataclass
 class GreedyVariance(Selector):

@@ -9,8 +9,6 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
 
-__all__ = ["INITIALISERS", "Initial", "checked_knots", "distinct_rows", "initial_knots"]
-
 #: a name of INITIALISERS, an array of knots, or a function of (X, y, n_knots, rng)
 Initial = str | np.ndarray | Callable[..., np.ndarray]
 

@@ -29,8 +29,6 @@ from knotwise.selection.proposals import (
 from knotwise.selection.starts import SUBSET_ROWS, starting_theta, without_inputs
 from knotwise.selection.trace import Action, Status
 
-__all__ = ["OneAtATime"]
-
 #: prior variance of f, relative to that of an observation, below which a fit is noise alone
 SMALLEST_SIGNAL = 1e-3
 ALL_NOISE = "the parameters explain everything as noise: try `hold_until=0.5`, or more and wider initial knots"

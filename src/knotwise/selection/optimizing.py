@@ -17,8 +17,6 @@ from knotwise.selection.base import Stage
 if TYPE_CHECKING:
     from knotwise.selection.problem import Problem
 
-__all__ = ["Objective", "best_of_starts", "describe_other_inference", "through_surrogate"]
-
 AGREEMENT = 0.5  # nats between two inferences up to which they tell the same of parameters
 SMALL_RISE = 0.1  # nats that the better of them may promise beyond the end of the other
 RESTART_SPREAD = 1.5  # standard deviation of a restart's parameters about the start, on the log scale

@@ -11,8 +11,6 @@ from knotwise.kernels.base import Kernel
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.linalg import cholesky, invert_lower
 
-__all__ = ["KnotPlaces", "NearnessPass", "Pivots", "PlacesPass", "distinct_places"]
-
 #: conditional variance, relative to the prior's, below which a row brings nothing new
 SMALLEST_SHARE = 1e-9
 

@@ -34,8 +34,6 @@ from knotwise.selection.optimizing import best_of_starts, through_surrogate
 from knotwise.selection.places import KnotPlaces, distinct_places
 from knotwise.selection.trace import KnotStep, KnotTrace
 
-__all__ = ["KernelMaker", "Problem", "Run"]
-
 BOX_MARGIN = 0.1  # knots stay inside the data's box plus this share of its range on each side
 REDUNDANT_SHARE = 1e-8  # conditional variance, relative to the prior's, below which a knot serves no function
 NEVER_TOO_MANY = 1000  # knots that a user may ask for, whatever the number of rows

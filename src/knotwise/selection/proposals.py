@@ -12,19 +12,6 @@ from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.evidence import Jitter, Point, Rows
 from knotwise.selection.problem import Problem
 
-__all__ = [
-    "EvidenceGain",
-    "GrowthState",
-    "LargestShare",
-    "Proposal",
-    "Proposed",
-    "RandomSubset",
-    "ResidualVariance",
-    "best_of",
-    "check_at_least",
-    "distinct_row_numbers",
-]
-
 #: with more distinct rows than this, a random subset of them are candidates
 MAX_CANDIDATES = 20_000
 

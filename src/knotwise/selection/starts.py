@@ -20,18 +20,6 @@ from knotwise.optimize.lbfgs import LBFGS
 from knotwise.selection.base import Stage
 from knotwise.selection.problem import Problem
 
-__all__ = [
-    "SUBSET_ROWS",
-    "ends_of_starts",
-    "exact_on",
-    "log_spread",
-    "spread_out",
-    "starting_theta",
-    "subset_rows",
-    "with_its_nugget",
-    "without_inputs",
-]
-
 SUBSET_ROWS = 150
 MIN_ROWS = 10
 LENGTHSCALE_FACTORS = (1.0, 0.25)

@@ -13,8 +13,6 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.tabular import html_table, make_frame
 
-__all__ = ["NEUTRAL", "Action", "Facts", "KnotStep", "KnotTrace", "Status", "known_action"]
-
 
 @dataclass(frozen=True)
 class Facts:
