@@ -113,7 +113,7 @@ class Mean(Part):
         level : float, default 0.0
             Overall level of the latent function.
         weights : array [N], optional
-            How often each row of the inputs counts.
+            Sample weights of the rows.
         on_link : bool, default False
             Whether the latent function is on the scale of a link, where a difference of 1 is much.
 

@@ -42,12 +42,12 @@ class FitEvent:
     action : str
         What was done, as in `trace_`: "parameters", "move", "add", ...; "fitted" is the last event of a model.
     n_knots, n_rows : int
-        Knots after the step, and rows of the data that it saw, each as often as it counts (with weights perhaps a
+        Knots after the step, and rows of the data that it saw, with their sample weights (perhaps a
         fraction).
     log_evidence : float
         Log evidence of these rows; NaN for "signal", where models with and without inputs are compared.
     share, residual_information : float, default nan
-        What the knots leave unexplained, NaN where the step does not tell.
+        Unexplained share of the variance (relative residual variance), NaN where the step does not tell.
     seconds : float, default 0.0
         Since the call of `fit`.
     note : str, default ""

@@ -50,7 +50,7 @@ class CrossValidation:
     setting : str
         What was fitted anew, in words.
     weights : ndarray [N], optional
-        How often each row counts in the scores.
+        Sample weights of the rows in the scores.
     gaussian : bool, default True
         Whether predictions are normal distributions, for which `crps` is known.
     X : array or data frame [N, D], optional

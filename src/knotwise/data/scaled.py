@@ -74,7 +74,7 @@ class ScaledData(Protocol):
         ...
 
     def differing(self) -> tuple[float, int | float, int | float]:
-        """The median of the targets, how many there are, and how many differ from it, each as often as it counts."""
+        """The median of the targets, how many there are, and how many differ from it, by their sample weights."""
         ...
 
     def bind(self, mean: Mean, second_moment: float, level: float, *, on_link: bool) -> Mean:

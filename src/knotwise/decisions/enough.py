@@ -20,7 +20,7 @@ ENDS = {
 class Rule:
     """What the knots must be enough for, the share that they may leave unexplained, and how many there may be.
 
-    The share is a mean over rows: of the prior variance that the knots leave over the posterior variance ("latent"), or
+    The share is a mean over rows: of the residual variance over the posterior variance ("latent"), or
     over the variance of an observation ("observation").
     """
 
@@ -34,7 +34,7 @@ class Rule:
 
     @property
     def variance(self) -> str:
-        """Of what the knots leave a share unexplained, in words."""
+        """Of which variance a share is unexplained, in words."""
         return "posterior variance" if self.target == "latent" else "variance of an observation"
 
     @property
@@ -43,7 +43,7 @@ class Rule:
         return TARGETS[self.target].first_knots
 
     def share_of(self, scores: KnotScores) -> float:
-        """The share that the knots leave unexplained."""
+        """The unexplained share of the variance (relative residual variance)."""
         return scores.share if self.target == "latent" else scores.observation_share
 
     def are_enough(self, scores: KnotScores) -> bool:

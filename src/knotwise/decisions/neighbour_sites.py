@@ -31,7 +31,7 @@ class Observed:
 
 
 def with_neighbours(problem: Problem, residual: Neighbours) -> Problem:
-    """The problem where near rows predict what the knots leave, by the inference of which all values are."""
+    """The problem where Vecchia neighbours predict the residual, by the inference of which all values are."""
     inference = problem.model.inference
     inference = inference and inference.with_neighbours()
     model = replace(problem.model, power=1.0, residual=residual, inference=inference)

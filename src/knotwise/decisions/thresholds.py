@@ -88,7 +88,7 @@ class ScreeningThresholds:
 
 @dataclass(frozen=True)
 class EnoughThresholds:
-    """When are knots enough? One instance for each target; shares are of the variance that the knots leave."""
+    """When are knots enough? One instance for each target; shares are unexplained shares of the variance."""
 
     share: float = _constant(..., STUDY, "that the knots may leave; 0.6 share^2 nats a row from the exact GP")
     first_share: float = _constant(..., STUDY, "of the many knots on rows that find the hyperparameters")
@@ -187,7 +187,7 @@ class PruningThresholds:
 
 @dataclass(frozen=True)
 class NeighbourThresholds:
-    """Do near rows tell what knots leave?"""
+    """Do Vecchia neighbours predict the residual?"""
 
     neighbors: int = _constant(15, NEAR, "of a row; more tell little")
     site_neighbors: int = _constant(20, SITES, "a site tells less than an observation, and far rows more beside it")

@@ -29,7 +29,7 @@ class Diagnosis:
     What needs the training data is None for a model from a file (those of the exact GP and with neighbours hold them),
     and what needs knots for the exact GP. With neighbours the knots may leave what near rows tell: `unexplained_share`,
     `residual_information`, `n_inflated` and `inflated` are about knots alone and not given, and `leave_one_out` says
-    how training rows are predicted by the others. Rows count as often as their weights say.
+    how training rows are predicted by the others. Rows count by their sample weights.
 
     Attributes
     ----------

@@ -188,7 +188,7 @@ def _least_nugget(link: LinkScale) -> Nugget:
     """None, or where an observation says more of the latent function than sums keep of it, a small one; warns of it.
 
     As the floor of a Gaussian noise variance: with W times the variance of the function near 1 / eps the covariance
-    matrix of the observations is singular to rounding, and so is what the knots leave of it.
+    matrix of the observations is singular to rounding, and so is its residual.
     """
     if link.precision * link.variance < INFORMATION.most_certain:
         return NoNugget()

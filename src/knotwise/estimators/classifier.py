@@ -83,7 +83,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
     knots_, n_knots_ : array [K, D] and int
         The knots in the units of X, and their number (0 for the exact GP).
     n_neighbors_ : int
-        How many of the nearest rows predict what the knots leave.
+        How many of the nearest rows predict the residual (Vecchia neighbours).
     trace_ : KnotTrace
         The steps of the selection of knots.
     status_, converged_, stop_reason_ : str, bool, str
@@ -178,7 +178,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         y : array [n]
             Labels: strings, whole numbers or truth values, of at least two classes.
         sample_weight : array [n], optional
-            How often each row counts: a weight of 2 gives the same fit as the row twice, 0 the same as without it. So
+            Sample weights: a weight of 2 gives the same fit as the row twice, 0 the same as without it. So
             their size matters: weights of 10 tell as much as ten times the rows, and survey weights are divided by
             their mean first, `w / w.mean()`. With a nugget they are relative: they are divided by their mean.
 
@@ -558,7 +558,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         X : array or data frame [n, D]
             Inputs of the rows to count.
         weights : float or array [n], optional
-            How often each row counts, 1 by default.
+            Sample weight of each row, 1 by default.
         groups : array, Series or Categorical [n], optional
             A label for each row; None counts all rows.
         statistic : "sum" or "mean", default "sum"
@@ -661,7 +661,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
     def diagnose(self) -> Diagnosis | ByClass:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
 
-        Convergence, parameters at bounds, jitter and condition of Kuu, what the knots leave unexplained and where, and
+        Convergence, parameters at bounds, jitter and condition of Kuu, the unexplained share of the variance and where it is large, and
         a test of what knots or kernel miss, from the residuals of neighbouring rows.
 
         Returns

@@ -25,7 +25,7 @@ knots : "auto", int, array [K, D] or selector, default "auto"
     k-means, of labels within each class, and optimised together with the parameters; an array is held exactly as given;
     or a selector from `knotwise.knots`, such as `OneAtATime()`.
 n_neighbors : "auto" or int, default "auto"
-    Vecchia neighbours: the residual that the knots leave of each row is predicted from so many of the rows nearest to
+    Vecchia neighbours: the residual of each row is predicted from so many of the rows nearest to
     it, or 0 for none. "auto" does so of more than 3,000 rows (1,000 of data that are not Gaussian, such as labels),
     where `knots="auto"` would need more knots than its limit, or misses what near rows share, and validation rows are
     predicted better with neighbours; `n_neighbors_` and `stop_reason_` say so. A number holds for any knots and number

@@ -76,7 +76,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         objects, as X has them.
     {columns_}
     n_neighbors_ : int
-        How many of the nearest rows predict what the knots leave; 0 where the knots are enough.
+        How many of the nearest rows predict the residual (Vecchia neighbours); 0 where the knots are enough.
     log_evidence_ : float
         Log evidence of the data in their units; its variational bound where that is the inference, or with neighbours
         a value near that of the exact GP, which is no bound.

@@ -40,7 +40,7 @@ class Totals:
     sd : array [G]
         Standard deviation of the total.
     left_out : array [G]
-        Estimated share of the true variance that is not in `sd` and the interval: what the knots leave open of f is
+        Estimated share of the true variance that is not in `sd` and the interval: the residual of f is
         taken as independent from input to input, but is correlated between near ones. 0 for the exact GP, and for
         Gaussian data with neighbours.
     level : float
@@ -187,7 +187,7 @@ def _warn_of_left_out(totals: Totals) -> None:
     where = "" if len(totals) == 1 else f" of {n_bad} of {len(totals)} groups (most: {totals.group.tolist()[worst]!r})"
     wider = 1 / np.sqrt(1 - share)
     warn(
-        f"The intervals{where} are too narrow: what the knots leave open is taken as independent from row to row, "
+        f"The intervals{where} are too narrow: the residual of the knots is taken as independent from row to row, "
         f"which leaves out about {share:.0%} of the variance, so that the interval should be {wider:.2f} times as "
         "wide. Fit with more knots, or with `approximation='full'` for up to some thousand rows."
     )

@@ -97,7 +97,7 @@ class Block:
 class RowSummary:
     """What is known of all rows together.
 
-    `n_rows` is how many there are, `count` the same with each as often as it counts; `low`, `high`, `mean` and
+    `n_rows` is how many there are, `count` the sum of their sample weights; `low`, `high`, `mean` and
     `variance` are those of the columns of X; `is_weighted` says whether rows have weights at all.
     """
 

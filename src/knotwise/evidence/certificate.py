@@ -128,7 +128,7 @@ class PosteriorPass(ProjectedPass):
 
 @dataclass
 class TangentSums(Sums):
-    """Sums over rows of the tangents of E log p at the rows' posterior; a is the slope, as often as a row counts."""
+    """Sums over rows of the tangents of E log p at the rows' posterior; a is the slope, times the sample weight."""
 
     value: float  # of the tangents at the prior mean and no variance
     gram: np.ndarray  # V' diag(w) V
@@ -212,7 +212,7 @@ class TangentPass(ProjectedPass):
 
 
 class TangentRowsPass(TangentPass):
-    """Of each row: slope a, place r and precision p of its observation, as often as it counts, [n, 3]."""
+    """Of each row: slope a, place r and precision p of its observation, with its sample weight, [n, 3]."""
 
     def __call__(self, block: Block, cache: BlockCache) -> np.ndarray:  # type: ignore[override]
         own, nugget = block.own, self.projector.model.nugget.variance

@@ -30,8 +30,8 @@ KNOWN_NOISE = KnownNoise()
 class Rows:
     """Data: inputs X [N, D], targets y [N], known noise variance per row [N] or None, mean basis [N, p].
 
-    `size` [N] is the exposure or the number of trials of each row, or None. `weights` [N], positive, say how often each
-    row counts, or None where each counts once: a row of weight 2 is the row twice (S18). The known noise is not below
+    `size` [N] is the exposure or the number of trials of each row, or None. `weights` [N], positive, are sample
+    weights, or None for one each: a row of weight 2 is the row twice (S18). The known noise is not below
     the floor that knots need; `given_noise` [N] is the known noise as it was given, None where it is the same.
     """
 
@@ -70,7 +70,7 @@ class Rows:
 
     @property
     def count(self) -> int | float:
-        """Number of rows, each as often as it counts; a fraction only where the weights add to one."""
+        """Number of rows, by their sample weights; a fraction only where the weights add to one."""
         return len(self.X) if self.weights is None else whole_if_near(float(self.weights.sum()))
 
     @property
@@ -79,15 +79,15 @@ class Rows:
         return replace(self, weights=None)
 
     def weigh(self, terms: np.ndarray) -> np.ndarray:
-        """Terms of the rows, [n], each as often as its row counts."""
+        """Terms of the rows, [n], times their sample weights."""
         return terms if self.weights is None else self.weights * terms
 
     def per_copy(self, terms: np.ndarray | float) -> np.ndarray | float:
-        """Terms of the rows, [n], divided by how often each counts: of a variance, that of the mean of copies."""
+        """Terms of the rows, [n], divided by their sample weights: of a variance, that of the mean of replicates."""
         return terms if self.weights is None else terms / self.weights
 
     def total(self, terms: np.ndarray) -> float:
-        """Sum of terms of the rows, [n], each as often as its row counts."""
+        """Sum of terms of the rows, [n], times their sample weights."""
         return float(self.weigh(terms).sum())
 
 

@@ -99,7 +99,7 @@ class RowScores:
 
     @property
     def weights(self) -> np.ndarray | None:
-        """How often each row counts."""
+        """Sample weights of the rows."""
         return self.rows.weights
 
     @property
@@ -184,7 +184,7 @@ class ScoreSums(Sums):
 
 
 class KnotScorePass(RowScorePass):
-    """The same summed, each row as often as it counts."""
+    """The same summed, rows times their sample weights."""
 
     def __call__(self, block: Block, cache: BlockCache) -> ScoreSums:  # type: ignore[override]
         model, own = self.projector.model, block.own
@@ -263,7 +263,7 @@ class DirectionSums(Sums):
 
 @dataclass(frozen=True)
 class DirectionPass(ProjectedPass):
-    """Look along the functions nu that candidates for a knot would add, [n, M]: what the knots leave of their kernel
+    """Look along the functions nu that candidates for a knot would add, [n, M]: the residual of their kernel
     function, scaled to unit variance. Costs O(n K M).
     """
 

@@ -458,7 +458,7 @@ class Likelihood(Part):
         Parameters
         ----------
         weights : array [n], optional
-            How often each row counts; one's own likelihood may do without them.
+            Sample weights; one's own likelihood may do without them.
 
         Returns
         -------

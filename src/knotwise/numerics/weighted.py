@@ -8,7 +8,7 @@ import numpy as np
 
 
 def mean_and_variance(values: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance over the rows, each row as often as it counts."""
+    """Mean and variance over the rows, by their sample weights."""
     if weights is None:
         return values.mean(0), values.var(0)
     mean = np.average(values, axis=0, weights=weights)
@@ -16,7 +16,7 @@ def mean_and_variance(values: np.ndarray, weights: np.ndarray | None) -> tuple[n
 
 
 def weighted_quantile(values: np.ndarray, q: float, weights: np.ndarray | None) -> float:
-    """The quantile of values [n], each as often as it counts: for whole weights, that of the repeated values."""
+    """The quantile of values [n], by their sample weights: for whole ones, that of the repeated values."""
     if weights is None:
         return float(np.quantile(values, q))
     order = np.argsort(values, kind="stable")
@@ -29,7 +29,7 @@ def weighted_quantile(values: np.ndarray, q: float, weights: np.ndarray | None) 
 
 
 def counted(rows: np.ndarray, weights: np.ndarray | None) -> int | float:
-    """How many rows there are in a mask, each as often as it counts; a fraction only where the weights add to one."""
+    """How many rows there are in a mask, by their sample weights; a fraction only where the weights add to one."""
     return int(rows.sum()) if weights is None else whole_if_near(float(weights[rows].sum()))
 
 
@@ -40,7 +40,7 @@ def whole_if_near(total: float) -> int | float:
 
 @dataclass
 class Moments:
-    """How often rows count together, and mean and variance of their values, [D] each; those of other rows join them.
+    """Sum of sample weights, and mean and variance of their values, [D] each; those of other rows join them.
 
     Variances are about the own mean, so that no digits are lost far from the origin.
     """

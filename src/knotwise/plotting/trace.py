@@ -1,4 +1,4 @@
-"""How a selection of knots went: evidence, and what the knots leave unexplained, against their number."""
+"""How a selection of knots went: evidence and unexplained share of the variance against the number of knots."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plot_trace(gp: Any, *, label: Any = None, ax: Sequence[Axes] | None = None) 
     Returns
     -------
     array of two Axes
-        The evidence, and what the knots leave.
+        The evidence, and the unexplained share of the variance.
 
     Examples
     --------

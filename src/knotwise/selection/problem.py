@@ -89,7 +89,7 @@ class Problem:
     may_be_exact : bool, default False
         Whether a selector may take the exact GP instead of knots.
     n_neighbors : int or None, default 0
-        How many neighbours predict what the knots leave; None where a selector may decide.
+        How many Vecchia neighbours predict the residual; None where a selector may decide.
     found : Decision, optional
         Starting hyperparameters that an earlier search has found on some rows: `n_rows` and the `log_bayes_factor`
         against no signal are among its numbers.
@@ -209,7 +209,7 @@ class Problem:
         rng : Generator
             Where randomness comes from.
         by_weight : bool, default False
-            Draw rows as often as they count.
+            Draw rows in proportion to their sample weights.
 
         Returns
         -------
@@ -236,7 +236,7 @@ class Problem:
         return replace(self, run=replace(self.run, blocks=self.run.blocks.at_driver(rows)))
 
     def anew(self) -> Problem:
-        """The same problem, without what earlier evaluations have left beside the rows.
+        """The same problem, without the per-block cache of earlier evaluations.
 
         Returns
         -------
@@ -315,7 +315,7 @@ class Problem:
             Also compute the gradients.
         start : array, optional
             Where inference begins, from a state of the same rows and knots: a of the exact GP, gamma through knots.
-            None takes what the last evaluation has left beside the rows.
+            None is the warm start that the last evaluation has left.
 
         Returns
         -------
@@ -336,7 +336,7 @@ class Problem:
         return evidence
 
     def scores(self, point: Point, rows: Rows | None = None, *, widest: int | None = None) -> KnotScores:
-        """What the knots leave unexplained, over all rows; and of some rows, or of the widest, each by itself.
+        """The residual relative to what is known, over all rows; and of some rows, or of the widest, each by itself.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class Problem:
         return knot_scores(**self._at(point), at_rows=rows, widest=widest)
 
     def row_scores(self, point: Point, rows: Rows | None = None) -> RowScores:
-        """Row by row, what the knots leave unexplained.
+        """Row by row, the residual and the unexplained share of the variance.
 
         Parameters
         ----------
@@ -367,7 +367,7 @@ class Problem:
         Returns
         -------
         RowScores
-            `c`, the variance that the knots leave, `W`, the precision of the observation, and `shares`, [n] each.
+            `c`, the residual variance, `W`, the precision of the observation, and `shares`, [n] each.
         """
         return row_scores(**self._at(point), at_rows=rows)
 
@@ -649,5 +649,5 @@ class Problem:
 
 
 def _is_like_last(last: np.ndarray, y: np.ndarray) -> bool:
-    """Whether an array may be what a search leaves beside the rows: a, or a and sites."""
+    """Whether an array may be the warm start of a search: a, or a and sites."""
     return are_alike(last if last.ndim == 1 else last.T[0], y) and (last.ndim == 1 or last.shape[1:] == (3,))

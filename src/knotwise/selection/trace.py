@@ -99,7 +99,7 @@ class Status(StrEnum):
     LITTLE_INFORMATION = "little information"  # few events, or equal targets: predictions rest on the prior
     LIMIT_REACHED = "limit reached"  # more knots are needed than were allowed
     HYPERPARAMETERS_NOT_CONVERGED = "hyperparameters not converged"  # parameters still moved with every choice of knots
-    NOT_CONVERGED = "not converged"  # the optimiser, or the inference at its end, did not arrive
+    NOT_CONVERGED = "not converged"  # the optimiser, or the inference at its end, did not converge
 
     __repr__ = str.__repr__
 
@@ -125,7 +125,7 @@ class KnotStep:
     seconds : float
         Since the beginning of the selection.
     n_rows : int, float or None
-        How many rows the step saw, each as often as it counts; None for all of them.
+        How many rows the step saw, with their sample weights; None for all of them.
     n_tried : int
         How many knots were tried for it.
     chosen : array [D] or None
@@ -133,7 +133,7 @@ class KnotStep:
     gain : float
         What it gained in log evidence; NaN where the step does not tell.
     share : float
-        What the knots leave unexplained, as a mean over rows; NaN where the step does not tell.
+        Unexplained share of the variance, a mean over rows; NaN where the step does not tell.
     residual_information : float
         The same in nats per row; NaN where the step does not tell.
     theta : array [P] or None
@@ -157,7 +157,7 @@ class KnotStep:
     n_knots: int
     evidence: float
     seconds: float
-    n_rows: int | float | None = None  # how many the step saw, each as often as it counts; None for all of them
+    n_rows: int | float | None = None  # how many the step saw, with their sample weights; None for all of them
     n_tried: int = 0
     chosen: np.ndarray | None = None
     gain: float = np.nan

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Summed:
     """What a block gives to the sums: V~ [n, K + p], r~ [n] and w [n] for its own rows.
 
-    The log evidence has sums of w V~ V~', w V~ r~ and w r~^2. `copies` [n] say how often each row counts, None once
+    The log evidence has sums of w V~ V~', w V~ r~ and w r~^2. `copies` [n] are sample weights, None for one each
     each.
     """
 
@@ -33,7 +33,7 @@ class Summed:
     copies: np.ndarray | None = None
 
     def weigh(self, terms: np.ndarray) -> np.ndarray:
-        """Terms of the rows, each as often as its row counts."""
+        """Terms of the rows, times their sample weights."""
         return terms if self.copies is None else self.copies * terms
 
 
@@ -65,13 +65,13 @@ class Sites:
     paid: np.ndarray | None = None
 
     def weigh(self, terms: np.ndarray) -> np.ndarray:
-        """Terms of the rows, each as often as its row counts."""
+        """Terms of the rows, times their sample weights."""
         return terms if self.copies is None else self.copies * terms
 
 
 @dataclass(frozen=True)
 class RowAdjoints:
-    """What the log evidence gains per row: V_bar [n, K] of the knots' part of V~ (counted as often as the row counts),
+    """What the log evidence gains per row: V_bar [n, K] of the knots' part of V~ (times the sample weight),
     D_bar [n] of the variance 1/w, r_bar [n] of r~. The residual may work in V_bar's memory.
 
     Where it mixes rows (not `diagonal`), V_bar [n, K + p] is that of all of V~: how much it mixes depends on the basis.
@@ -136,7 +136,7 @@ class Residual(Protocol):
         ...
 
     def log_weight(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, summed: Summed) -> float:
-        """The sum of log w over the own rows, each as often as it counts, without the penalty of the approximation."""
+        """The sum of log w over the own rows, times their sample weights, without the penalty of the approximation."""
         ...
 
     def pull(self, model: Model, block: Block, seen: Projection, sites: Sites, bars: RowAdjoints) -> Pulled:

@@ -1,0 +1,134 @@
+"""The field's words: retired ones do not come back, and each stands where its subject is defined. docs/glossary.md."""
+
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+import knotwise
+
+PACKAGE = Path(knotwise.__file__).parent
+GLOSSARY = Path(__file__).parents[1] / "docs" / "glossary.md"
+
+#: identifiers that were words of this house; each is a whole word of a name, as in `n_told` or `LookAgain`
+IDENTIFIERS = (
+    "asleep",
+    "wake",
+    "waking",
+    "told",
+    "settled",
+    "settle",
+    "guide",
+    "guided",
+    "surround",
+    "surroundings",
+    "arrange",
+    "arrangement",
+    "watch",
+    "oversight",
+    "recall",
+    "slack",
+    "bend",
+    "charge",
+)
+
+#: phrases that readers of the field had to translate, in code, comments, docstrings and messages
+PHRASES = (
+    r"what (the )?knots leave",
+    r"variance that (the )?knots leave",
+    r"\basleep\b",
+    r"columns? that seems? not to matter",
+    r"lies? beside (a|its|the|each) block",
+    r"beside the rows",
+    r"looks? again",
+    r"how often (a|each|the) rows? counts?",
+    r"as often as (it|they|each) counts?",
+    r"mix(ing|es|ed)? (of )?the last steps",
+    r"did not arrive",
+    r"not settled",
+    r"held[- ]out",
+    r"hold out",
+    r"nats of evidence on",
+    r"where chance gives",
+    r"level of a constant mean",
+)
+
+#: field words, and the file in which the subject of each is defined
+FIELD_WORDS = {
+    "Vecchia": "posterior/vecchia.py",
+    "NNGP": "evidence/residual/neighbours.py",
+    "ELBO": "evidence/inference/variational.py",
+    "log marginal likelihood": "evidence/sparse.py",
+    "Anderson acceleration": "evidence/inference/search.py",
+    "hyperparameters": "decisions/hyperparameters.py",
+    "inactive inputs": "decisions/inactive_inputs.py",
+    "lack-of-fit": "decisions/lack_of_fit.py",
+    "log Bayes factor": "decisions/signal.py",
+    "validation rows": "decisions/trials.py",
+    "leave-one-out": "posterior/vecchia.py",
+    "inducing points": "__init__.py",
+    "warm start": "evidence/blocks.py",
+    "surrogate": "selection/problem.py",
+    "relative residual variance": "decisions/rule.py",
+    "KL penalty": "evidence/inference/variational.py",
+    "replicates": "data/observations.py",
+    "sample weight": "data/observations.py",
+    "heteroscedasticity test": "diagnosis/spread.py",
+    "residual autocorrelation test": "diagnosis/neighbours.py",
+    "intercept": "means.py",
+    "observer": "selection/problem.py",
+    "run context": "estimators/run_context.py",
+}
+
+
+def sources():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def names_of(path):
+    """Every identifier of a file, as words: `look_again` is look, again; `NearTrial` is near, trial."""
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type == tokenize.NAME:
+            yield token.start[0], token.string
+
+
+def words_of(name):
+    return [word.lower() for part in name.split("_") for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", part)]
+
+
+def test_retired_identifiers_do_not_come_back():
+    retired = set(IDENTIFIERS)
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line} {name}"
+        for path in sources()
+        for line, name in names_of(path)
+        if retired & set(words_of(name))
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_retired_phrases_do_not_come_back(phrase):
+    pattern = re.compile(phrase.replace(" ", r"[\s#]+(?:\"\s*f?\")?"), re.IGNORECASE)
+    found = [
+        f"{path.relative_to(PACKAGE)}:{text.count(chr(10), 0, match.start()) + 1} {match.group()!r}"
+        for path in sources()
+        for text in [path.read_text(encoding="utf-8")]
+        for match in pattern.finditer(text)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(("word", "home"), FIELD_WORDS.items(), ids=str)
+def test_a_field_word_stands_where_its_subject_is_defined(word, home):
+    text = re.sub(r"\s+", " ", (PACKAGE / home).read_text(encoding="utf-8"))
+    assert word.lower() in text.lower()
+
+
+@pytest.mark.parametrize("word", FIELD_WORDS)
+def test_the_glossary_has_every_field_word(word):
+    assert word.lower() in GLOSSARY.read_text(encoding="utf-8").lower()
+
+
