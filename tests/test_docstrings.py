@@ -69,7 +69,7 @@ RETURNED = {
     "knotwise.posterior.base": ["Latent"],
     "knotwise.posterior.residuals": ["LeaveOneOut"],
     "knotwise.progress": ["FitEvent"],
-    "knotwise.spatial.settling": ["Step"],
+    "knotwise.spatial.cell_size": ["Step"],
 }
 #: types in signatures of those who write selectors, kernels or inference of their own, and Python's and NumPy's
 OTHER_TYPES = {

@@ -12,7 +12,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.evidence import InMemory, Jitter, Model, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.inference import PowerEP, Variational, inference_of
 from knotwise.evidence.inference.search import search_sites
-from knotwise.evidence.inference.sites import HISTORY, LookSums, RowSites
+from knotwise.evidence.inference.sites import HISTORY, RowSites, SitePassSums
 from knotwise.evidence.inference.sites_sparse import SparseSites
 from knotwise.evidence.projection import Evaluation
 from knotwise.kernels import SquaredExponential
@@ -314,7 +314,7 @@ class Still:
     kl_penalty = 0.0
 
     def look(self):
-        return LookSums(-10.0, 0.0, np.zeros((HISTORY, HISTORY)), np.zeros(HISTORY), self.error)
+        return SitePassSums(-10.0, 0.0, np.zeros((HISTORY, HISTORY)), np.zeros(HISTORY), self.error)
 
 
 def test_sites_that_stay_where_expectations_are_wrong_are_not_found():

@@ -67,19 +67,19 @@ FIELD_WORDS = {
     "lack-of-fit": "decisions/lack_of_fit.py",
     "log Bayes factor": "decisions/signal.py",
     "validation rows": "decisions/trials.py",
-    "leave-one-out": "posterior/vecchia.py",
+    "leave-one-out": "posterior/base.py",
     "inducing points": "__init__.py",
     "warm start": "evidence/blocks.py",
     "surrogate": "selection/problem.py",
-    "relative residual variance": "decisions/rule.py",
+    "relative residual variance": "decisions/enough.py",
     "KL penalty": "evidence/inference/variational.py",
     "replicates": "data/observations.py",
     "sample weight": "data/observations.py",
-    "heteroscedasticity test": "diagnosis/spread.py",
-    "residual autocorrelation test": "diagnosis/neighbours.py",
+    "heteroscedasticity test": "diagnosis/heteroscedasticity.py",
+    "residual autocorrelation test": "diagnosis/autocorrelation.py",
     "intercept": "means.py",
     "observer": "selection/problem.py",
-    "run context": "estimators/run_context.py",
+    "run context": "progress.py",
 }
 
 
@@ -130,5 +130,3 @@ def test_a_field_word_stands_where_its_subject_is_defined(word, home):
 @pytest.mark.parametrize("word", FIELD_WORDS)
 def test_the_glossary_has_every_field_word(word):
     assert word.lower() in GLOSSARY.read_text(encoding="utf-8").lower()
-
-

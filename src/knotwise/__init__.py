@@ -1,4 +1,4 @@
-"""Gaussian processes on knots: how many, where, and with honest uncertainty.
+"""Gaussian processes on knots (inducing points): how many, where, and with honest uncertainty.
 
 Names are loaded when they are first used, so that importing the package is as light as importing NumPy.
 """

@@ -260,7 +260,7 @@ WITHOUT_EFFECT_ON_RESULT = {"n_jobs", "progress", "callback", "checkpoint"}
 
 @dataclass
 class RunContext:
-    """Accompanies a fit; a context that is left when the fit is.
+    """Run context of a fit: progress, callback and checkpoints; it is left when the fit is.
 
     The state of a fit that was interrupted stays on disk; that of a finished one is removed by `finish`. A classifier
     oversees the fits of its models, `part` by part, and keeps all their states until the last is finished.

@@ -74,21 +74,21 @@ def note(text: object) -> None:
 @contextmanager
 def warnings_as_notes() -> Iterator[list[str]]:
     """Turn warnings for the user into notes, and collect them; that about column names, which we match, is left out."""
-    told: list[str] = []
+    notes: list[str] = []
     with warnings.catch_warnings():
         show = warnings.showwarning
 
         def tell(message: Any, category: type[Warning], *others: Any, **options: Any) -> None:
             if not issubclass(category, UserWarning):
                 show(message, category, *others, **options)
-            elif str(message) not in told:
-                told.append(str(message))
+            elif str(message) not in notes:
+                notes.append(str(message))
                 note(f"warning: {in_options(str(message))}")
 
         warnings.showwarning = tell
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        yield told
+        yield notes
 
 
 def print_json(value: dict[str, Any]) -> None:

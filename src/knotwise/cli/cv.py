@@ -13,7 +13,7 @@ from knotwise.cli.command import UsageError, print_json, warnings_as_notes
 from knotwise.cli.fit import check_arguments, choose_columns, prepare
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, read_rows, told_with_places
+from knotwise.cli.rows import Rows, Wanted, errors_with_places, read_rows
 from knotwise.cli.tables import Table, kind_of_file, require_columns
 from knotwise.crossvalidation.validate import cross_validate
 from knotwise.data.cell_text import is_whole
@@ -38,7 +38,7 @@ def run(arguments: Namespace) -> None:
         check_output(arguments.output, inputs=[arguments.data])
         if arguments.json and arguments.output == "-":
             raise UsageError("--json and -o - both ask for standard output: name a file, or leave one of them out.")
-    with warnings_as_notes() as told:
+    with warnings_as_notes() as notes:
         with open_table(arguments) as table:
             by_column = _is_column(arguments.blocks, table)
             require_columns(arguments.keep, "A column of --keep", table.columns)
@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> None:
         if blocks is not None:
             blocks = _labels(table, rows, blocks) if by_column else int(blocks)
         X = NamedRows.of(rows.X, wanted.inputs)
-        with told_with_places(rows, table):
+        with errors_with_places(rows, table):
             if hold:
                 gp.fit(X, y, **per_row)
             found = cross_validate(
@@ -84,7 +84,7 @@ def run(arguments: Namespace) -> None:
         found_columns = {name: getattr(found, name).tolist() for name in COLUMNS}
         write_table(arguments.output, [places | kept | found_columns])
     if arguments.json:
-        print_json(_facts(found, arguments, rows.n_dropped, told))
+        print_json(_facts(found, arguments, rows.n_dropped, notes))
     elif arguments.output != "-":
         print(found)
 
@@ -136,7 +136,7 @@ def _labels(table: Table, rows: Rows, name: str) -> np.ndarray:
     return np.array(labels)
 
 
-def _facts(found: Any, arguments: Namespace, n_dropped: int, told: list[str]) -> dict[str, Any]:
+def _facts(found: Any, arguments: Namespace, n_dropped: int, notes: list[str]) -> dict[str, Any]:
     return {
         "target": arguments.target,
         "classes": found.classes,
@@ -147,6 +147,6 @@ def _facts(found: Any, arguments: Namespace, n_dropped: int, told: list[str]) ->
         "setting": found.setting,
         "level": found.level,
         "scores": found.scores,
-        "warnings": told,
+        "warnings": notes,
         "output": arguments.output,
     }

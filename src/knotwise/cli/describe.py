@@ -12,7 +12,7 @@ from typing import Any
 from knotwise.cli.command import UsageError, print_json, warnings_as_notes
 from knotwise.cli.loading import choose_columns, load_model, observed_values, require_option
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import read_rows, told_with_places
+from knotwise.cli.rows import errors_with_places, read_rows
 from knotwise.report.scores import Share, judge
 from knotwise.report.words import models_of
 
@@ -120,7 +120,7 @@ def check_predictions(gp: Any, arguments: Namespace) -> Check:
     require_option(gp, arguments)
     with open_table(arguments) as table:
         rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
-    with told_with_places(rows, table):
+    with errors_with_places(rows, table):
         y = observed_values(gp, table, rows, arguments)
         prediction = gp._prediction(rows.X) if hasattr(gp, "classes_") else gp.predictive(rows.X, **rows.extras)
         scores, shares = judge(prediction, y)

@@ -17,7 +17,7 @@ from knotwise.cli.loading import KNOWN_OPTIONS, given_options, option_word
 from knotwise.cli.output import check_output
 from knotwise.cli.parts import are_parts, columns_of_all, files_of, read_parts, workers
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, are_labels, labels_of, read_rows, target_numbers, told_with_places
+from knotwise.cli.rows import Rows, Wanted, are_labels, errors_with_places, labels_of, read_rows, target_numbers
 from knotwise.cli.tables import Table, require_columns, same_for_all
 from knotwise.data.cells import NamedRows
 from knotwise.errors import InvalidInputError
@@ -37,17 +37,17 @@ def run(arguments: Namespace) -> None:
         run_on_parts(arguments)
         return
     check_output(arguments.output, inputs=[arguments.data])
-    with warnings_as_notes() as told:
+    with warnings_as_notes() as notes:
         with open_table(arguments) as table:
             wanted = choose_columns(table, arguments)
             rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
         gp, y = prepare(table, rows, arguments)
         X = NamedRows.of(rows.X, wanted.inputs)
-        with told_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
+        with errors_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
             gp.fit(X, y, **rows.extras)
         name_inputs(gp, wanted.inputs)
         gp.save(arguments.output)
-    report(gp, arguments, n_rows=len(rows), n_dropped=rows.n_dropped, told=told)
+    report(gp, arguments, n_rows=len(rows), n_dropped=rows.n_dropped, notes=notes)
 
 
 def run_on_parts(arguments: Namespace) -> None:
@@ -55,7 +55,7 @@ def run_on_parts(arguments: Namespace) -> None:
     files = files_of(arguments.data)
     check_output(arguments.output, inputs=files)
     wanted = columns_of_all(files, lambda table: choose_columns(table, arguments))
-    with warnings_as_notes() as told, workers(arguments):
+    with warnings_as_notes() as notes, workers(arguments):
         rows = read_parts(files, wanted, drop_missing=arguments.drop_missing)
         refuse_encoded_inputs(rows[list(wanted.inputs)], arguments)
         y, settings = rows[arguments.target], settings_from(arguments)
@@ -67,7 +67,7 @@ def run_on_parts(arguments: Namespace) -> None:
             gp.fit(rows[list(wanted.inputs)], y, **extras)
         gp.save(arguments.output)
         n_rows = getattr(gp, "models_", [gp])[0]._fit.n_rows
-        report(gp, arguments, n_rows=n_rows, n_dropped=None, told=told)
+        report(gp, arguments, n_rows=n_rows, n_dropped=None, notes=notes)
 
 
 @contextmanager
@@ -97,13 +97,13 @@ def refuse_encoded_inputs(rows: Any, arguments: Namespace) -> None:
         )
 
 
-def report(gp: Any, arguments: Namespace, *, n_rows: int, n_dropped: int | None, told: list[str]) -> None:
+def report(gp: Any, arguments: Namespace, *, n_rows: int, n_dropped: int | None, notes: list[str]) -> None:
     """Print what was fitted; `n_dropped` is None where nobody has counted."""
     found = facts(gp) | {
         "target": arguments.target,
         "rows": n_rows,
         "dropped": n_dropped,
-        "warnings": told,
+        "warnings": notes,
         "output": str(arguments.output),
     }
     if arguments.json:

@@ -23,7 +23,7 @@ from knotwise.cli.loading import (
 )
 from knotwise.cli.output import check_output
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import read_rows, told_with_places
+from knotwise.cli.rows import errors_with_places, read_rows
 from knotwise.cli.tables import Table
 from knotwise.errors import unknown_option
 from knotwise.plotting import style
@@ -118,7 +118,7 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
     if arguments.feature is not None:
         names = {"features": arguments.feature} if arguments.kind == "map" else {"feature": arguments.feature[0]}
         options |= names
-    with told_with_places(rows, table):
+    with errors_with_places(rows, table):
         return getattr(plotting, f"plot_{arguments.kind}")(gp, rows.X, y, **options, **rows.extras)
 
 
@@ -166,7 +166,7 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
     say_what_was_left_out(rows.n_dropped)
     y = observed_values(gp, table, rows, arguments)
     names |= {"data_name": Path(table.name).name, "target": arguments.target, **rows.extras}
-    with told_with_places(rows, table):
+    with errors_with_places(rows, table):
         write_report(gp, output, rows.X, y, **names)
 
 

@@ -31,7 +31,7 @@ from knotwise.cli.output import check_output, write_table
 from knotwise.cli.parquet import open_parquet, write_no_rows, write_parquet
 from knotwise.cli.parts import are_parts, columns_of_all, files_of, workers
 from knotwise.cli.reading import open_table
-from knotwise.cli.rows import Rows, Wanted, iterate_rows, read_rows, told_with_places
+from knotwise.cli.rows import Rows, Wanted, errors_with_places, iterate_rows, read_rows
 from knotwise.cli.tables import PARQUET, TEXT, Table, kind_of_file
 from knotwise.data.exposure import exposure_of
 from knotwise.data.validation import generator_from
@@ -48,7 +48,7 @@ def run(arguments: Namespace) -> None:
     kind_of_file(arguments.output)
     check_output(arguments.output, inputs=[arguments.model, arguments.data])
     gp = load_model(arguments)
-    with warnings_as_notes() as told:
+    with warnings_as_notes() as notes:
         check_arguments(gp, arguments)
         pieces = Counted(_predictions(gp, arguments))
         result: dict[str, Any] = {"output": arguments.output}
@@ -58,7 +58,7 @@ def run(arguments: Namespace) -> None:
         else:
             write_table(arguments.output, pieces, raw_text=arguments.raw_text)
         if arguments.json:
-            print_json({"rows": pieces.n_rows, "dropped": pieces.n_dropped, "warnings": told} | result)
+            print_json({"rows": pieces.n_rows, "dropped": pieces.n_dropped, "warnings": notes} | result)
     say_what_was_left_out(pieces.n_dropped)
 
 
@@ -80,7 +80,7 @@ def predict_table(
     else:  # samples of rows depend on each other, so that all rows are drawn at once
         pieces = iter([read_rows(table, wanted, drop_missing=arguments.drop_missing)])
     for rows in pieces:
-        with told_with_places(rows, table):
+        with errors_with_places(rows, table):
             found = predict_rows(gp, rows, arguments) if len(rows) else {}
         places = {table.unit: rows.places.tolist()} if arguments.drop_missing else {}
         double = next((name for name in places | found if name in rows.kept), None)
@@ -219,7 +219,7 @@ def predict_parts(arguments: Namespace) -> None:
     folder = _output_folder(arguments.output)
     files = files_of(arguments.data)
     gp = load_model(arguments)
-    with warnings_as_notes() as told, workers(arguments):
+    with warnings_as_notes() as notes, workers(arguments):
         check_arguments(gp, arguments)
         wanted = columns_of_all(files, lambda table: choose_columns(gp, table, arguments))
         with whole_folder(folder) as unfinished:
@@ -229,7 +229,7 @@ def predict_parts(arguments: Namespace) -> None:
     n_rows, n_dropped = (sum(each) for each in zip(*counts, strict=True))
     say_what_was_left_out(n_dropped)
     if arguments.json:
-        found = {"rows": n_rows, "dropped": n_dropped, "warnings": told, "output": str(folder), "parts": len(files)}
+        found = {"rows": n_rows, "dropped": n_dropped, "warnings": notes, "output": str(folder), "parts": len(files)}
         print_json(found)
 
 

@@ -248,7 +248,7 @@ def _missing_error(table: Table, gaps: dict[str, list[int]], n_rows: int, *, can
 
 
 @contextmanager
-def told_with_places(rows: Rows, table: Table) -> Iterator[None]:
+def errors_with_places(rows: Rows, table: Table) -> Iterator[None]:
     """Add to an error or a warning about a row where that row is in the file."""
 
     def with_place(message: Any) -> Any:
@@ -271,10 +271,10 @@ def told_with_places(rows: Rows, table: Table) -> Iterator[None]:
     try:
         yield
     except InvalidInputError as error:
-        told = with_place(error)
-        if told is error:
+        placed = with_place(error)
+        if placed is error:
             raise
-        raise told from None
+        raise placed from None
     finally:
         warnings.showwarning = show
 

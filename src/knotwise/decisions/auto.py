@@ -199,7 +199,7 @@ class Auto(Selector):
         return best
 
     def _may_have_neighbours(self, problem: Problem) -> bool:
-        """Whether Vecchia neighbours may predict the residual: if asked for, or of more rows than the exact GP serves."""
+        """Whether Vecchia neighbours may be taken: if asked for, or of more rows than the exact GP serves."""
         if problem.n_neighbors is None:
             return problem.summary.n_rows > most_exact_rows(problem) and self.max_knots is None
         return problem.n_neighbors > 0

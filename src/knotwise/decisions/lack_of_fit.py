@@ -1,4 +1,4 @@
-"""Is anything left in the residuals? Neighbouring rows that are off together show what a smooth fit has missed.
+"""Lack-of-fit check: neighbouring rows that are off together show what a smooth fit has missed.
 
 A sharp feature on a smooth trend is invisible to a few random rows, and a fit that starts smooth stays smooth. So the
 residuals of neighbours are checked before a fit ends, and where they agree, hyperparameters are looked for on the rows

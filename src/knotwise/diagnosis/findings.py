@@ -164,7 +164,7 @@ def knots(estimator: Any, scores: RowScores | None) -> Finding:
     if estimator._fit.n_neighbors:
         return _explained(estimator)
     if scores is None:
-        return _untold(estimator, "knots")
+        return _not_known(estimator, "knots")
     text = (
         f"unexplained by the knots is {scores.share:.1%} of the posterior variance of f, and "
         f"{scores.observation_share:.2g} of the variance of an observation; the data could say "
@@ -184,7 +184,7 @@ def places(estimator: Any, n_inflated: int | float | None, worst: Sequence[Place
     if estimator._fit.n_neighbors:
         return Finding("places", "ok", NO_PLACES)
     if n_inflated is None:
-        return _untold(estimator, "places")
+        return _not_known(estimator, "places")
     if not n_inflated:
         return Finding("places", "ok", "uncertainty is inflated nowhere")
     where = "; ".join(map(_describe, worst))
@@ -235,7 +235,7 @@ def neighbours(
     if test is None:
         if exact or estimator._fit.n_neighbors or estimator._fit.training is not None:
             return Finding("neighbours", "unknown", "too few different rows to compare neighbouring residuals")
-        return _untold(estimator, "neighbours")
+        return _not_known(estimator, "neighbours")
     text = (
         f"residuals of neighbours have an excess correlation of {test.correlation:.3f} "
         f"(z = {test.z:.1f}, p = {test.p:.2g}, {test.n_pairs} pairs)"
@@ -330,7 +330,7 @@ _NEEDS_DATA = {
 }
 
 
-def _untold(estimator: Any, name: str) -> Finding:
+def _not_known(estimator: Any, name: str) -> Finding:
     if estimator._fit.posterior.is_exact:
         return Finding(name, "ok", "the exact GP has no knots")
     return without_data([name])

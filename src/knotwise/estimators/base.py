@@ -330,11 +330,11 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     def diagnose(self) -> Diagnosis:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
 
-        Convergence, parameters at bounds, jitter and condition of Kuu, the unexplained share of the variance and where it is large; from
-        the residuals of neighbouring rows a test of what the model misses, which is blamed on the knots only where the
-        exact GP on some of the rows does better; and a heteroscedasticity test of Gaussian noise, from 40 rows on, or
-        the reason why it could not be done. With neighbours (`n_neighbors_` is not 0) it says what these explain, and
-        predicts training rows without themselves. A model from a file tells what it can.
+        Convergence, parameters at bounds, jitter and condition of Kuu, the unexplained share of the variance and where
+        it is large; from the residuals of neighbouring rows a test of what the model misses, which is blamed on the
+        knots only where the exact GP on some of the rows does better; and a heteroscedasticity test of Gaussian noise,
+        from 40 rows on, or the reason why it could not be done. With neighbours (`n_neighbors_` is not 0) it says what
+        these explain, and predicts training rows without themselves. A model from a file tells what it can.
 
         Returns
         -------

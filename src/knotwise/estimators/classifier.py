@@ -661,8 +661,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
     def diagnose(self) -> Diagnosis | ByClass:
         """Whether the fit can be trusted, and where not: findings with numbers and advice; shown when printed.
 
-        Convergence, parameters at bounds, jitter and condition of Kuu, the unexplained share of the variance and where it is large, and
-        a test of what knots or kernel miss, from the residuals of neighbouring rows.
+        Convergence, parameters at bounds, jitter and condition of Kuu, the unexplained share of the variance and where
+        it is large, and a test of what knots or kernel miss, from the residuals of neighbouring rows.
 
         Returns
         -------

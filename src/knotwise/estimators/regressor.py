@@ -629,7 +629,7 @@ class GPRegressor(RegressorMixin, LatentGP):
             Of each row, for counts: the area of each cell. Needed if the fit had them, except for averages of the mean,
             which are of rates without them.
         weights : float or array [n], optional
-            How often each row counts, 1 by default. The mean of a row of weight 2 is that of the row twice; a new
+            Sample weight of each row, 1 by default. The mean of a row of weight 2 is that of the row twice; a new
             observation of weight 2 is one observation, counted twice. Weights of sums may be negative, for differences.
         groups : array, Series or Categorical [n], optional
             A label for each row; None adds up all rows.
@@ -654,7 +654,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         Totals
             `estimate`, `lower`, `upper`, `sd` and `left_out` for each `group`, in sorted order; `to_frame()` is a
             table. The estimate is the sum of what `predict` gives. `left_out` is the share of the variance that is
-            missing because what the knots leave open is taken as independent from row to row; there is a warning where
+            missing because the residual is taken as independent from row to row; there is a warning where
             it is more than 10 %. It is 0 for the exact GP, and for Gaussian data with neighbours.
 
         Examples

@@ -1,4 +1,4 @@
-"""The sparse engine: log evidence and gradient through knots.
+"""The sparse engine: log evidence (log marginal likelihood, or its bound) and gradient through knots.
 
 The sites and the value come from passes over row blocks (one for Gaussian data, some for others), the gradient from one
 or two more. Equations (S..) are those of docs/derivations/sparse-gaussian.md; arrays of a block have a row per datum,

@@ -108,7 +108,7 @@ def _two_axes(ax: Any) -> tuple[Axes, Axes]:
 
 
 def _phases(steps: list[KnotStep]) -> tuple[list[KnotStep], list[KnotStep]]:
-    """Steps with many knots that only settle the parameters, and those that lead to the final knots."""
+    """Steps with many knots that only find the hyperparameters, and those that lead to the final knots."""
     start = next((i for i, step in enumerate(steps) if step.facts.begins_placement), 0)
     return steps[:start], steps[start:]
 

@@ -142,7 +142,7 @@ class Posterior(Protocol):
         ...
 
     def leave_one_out(self) -> LeaveOneOut | None:
-        """How it predicts rows that it holds without themselves; None where it holds none, or is exact."""
+        """Leave-one-out of the rows that it holds; None where it holds none, or is exact."""
         ...
 
     def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> Posterior:

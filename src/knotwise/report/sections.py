@@ -143,11 +143,11 @@ def _describe_units(view: View, target: str) -> str:
 
 def checks_section(found: list[tuple[str, Diagnosis]]) -> Html:
     """Everything that was checked; problems stand at the top of the page."""
-    told = [(of, finding) for of, diagnosis in found for finding in diagnosis.shown()]
-    n_bad = sum(finding.level == "problem" for _, finding in told)
+    listed = [(of, finding) for of, diagnosis in found for finding in diagnosis.shown()]
+    n_bad = sum(finding.level == "problem" for _, finding in listed)
     word = f"{counted(n_bad, 'problem')}: see the top of this page." if n_bad else "No problem was found."
-    shown = [finding_element(each, of) for of, each in told if each.level not in ("problem", "ok")]
-    fine = [finding_element(each, of) for of, each in told if each.level == "ok"]
+    shown = [finding_element(each, of) for of, each in listed if each.level not in ("problem", "ok")]
+    fine = [finding_element(each, of) for of, each in listed if each.level == "ok"]
     if len(found) > 1:
         fine = [fold(f"{counted(len(fine), 'check')} of {len(found)} models that are fine", *fine)]
     return join(paragraph(word), *shown, *fine)

@@ -155,7 +155,7 @@ def best_of_starts(
     """The best of the problem's starts; one whose evidence cannot be computed is skipped and counted."""
     if problem.optimizer is None:
         return _climb(problem, theta, Z, move)
-    climb = _climb if problem.run.journal is None else _climb_or_recall
+    climb = _climb if problem.run.journal is None else _climb_or_reload
     bounds, errors, best = problem.table.theta_bounds, [], None
     for restart in range(1 + problem.n_restarts):
         shift = RESTART_SPREAD * rng.standard_normal(len(theta)) if restart else 0.0
@@ -206,7 +206,7 @@ def _unless_flat(problem: Problem, theta: np.ndarray, stage: Stage, Z: np.ndarra
     if not amplitudes.any() or not fell[amplitudes].all() or np.array_equal(again, theta):
         return stage
     try:
-        climb = _climb if problem.run.journal is None else _climb_or_recall
+        climb = _climb if problem.run.journal is None else _climb_or_reload
         other = climb(problem, again, Z, move)
     except KnotwiseError:
         return stage
@@ -227,7 +227,7 @@ def _climb(problem: Problem, theta: np.ndarray, Z: np.ndarray, move: np.ndarray 
     return Stage(objective.point(result.parameters), result)
 
 
-def _climb_or_recall(problem: Problem, start: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
+def _climb_or_reload(problem: Problem, start: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
     """The same, or what a checkpoint has kept of it."""
 
     def fits(stage: Stage) -> bool:

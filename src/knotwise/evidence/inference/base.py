@@ -33,8 +33,9 @@ class SiteRule(Protocol):
     ) -> np.ndarray:
         """Gradient in the likelihood's own parameters, [Q].
 
-        `noise_bar` [n] is the adjoint of an independent variance of each row and of those in the halo, times their sample weights. Where the sites move, W_bar [n] is that of their precision and `slope` [n] that of the first derivative
-        of log p; elsewhere both are 0.
+        `noise_bar` [n] is the adjoint of an independent variance of each row and of those in the halo, times their
+        sample weights. Where the sites move, W_bar [n] is that of their precision and `slope` [n] that of the first
+        derivative of log p; elsewhere both are 0.
         """
         ...
 

@@ -18,10 +18,10 @@ from knotwise.evidence.inference.base import PseudoData, SiteFit
 from knotwise.evidence.inference.laplace import Laplace
 from knotwise.evidence.inference.sites import (
     ExpectedCurvature,
-    LookSums,
     Marginals,
     RowSites,
     SiteLook,
+    SitePassSums,
     SiteTarget,
     first_sites,
 )
@@ -161,7 +161,7 @@ class NearSites:
     def kl_penalty(self) -> float:
         return -self.log_normalizer
 
-    def look(self) -> LookSums:
+    def look(self) -> SitePassSums:
         parts = list(self.executor.map(self._predict, block_slices(len(self.rows), ROWS_TOGETHER)))
         z, q = (np.concatenate(part) for part in zip(*parts, strict=True))
         return self.sites.look(self.target, self.power_one, self.rows, z, q, 0.0)

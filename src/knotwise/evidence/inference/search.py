@@ -17,7 +17,7 @@ import numpy as np
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.inference.newton import far_off
-from knotwise.evidence.inference.sites import HISTORY, LookSums, SiteTarget
+from knotwise.evidence.inference.sites import HISTORY, SitePassSums, SiteTarget
 from knotwise.evidence.inference.sites_exact import ExactSites
 from knotwise.evidence.inference.sites_sparse import SparseSites
 from knotwise.evidence.model import Evidence, Model, Rows
@@ -44,7 +44,7 @@ class SiteSpace(Protocol):
         """(|gamma|^2 + log |B|) / 2, which is taken from what the rows add to the objective."""
         ...
 
-    def look(self) -> LookSums:
+    def look(self) -> SitePassSums:
         """Look at the rows at their current sites, under the posterior of these."""
         ...
 
@@ -129,7 +129,7 @@ def _step(space: SiteSpace, shares: np.ndarray | None, size: float) -> tuple[int
     return 0, size
 
 
-def _shares(seen: LookSums) -> np.ndarray:
+def _shares(seen: SitePassSums) -> np.ndarray:
     """How much of each of the last steps to take back, so that the residual is least; [HISTORY]."""
     length = seen.normal.diagonal()
     used = np.flatnonzero((length > 0) & np.isfinite(length))
@@ -142,7 +142,7 @@ def _shares(seen: LookSums) -> np.ndarray:
     return shares
 
 
-def _remark(seen: LookSums) -> str:
+def _remark(seen: SitePassSums) -> str:
     if seen.error <= LARGEST_ERROR:
         return ""
     return f"expectations of the likelihood are exact to {seen.error:.0e} only, with the largest number of nodes"

@@ -17,7 +17,10 @@ from knotwise.evidence.residual.base import damping
 
 SMALLEST_VARIANCE = 1e-300  # one can divide by it
 HISTORY = 4  # steps that Anderson acceleration combines
-MAX_SETTLING, SETTLED = 200, 1e-18  # looks of rows by themselves, and squared residual of each at which they end
+MAX_SITE_PASSES, SITES_CONVERGED = (
+    200,
+    1e-18,
+)  # looks of rows by themselves, and squared residual of each at which they end
 LARGEST_FALL = 0.25  # of a precision in one step, where it cannot be negative
 LARGEST_RISE = 10.0  # of a precision in one step, relative to that of the row's posterior
 
@@ -87,7 +90,7 @@ class SiteTarget(Protocol):
 
 
 @dataclass
-class LookSums(Sums):
+class SitePassSums(Sums):
     """Sums over rows at their current sites.
 
     `value` is the rows' share of the objective, `distance` the squared length of the residual, `normal` [m, m] and
@@ -102,7 +105,7 @@ class LookSums(Sums):
     error: float
     n_lost: int = 0
 
-    def __iadd__(self, other: LookSums) -> LookSums:
+    def __iadd__(self, other: SitePassSums) -> SitePassSums:
         error = max(self.error, other.error)
         super().__iadd__(other)
         self.error = error
@@ -130,7 +133,7 @@ class RowSites:
 
     def look(
         self, target: SiteTarget, model: Model, rows: Rows, z: np.ndarray, q: np.ndarray, c: np.ndarray | float
-    ) -> LookSums:
+    ) -> SitePassSums:
         """Find the residual at the current sites, and how the last steps would change it."""
         W, b = self.x
         self.marginals = at = Marginals.of(model, W, b, z, q, c)
@@ -145,7 +148,7 @@ class RowSites:
         normal[:m, :m], slope[:m] = products[:m, :m], products[m, :m]
         # where 1 + W lam < 0 a row has no posterior, though the knots may have one: w is positive again
         distance = float(products[m, m]) if (at.h > 0).all() else np.nan
-        return LookSums(rows.total(seen.value), distance, normal, slope, seen.error)
+        return SitePassSums(rows.total(seen.value), distance, normal, slope, seen.error)
 
     def step(self, shares: np.ndarray | None, size: float, *, log_concave: bool) -> None:
         """Accept the current sites and go on from them by Anderson acceleration; or, without `shares`, go back to the
@@ -210,7 +213,7 @@ def first_sites(model: Model, rows: Rows, s: np.ndarray, *, positive: bool = Tru
     return np.stack([W, W * s + d.first])
 
 
-def settled_sites(
+def converged_sites(
     target: SiteTarget, model: Model, rows: Rows, z: np.ndarray, q: np.ndarray, c: np.ndarray | float
 ) -> RowSites:
     """Sites of rows where they should be, given what the knots say of them: each row by itself.
@@ -221,7 +224,7 @@ def settled_sites(
     sites = RowSites(first_sites(model, rows, z))
     best, way = sites.x, np.zeros_like(sites.x)
     size, smallest = np.ones(len(z)), np.full(len(z), np.inf)
-    for _ in range(MAX_SETTLING):
+    for _ in range(MAX_SITE_PASSES):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             sites.look(target, model, rows, z, q, c)
             at, r = sites.marginals, sites.r
@@ -230,7 +233,7 @@ def settled_sites(
         better = (distance <= smallest) & (at.h > 0)
         best, way = np.where(better, sites.x, best), np.where(better, r, way)
         smallest, size = np.where(better, distance, smallest), np.where(better, np.minimum(1.0, 2.0 * size), 0.5 * size)
-        if (smallest <= SETTLED).all():
+        if (smallest <= SITES_CONVERGED).all():
             break
         sites.x = best + size * way
     if not better.all():

@@ -7,7 +7,7 @@ import numpy as np
 from knotwise.errors import KnotwiseError
 from knotwise.evidence.full_sites import FullState, Precision, RootPrecision, SignedPrecision, posterior_root
 from knotwise.evidence.inference.laplace_exact import exact_laplace
-from knotwise.evidence.inference.sites import LookSums, RowSites, SiteTarget, first_sites
+from knotwise.evidence.inference.sites import RowSites, SitePassSums, SiteTarget, first_sites
 from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.residual.base import damping
 
@@ -47,7 +47,7 @@ class ExactSites:
     def kl_penalty(self) -> float:
         return 0.5 * float(self.a @ self.z + self.precision.log_det)
 
-    def look(self) -> LookSums:
+    def look(self) -> SitePassSums:
         return self.sites.look(self.target, self.power_one, self.rows, self.z, self._variance(), 0.0)
 
     def step(self, shares: np.ndarray | None, size: float) -> int:

@@ -10,7 +10,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence.blocks import WARM_START, Block, BlockCache, Sums
 from knotwise.evidence.inference.base import SiteFit, SiteRule
 from knotwise.evidence.inference.laplace import Laplace
-from knotwise.evidence.inference.sites import LookSums, RowSites, SiteTarget, first_sites, settled_sites
+from knotwise.evidence.inference.sites import RowSites, SitePassSums, SiteTarget, converged_sites, first_sites
 from knotwise.evidence.model import Model
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import Sites
@@ -50,7 +50,7 @@ class SparseSites:
     def kl_penalty(self) -> float:
         return 0.5 * float(self.gamma @ self.gamma + log_det(self.LB))
 
-    def look(self) -> LookSums:
+    def look(self) -> SitePassSums:
         return self.at.blocks.sum(LookPass(self.at.projector, self.serial, self.gamma, self.T, self.target))
 
     def step(self, shares: np.ndarray | None, size: float) -> int:
@@ -149,7 +149,7 @@ class LookPass(SitesPass):
     T: np.ndarray
     target: SiteTarget
 
-    def __call__(self, block: Block, cache: BlockCache) -> LookSums:
+    def __call__(self, block: Block, cache: BlockCache) -> SitePassSums:
         seen, sites = self.projector.project(block, cache), self.sites(cache)
         n_lost = int(sites is None)
         if sites is None:
@@ -195,7 +195,7 @@ class FoundSites:
         serial, found = cache.get("moving", (None, None))
         if serial != self.serial or found.seen is None:
             z, q = knots_say(seen, self.gamma, self.T)
-            found = settled_sites(self.target, self._model, block.rows, z, q, seen.c)
+            found = converged_sites(self.target, self._model, block.rows, z, q, seen.c)
             cache["moving"] = (self.serial, found)
         at, look = found.marginals, found.seen
         return Sites(

@@ -1,4 +1,7 @@
-"""Variational inference: the Gaussian posterior with the largest lower bound of the log evidence."""
+"""Variational inference: the Gaussian posterior with the largest lower bound of the log evidence (ELBO).
+
+The bound is the expected log likelihood minus the KL penalty, the divergence of the posterior from the prior.
+"""
 
 from __future__ import annotations
 

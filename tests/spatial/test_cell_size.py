@@ -34,7 +34,7 @@ def fit(points, cell):
 def test_half_the_chosen_cells_give_the_same_intensity_and_totals_within_the_share(seed):
     points = pattern(np.random.default_rng(seed))
     choice = choose_cell(points, WINDOW, model(), start=0.5)
-    assert choice.settled and choice.tolerance == 0.1
+    assert choice.converged and choice.tolerance == 0.1
     coarse, fine = fit(points, choice.cell), fit(points, np.array(choice.cell) / 2)
     cells = fine[0]
     before, after = coarse[1].predict(cells.X), fine[1].predict(cells.X)
@@ -57,14 +57,14 @@ def test_coarse_cells_are_not_taken_and_the_steps_say_why():
     assert np.isnan(last.change) and choice.steps[-2].change <= 0.1
     assert choice.cell == choice.steps[-2].cell == choice.cells.cell
     assert abs(choice.steps[-2].total - len(points)) < 0.05 * len(points)
-    assert "settled within 10%" in str(choice) and str(choice).count("\n") == len(choice.steps) + 2
+    assert "converged within 10%" in str(choice) and str(choice).count("\n") == len(choice.steps) + 2
 
 
 def test_a_search_that_ends_before_it_settles_says_so():
     points = pattern(np.random.default_rng(1))
-    with pytest.warns(FitWarning, match=r"not settled within 10% at 32 cells: the last halving changed it by \d+%"):
+    with pytest.warns(FitWarning, match=r"not converged within 10% at 32 cells: the last halving changed it by \d+%"):
         choice = choose_cell(points, WINDOW, model(), start=0.5, max_cells=40)
-    assert not choice.settled and "NOT settled" in str(choice) and len(choice.cells) == 32
+    assert not choice.converged and "NOT converged" in str(choice) and len(choice.cells) == 32
     with pytest.raises(InvalidInputError, match="`tolerance` is 5"):
         choose_cell(points, WINDOW, model(), tolerance=5)
     with pytest.raises(InvalidInputError, match=r"`start` is 0.01 x 0.01, of which the window has more than 8,000"):

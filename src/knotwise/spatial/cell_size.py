@@ -70,7 +70,7 @@ class CellChoice:
     ----------
     cell : tuple of float
         Width and height of the chosen cells: the coarsest that half of them confirm.
-    settled : bool
+    converged : bool
         Whether half the cell changed intensity and totals by at most `tolerance`.
     tolerance : float
         The share.
@@ -94,7 +94,7 @@ class CellChoice:
     """
 
     cell: tuple[float, float]
-    settled: bool
+    converged: bool
     tolerance: float
     steps: list[Step]
     cells: Cells = field(repr=False)
@@ -112,7 +112,7 @@ class CellChoice:
             lines.append(
                 f"{side:>21} {step.n_cells:7,} {step.total:9.5g} {finest if np.isnan(step.change) else changes}"
             )
-        how = "settled" if self.settled else "NOT settled"
+        how = "converged" if self.converged else "NOT converged"
         lines.append(f"chosen: {self.cell[0]:.4g} x {self.cell[1]:.4g}, {how} within {self.tolerance:.0%}")
         return "\n".join(lines)
 
@@ -133,7 +133,7 @@ def choose_cell(
     changes the intensity, on average over the window, and the expected number of points in each quarter of it by at
     most `tolerance` of their mean. The table shows the posterior standard deviation of the intensity beside it: a
     change far below that matters little. Points that keep company at short distances, as seedlings do, can make finer
-    cells tell of ever finer structure, so that nothing settles; `nugget="fit"` takes what is shorter than a cell.
+    cells tell of ever finer structure, so that nothing converges; `nugget="fit"` takes what is shorter than a cell.
 
     Parameters
     ----------
@@ -151,12 +151,12 @@ def choose_cell(
     tolerance : float, default 0.1
         Share by which the answer may still change.
     max_cells : int, default 8000
-        No more cells than this are tried; a warning says that the answer had not settled.
+        No more cells than this are tried; a warning says that the answer had not converged.
 
     Returns
     -------
     CellChoice
-        `cell`, `settled` and `steps`, a table when printed; `cells` and the fitted `gp` go with it.
+        `cell`, `converged` and `steps`, a table when printed; `cells` and the fitted `gp` go with it.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def choose_cell(
     >>> points = np.random.default_rng(0).uniform(size=(200, 2)) ** [2, 1]
     >>> gp = GPRegressor(likelihood="poisson", knots=5, random_state=0)
     >>> choice = choose_cell(points, (0, 0, 1, 1), gp, start=0.25)
-    >>> choice.settled, choice.steps[0].n_cells
+    >>> choice.converged, choice.steps[0].n_cells
     (True, 16)
     """
     require_spatial()
@@ -185,25 +185,25 @@ def choose_cell(
         )
     tried = [_fit(gp, points, window, cell, covariates)]
     steps: list[Step] = []
-    settled = False
-    while not settled:
+    converged = False
+    while not converged:
         width, height = (side / 2 for side in tried[-1][0].cell)
         if frame.shape.area > max_cells * width * height:
             break
         tried.append(_fit(gp, points, window, (width, height), covariates))
         steps.append(_step(frame, *tried[-2:]))
-        settled = steps[-1].change <= tolerance
-    if not settled:
+        converged = steps[-1].change <= tolerance
+    if not converged:
         moved = f": the last halving changed it by {steps[-1].change:.0%}" if steps else ""
         differ = len(steps) > 1 and steps[-1].change >= steps[-2].change
         advice = " The changes do not shrink with the cells, so the fits themselves differ: try `knots='auto'`."
         warn(
-            f"The intensity had not settled within {tolerance:.0%} at {len(tried[-1][0]):,} cells{moved}. Allow more "
+            f"The intensity had not converged within {tolerance:.0%} at {len(tried[-1][0]):,} cells{moved}. Allow more "
             f"(`max_cells`, now {max_cells:,}), or say what share matters (`tolerance`)." + (advice if differ else "")
         )
     steps.append(_finest(*tried[-1]))
-    cells, fitted = tried[-2] if settled else tried[-1]
-    return CellChoice(cells.cell, settled, tolerance, steps, cells, fitted)
+    cells, fitted = tried[-2] if converged else tried[-1]
+    return CellChoice(cells.cell, converged, tolerance, steps, cells, fitted)
 
 
 def _default_model(covariates: Any) -> Any:
