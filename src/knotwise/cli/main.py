@@ -97,8 +97,8 @@ def _parse(words: list[str]) -> Namespace | None:
 
     if words and words[0] in ("reproduce", "list", "demo") and words[0] not in COMMANDS:
         raise KnotwiseError(
-            f"`knotwise {words[0]}` is about the paper's experiments, which are a second package that is not installed "
-            "here. To have it, from a checkout of knotwise: pip install ./reproduction"
+            f"`knotwise {words[0]}` needs the paper's experiments, a second package that is not installed here; to "
+            "have it, from a checkout of knotwise: pip install ./reproduction"
         )
     # argparse would refuse the word too, but list every command instead of the nearest
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:

@@ -76,31 +76,32 @@ class Spec(Protocol):
 # -- single values --------------------------------------------------------------------------------
 
 
+def _allows(spec: Number | Array, values: Any) -> bool:
+    """Whether numbers are finite and positive where they must be, and their squares too where they are `squared`."""
+    least, largest = (1.0 / LARGEST, LARGEST) if spec.squared else (0.0, math.inf)
+    finite = not spec.finite or bool(np.all(np.abs(values) < largest))  # a comparison with NaN is false
+    return finite and (not spec.positive or bool(np.all(values > least)))
+
+
 @dataclass(frozen=True)
 class Number:
-    """A floating point number; NaN and infinities only where they have a meaning. One that is `squared` has a finite
-    square.
-    """
+    """A floating point number; NaN and infinities only where they have a meaning."""
 
     finite: bool = True
     positive: bool = False
     squared: bool = False
 
     def write(self, value: Any, at: str, out: Writing) -> Any:
-        if not self._allows(float(value)):
+        if not _allows(self, float(value)):
             raise cannot_write(at, value)
         return number_to_json(float(value))
 
     def read(self, data: Any, at: str, given: Reading) -> float:
         value = number_from_json(data, at)
-        if not self._allows(value):
+        if not _allows(self, value):
             wanted = f"a {'finite' if self.finite else ''}{' positive' if self.positive else ''} number"
             raise refuse(at, wanted + SQUARED * self.squared)
         return value
-
-    def _allows(self, value: float) -> bool:
-        least, largest = (1.0 / LARGEST, LARGEST) if self.squared else (0.0, math.inf)
-        return (not self.finite or abs(value) < largest) and (not self.positive or value > least)
 
 
 def number_to_json(value: float) -> Any:
@@ -203,8 +204,7 @@ class ListOf:
 class Array:
     """An array whose sizes have names, so that arrays which belong together fit together.
 
-    A short vector stands in the manifest as a list, everything else is a member of the file. Where entries are
-    `squared`, the squares of finite ones are finite, too.
+    A short vector stands in the manifest as a list, everything else is a member of the file.
     """
 
     dims: tuple[str, ...]
@@ -215,7 +215,7 @@ class Array:
 
     def write(self, value: Any, at: str, out: Writing) -> Any:
         array = np.asarray(value, DTYPES[self.kind])
-        if not self._allows(array):
+        if not _allows(self, array):
             raise cannot_write(at, "an array")
         if _is_short(array):
             return [number_to_json(v) if self.kind == "float" else v for v in array.tolist()]
@@ -225,15 +225,10 @@ class Array:
     def read(self, data: Any, at: str, given: Reading) -> np.ndarray:
         array = self._short(data, at) if isinstance(data, list) else self._member(data, at, given)
         given.check_shape(array, self.dims, at)
-        if not self._allows(array):
+        if not _allows(self, array):
             wanted = f"free of NaN and infinities{', and positive' if self.positive else ''}"
             raise refuse(at, wanted + SQUARED * self.squared)
         return array
-
-    def _allows(self, array: np.ndarray) -> bool:
-        least, largest = (1.0 / LARGEST, LARGEST) if self.squared else (0.0, np.inf)
-        finite = not self.finite or bool((np.abs(array) < largest).all())  # a comparison with NaN is false
-        return finite and (not self.positive or bool((array > least).all()))
 
     def _short(self, data: list[Any], at: str) -> np.ndarray:
         if self.kind == "float":
