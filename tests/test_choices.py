@@ -10,12 +10,14 @@ from knotwise.decisions import lack_of_fit
 from knotwise.decisions.enough import Rule
 from knotwise.decisions.lack_of_fit import _most_surprising
 from knotwise.decisions.thresholds import LACK_OF_FIT
+from knotwise.decisions.trials import Candidate
 from knotwise.errors import FitWarning
 from knotwise.evidence import Rows
 from knotwise.kernels import Matern32, Matern52, SquaredExponential
 from knotwise.knots import Auto
 from knotwise.likelihoods import Gaussian
 from knotwise.means import Zero
+from knotwise.selection.base import Stage
 
 
 def draw(kernel, X, rng, noise=0.2):
@@ -263,7 +265,8 @@ def test_a_smooth_fit_that_misses_a_bump_is_looked_at_again(rng):
         )
         problem, at = smooth.fit(X, targets)._fit.problem, smooth._fit.selection.point
         trace = problem.new_trace()
-        found = lack_of_fit.decide(problem, problem.rows, at.theta, at.Z, np.random.default_rng(0), trace).choice
+        fitted = Candidate(problem, Stage(at, smooth._fit.selection.result), knots=at.Z)
+        found = lack_of_fit.decide(problem, problem.rows, fitted, np.random.default_rng(0), trace).choice
         assert (found is not None) == is_missed
         if found is not None:
             assert (np.exp(found[problem.table.with_role("lengthscale")]) < 0.1).all()

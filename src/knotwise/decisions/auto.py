@@ -184,13 +184,9 @@ class Auto(Selector):
     ) -> Candidate:
         """The best of several fits, where lack of fit, or inactive inputs, ask for another one."""
         limits = limits | {"exact_at_cap": self._may_be_exact(problem)}
-        checks = (
-            (lambda: lack_of_fit.decide(problem, pool, best.theta, best.knots, rng, trace), 0.0),
-            (lambda: inactive_inputs.decide(problem, pool, best, rng, trace), INACTIVE_INPUTS.gain),
-        )
-        for check, gain in checks:
+        for decide, gain in ((lack_of_fit.decide, 0.0), (inactive_inputs.decide, INACTIVE_INPUTS.gain)):
             with suppress(KnotwiseError):
-                start, least = check().choice, best.stage.value + gain
+                start, least = decide(problem, pool, best, rng, trace).choice, best.stage.value + gain
                 if start is None:
                     continue
                 other = hyperparameters.decide(problem, pool, start, rng, trace, above=least, **limits).choice

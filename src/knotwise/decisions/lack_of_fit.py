@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from knotwise.decisions.thresholds import LACK_OF_FIT
-from knotwise.decisions.trials import Trial
+from knotwise.decisions.trials import Candidate, Trial
 from knotwise.evidence import Rows
 from knotwise.evidence.scores import RowScores
 from knotwise.selection.base import Decision
@@ -21,7 +21,7 @@ from knotwise.selection.trace import KnotTrace
 
 
 def decide(
-    problem: Problem, pool: Rows, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator, trace: KnotTrace
+    problem: Problem, pool: Rows, fitted: Candidate, rng: np.random.Generator, trace: KnotTrace
 ) -> Decision[np.ndarray | None]:
     """Other hyperparameters for a fit whose residuals show lack of fit; None where they do not, or none are better.
 
@@ -29,11 +29,12 @@ def decide(
     asked of those rows together with as many random ones, from both starts. Costs one pass over the rows through the
     knots and, where there is lack of fit, four exact GPs on 300 to 600 rows.
     """
+    theta = fitted.theta
     lengthscales = problem.table.with_role("lengthscale") & problem.free
     if len(pool) < LACK_OF_FIT.least_rows or not lengthscales.any():
         return Decision(None, "nothing can be checked")
     fic = replace(problem.anew(), model=problem.model.with_power(1.0))
-    surprise, centre = _most_surprising(fic.by_surrogate.row_scores(fic.point(theta, Z), pool))
+    surprise, centre = _most_surprising(fic.by_surrogate.row_scores(fic.point(theta, fitted.knots), pool))
     why = f"residuals of neighbours agree by {surprise:.1f} standard deviations"
     numbers = {"standard_deviations": surprise}
     if surprise < LACK_OF_FIT.surprising:

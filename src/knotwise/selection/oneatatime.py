@@ -10,6 +10,7 @@ import numpy as np
 from knotwise.checkpoint.journal import are_alike
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Jitter
+from knotwise.evidence.scores import NEARLY_EXACT
 from knotwise.numerics.linalg import LARGEST_JITTER
 from knotwise.optimize.adadelta import Adadelta
 from knotwise.optimize.base import Optimizer, OptimizeResult
@@ -109,10 +110,10 @@ class OneAtATime(Selector):
     move_new: bool = True
     share: float | None = None
     residual_information: float | None = None
-    hold_until: float | str | None = 0.18
+    hold_until: float | str | None = NEARLY_EXACT
     optimizer: Optimizer | None = None
     start_rows: int = 1000
-    unexplained: float | None = 0.18
+    unexplained: float | None = NEARLY_EXACT
 
     def __post_init__(self) -> None:
         check_at_least(self.n_initial, "n_initial", 1)
