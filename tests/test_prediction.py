@@ -260,13 +260,13 @@ def passes(monkeypatch):
     """The number of rows of each pass through a posterior's marginals."""
     from knotwise.posterior import base
 
-    counted, latent = [], base.RowwisePosterior.latent
+    counted, latent = [], base.Posterior.latent
 
     def counting(self, X, executor=None):
         counted.append(len(X))
         return latent(self, X, executor)
 
-    monkeypatch.setattr(base.RowwisePosterior, "latent", counting)
+    monkeypatch.setattr(base.Posterior, "latent", counting)
     return counted
 
 

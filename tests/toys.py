@@ -19,7 +19,7 @@ from knotwise.evidence.residual import Pulled, Sites, Summed, residual_of
 from knotwise.noise import Noise
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, times_lower_transposed, weighted_gram
 from knotwise.numerics.parameters import Parameter
-from knotwise.posterior.base import RowwisePosterior
+from knotwise.posterior.base import Posterior
 from knotwise.posterior.residuals import DenseResiduals
 
 # -- an inference: the best Gaussian posterior under VFE ------------------------------------------------------
@@ -255,12 +255,9 @@ class Slopes:
     rows: Rows
 
 
-class SlopePosterior(RowwisePosterior):
+class SlopePosterior(Posterior):
     """f(x) = offset + x's with slopes s ~ N(0, variance I), from Gaussian data: matrices of D x D, and none of rows."""
 
-    is_exact = True
-    n_knots = 0
-    approximation = "full"
     size_in_words = "a linear function"
 
     def __init__(self, state):
@@ -285,12 +282,6 @@ class SlopePosterior(RowwisePosterior):
         R = np.linalg.inv(X @ self.prior @ X.T + self.noise)
         a = R @ (self.rows.y - self.state.model.mean.offset)
         return DenseResiduals(a[chosen], R[np.ix_(chosen, chosen)])
-
-    def residual_variance(self, X):
-        return np.zeros(len(X))
-
-    def residual_covariance(self, X):
-        return np.zeros((len(X), len(X)))
 
     def coefficients(self):
         return np.empty(0), np.empty((0, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -78,141 +78,36 @@ class Shares:
     noise: float
 
 
-class Posterior(Protocol):
-    """What the faces ask of a fitted model; all in the engine's units.
+class Posterior:
+    """What the faces ask of a fitted model: f at new rows, training rows, and what it says of itself.
 
-    `state` is what it is made of: it has the `model` with its hyperparameters, and is what a file holds. Rows are
-    named by their numbers in the training data, in the order of these.
+    All is in the engine's units, and rows are named by their numbers in the training data. Predictions run in blocks of
+    rows, with O(block x width) memory for any number of them. A posterior defines `_marginals` and `_joint` of f at
+    some rows, `refit`, `residuals`, `coefficients` and its words; what stands here is true of one without knots.
     """
 
-    @property
-    def state(self) -> Any: ...
+    #: what it is made of, and what a file holds; it has the `model` with its hyperparameters
+    state: Any
+    #: the numbers that all rows share: columns of `spread` in `through_knots`
+    width: int
+    #: where another inference for the same rows and knots may begin
+    start: np.ndarray
+    #: whether no knots stand between it and the data, so that joint distributions need covariances of rows
+    is_exact: bool = True
+    n_knots: int = 0
+    #: how many Vecchia neighbours each row of the fit has; 0 for none
+    n_neighbors: int = 0
+    #: the training rows that it holds: as they were given where it `is_exact`; with neighbours each once, with y its
+    #: distance from the mean's offset and the noise of the mean of its replicates; None through knots alone
+    rows: Rows | None = None
+    #: condition number of Kuu with its jitter; None without knots
+    condition: float | None = None
+    #: what stands between it and the exact GP, as the option `approximation` calls it
+    approximation: str | float = "full"
+    #: how many knots and neighbours, or that it is the exact GP
+    size_in_words: str
 
     # -- f at new rows ----------------------------------------------------------------------------
-
-    def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent:
-        """Marginal mean and variance of f at the rows of X."""
-        ...
-
-    def covariance(self, X: np.ndarray) -> np.ndarray:
-        """Joint covariance of f at the rows of X, [n, n]."""
-        ...
-
-    def sample(self, X: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        """Joint samples of f at the rows of X, [n_samples, n]."""
-        ...
-
-    def through_knots(self, X: np.ndarray) -> KnotView:
-        """f at the rows of X in O(K) numbers for each row; not asked where the posterior `is_exact`."""
-        ...
-
-    def residual_variance(self, X: np.ndarray) -> np.ndarray:
-        """Residual variance of f at the rows of X, given the knots, [n]; 0 where the posterior `is_exact`."""
-        ...
-
-    def residual_covariance(self, X: np.ndarray) -> np.ndarray:
-        """The same jointly, [n, n]."""
-        ...
-
-    # -- training rows ----------------------------------------------------------------------------
-
-    @property
-    def rows(self) -> Rows | None:
-        """The training rows that it holds: as they were given where it `is_exact`; with neighbours each row once, with
-        y its distance from the mean's offset and the noise of its mean; None through knots alone.
-        """
-        ...
-
-    def residuals(self, chosen: np.ndarray, scores: RowScores | None = None) -> Residuals:
-        """Residuals of the training rows `chosen`; one that holds no rows needs the `scores` of all of them."""
-        ...
-
-    def leave_out(
-        self,
-        rows: Rows,
-        groups: Sequence[np.ndarray],
-        executor: Executor,
-        rng: np.random.Generator,
-        names: Sequence[Any] | None = None,
-    ) -> list[Latent]:
-        """Marginals of f at each group of rows, given all other rows, at the same hyperparameters and knots.
-
-        In closed form where there is one; `rng` orders rows for neighbours, and `names` call groups in errors.
-        """
-        ...
-
-    def leave_one_out(self) -> LeaveOneOut | None:
-        """Leave-one-out of the rows that it holds; None where it holds none, or is exact."""
-        ...
-
-    def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> Posterior:
-        """The posterior of other rows at the same hyperparameters and knots."""
-        ...
-
-    # -- about itself -----------------------------------------------------------------------------
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether no knots stand between it and the data, so that joint distributions need covariances of rows."""
-        ...
-
-    @property
-    def n_knots(self) -> int: ...
-
-    @property
-    def width(self) -> int:
-        """Columns of `spread` in `through_knots`: the numbers that all rows share."""
-        ...
-
-    @property
-    def n_neighbors(self) -> int:
-        """How many Vecchia neighbours each row of the fit has; 0 for none."""
-        ...
-
-    @property
-    def start(self) -> np.ndarray:
-        """Where another inference for the same rows and knots may begin."""
-        ...
-
-    @property
-    def condition(self) -> float | None:
-        """Condition number of Kuu with its jitter; None without knots."""
-        ...
-
-    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean [p] and covariance [p, p] of the coefficients of the mean's basis, whose prior is N(0, I)."""
-        ...
-
-    def shares(self) -> Shares | None:
-        """What knots, neighbours and noise explain of Gaussian data; None without neighbours."""
-        ...
-
-    @property
-    def approximation(self) -> str | float:
-        """What stands between it and the exact GP, as the option `approximation` calls it."""
-        ...
-
-    @property
-    def size_in_words(self) -> str:
-        """How many knots and neighbours, or that it is the exact GP."""
-        ...
-
-    def rows_in_words(self, inputs: np.ndarray | None) -> str:
-        """Which training rows a file of it holds; `inputs` [N, D] are those of the fit, where they are known."""
-        ...
-
-
-class RowwisePosterior:
-    """What posteriors share: prediction in blocks of rows, with O(block x width) memory for any number of new rows.
-
-    A posterior defines `_marginals` and `_joint` for some rows, `refit`, and what it says of itself.
-    """
-
-    width: int
-    is_exact = False
-    n_neighbors = 0
-    rows: Rows | None = None
-    condition: float | None = None
 
     def latent(self, X: np.ndarray, executor: Executor | None = None) -> Latent:
         """Marginal mean and variance of f at the rows of X; blocks of rows run on the executor's threads."""
@@ -264,6 +159,34 @@ class RowwisePosterior:
             samples[:, rows] = f[:, number[rows] - some.start]
         return samples
 
+    def through_knots(self, X: np.ndarray) -> KnotView:
+        """f at the rows of X in O(K) numbers for each row; not asked where the posterior `is_exact`."""
+        raise NotImplementedError("This posterior has no knots: ask for `latent` or `covariance`.")
+
+    def residual_variance(self, X: np.ndarray) -> np.ndarray:
+        """Residual variance of f at the rows of X, given the knots, [n]."""
+        return np.zeros(len(X))
+
+    def residual_covariance(self, X: np.ndarray) -> np.ndarray:
+        """Joint residual covariance of f at the rows of X, given the knots, [n, n]."""
+        return np.zeros((len(X), len(X)))
+
+    def _marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def _joint(self, X: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    # -- training rows ----------------------------------------------------------------------------
+
+    def residuals(self, chosen: np.ndarray, scores: RowScores | None = None) -> Residuals:
+        """Residuals of the training rows `chosen`; one that holds no rows needs the `scores` of all of them."""
+        raise NotImplementedError
+
+    def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> Posterior:
+        """The posterior of other rows at the same hyperparameters and knots; `rng` orders rows for neighbours."""
+        raise NotImplementedError
+
     def leave_out(
         self,
         rows: Rows,
@@ -272,7 +195,10 @@ class RowwisePosterior:
         rng: np.random.Generator,
         names: Sequence[Any] | None = None,
     ) -> list[Latent]:
-        """Marginals of f at each group of rows, given all others: one `refit` for each group."""
+        """Marginals of f at each group of rows, given all others, at the same hyperparameters and knots.
+
+        By one `refit` for each group; in closed form where there is one. `names` call groups in errors.
+        """
         found = []
         for number, group in enumerate(groups):
             others = np.ones(len(rows), bool)
@@ -286,21 +212,21 @@ class RowwisePosterior:
         return found
 
     def leave_one_out(self) -> LeaveOneOut | None:
+        """Leave-one-out of the rows that it holds; None where it holds none, or is exact."""
         return None
+
+    # -- about itself -----------------------------------------------------------------------------
+
+    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean [p] and covariance [p, p] of the coefficients of the mean's basis, whose prior is N(0, I)."""
+        raise NotImplementedError
 
     def shares(self) -> Shares | None:
+        """What knots, neighbours and noise explain of Gaussian data; None without neighbours."""
         return None
 
-    def through_knots(self, X: np.ndarray) -> KnotView:
-        raise NotImplementedError("This posterior has no knots: ask for `latent` or `covariance`.")
-
-    def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> Posterior:
-        raise NotImplementedError
-
-    def _marginals(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
-
-    def _joint(self, X: np.ndarray) -> np.ndarray:
+    def rows_in_words(self, inputs: np.ndarray | None) -> str:
+        """Which training rows a file of it holds; `inputs` [N, D] are those of the fit, where they are known."""
         raise NotImplementedError
 
 

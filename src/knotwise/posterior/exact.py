@@ -14,38 +14,23 @@ from knotwise.evidence.scores import RowScores
 from knotwise.evidence.sparse import full_evidence
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import cholesky, invert_lower, solve_factored
-from knotwise.posterior.base import Latent, RowwisePosterior, noise_of_means
+from knotwise.posterior.base import Latent, Posterior, noise_of_means
 from knotwise.posterior.residuals import DenseResiduals
 
 
-class ExactPosterior(RowwisePosterior):
+class ExactPosterior(Posterior):
     """Posterior of the exact GP. Holds the data; costs O(N^2) per new row."""
 
-    is_exact = True
-    n_knots = 0
-    approximation = "full"
+    state: FullState
+    rows: Rows
     size_in_words = "exact GP"
 
     def __init__(self, state: FullState) -> None:
-        self.state = state
+        self.state, self.rows, self.start = state, state.rows, state.last
         self.width = len(state.a)
-
-    @property
-    def rows(self) -> Rows:  # type: ignore[override]
-        return self.state.rows
-
-    @property
-    def start(self) -> np.ndarray:
-        return self.state.last
 
     def rows_in_words(self, inputs: np.ndarray | None) -> str:
         return f"holds the {len(self.rows):,} training rows, inputs and targets, from which the exact GP predicts."
-
-    def residual_variance(self, X: np.ndarray) -> np.ndarray:
-        return np.zeros(len(X))
-
-    def residual_covariance(self, X: np.ndarray) -> np.ndarray:
-        return np.zeros((len(X), len(X)))
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         basis = self.rows.basis

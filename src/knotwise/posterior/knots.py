@@ -24,7 +24,7 @@ from knotwise.numerics.linalg import (
     solve_factored,
     times_lower_transposed,
 )
-from knotwise.posterior.base import KnotView, Latent, Posterior, RowwisePosterior, noise_of_means
+from knotwise.posterior.base import KnotView, Latent, Posterior, noise_of_means
 from knotwise.posterior.residuals import LowRankResiduals
 
 #: approximations through knots that have a name, and their power
@@ -35,37 +35,24 @@ LEAST_LEFT = 1e-6
 MOST_NUMBERS = 2**26
 
 
-class KnotPosterior(RowwisePosterior):
+class KnotPosterior(Posterior):
     """Posterior through knots. Holds no row of the data; costs O(K^2) per new row."""
 
     state: SparseState
+    is_exact = False
 
     def __init__(self, state: SparseState) -> None:
-        self.state = state
-        self.width = len(state.gamma)
-
-    @property
-    def n_knots(self) -> int:
-        return len(self.state.Z)
-
-    @property
-    def start(self) -> np.ndarray:
-        return self.state.gamma
+        self.state, self.start = state, state.gamma
+        self.n_knots, self.width = len(state.Z), len(state.gamma)
+        power = state.model.power
+        self.approximation = next((word for word, known in POWERS.items() if known == power), power)
+        self.size_in_words = f"{self.n_knots} knots"
 
     @property
     def condition(self) -> float:  # type: ignore[override]
         """Condition number of Kuu with its jitter, as it was factorised."""
         singular = np.linalg.svd(self.state.L_inverse, compute_uv=False)
         return float((singular[0] / singular[-1]) ** 2)
-
-    @property
-    def approximation(self) -> str | float:
-        power = self.state.model.power
-        return next((word for word, known in POWERS.items() if known == power), power)
-
-    @property
-    def size_in_words(self) -> str:
-        return f"{self.n_knots} knots"
 
     def rows_in_words(self, inputs: np.ndarray | None) -> str:
         """That it holds no training rows, but how many knots lie on some."""

@@ -99,25 +99,14 @@ class VecchiaPosterior(KnotPosterior):
 
     state: VecchiaState
 
-    approximation = "neighbors"
+    rows: Rows
 
     def __init__(self, state: VecchiaState) -> None:
         super().__init__(state)
+        self.approximation, self.n_neighbors = "neighbors", state.n_neighbors
+        self.size_in_words += f" and {self.n_neighbors} neighbours of each row"
+        self.rows = Rows(state.X, state.r, state.noise, np.empty((len(state.X), 0)))
         self.nearest = Nearest(state.model.kernel.coordinates(state.X))
-
-    @property
-    def n_neighbors(self) -> int:  # type: ignore[override]
-        return self.state.n_neighbors
-
-    @property
-    def rows(self) -> Rows:  # type: ignore[override]
-        """The training rows, each once, with the noise of the mean of its replicates."""
-        state = self.state
-        return Rows(state.X, state.r, state.noise, np.empty((len(state.X), 0)))
-
-    @property
-    def size_in_words(self) -> str:
-        return f"{self.n_knots} knots and {self.n_neighbors} neighbours of each row"
 
     def rows_in_words(self, inputs: np.ndarray | None) -> str:
         n_rows = len(self.state.X)
