@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.plotting.colours import write_log_ticks
 from knotwise.plotting.style import MAP_OF_VALUES
+from knotwise.plotting.surface import write_log_ticks
 from knotwise_reproduction.figures_panels import (
     Drawing,
     Panel,

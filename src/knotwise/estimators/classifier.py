@@ -557,20 +557,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         ----------
         X : array or data frame [n, D]
             Inputs of the rows to count.
-        weights : float or array [n], optional
-            Sample weight of each row, 1 by default.
-        groups : array, Series or Categorical [n], optional
-            A label for each row; None counts all rows.
-        statistic : "sum" or "mean", default "sum"
-            Numbers, or shares of the rows.
-        kind : "mean" or "observation", default "mean"
-            The expected number given the probabilities, whose interval says how well these are known; or the number
-            among new labels.
-        {level}
-        n_samples : int, default 2000
-            Samples for the interval.
-        random_state : int, Generator, optional
-            The same number gives the same result.
+        {total}
+        {total_samples}
 
         Returns
         -------

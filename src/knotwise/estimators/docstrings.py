@@ -129,6 +129,27 @@ n_samples : int, default 1
     Samples to draw.
 random_state : int, Generator, optional
     The same number gives the same samples.""",
+    "total": """\
+weights : float or array [n], optional
+    Sample weight of each row, 1 by default. The mean of a row of weight 2 is that of the row twice; a new
+    observation of weight 2 is one observation, counted twice. Weights of sums may be negative, for differences.
+groups : array, Series or Categorical [n], optional
+    A label for each row; None adds up all rows.
+statistic : "sum" or "mean", default "sum"
+    Averages are sums divided by the sum of the weights: rows count equally unless `weights` say otherwise. The
+    rate of a region is the average with the areas as `weights`, without `exposure`; of labels it is a share.
+kind : "mean" or "observation", default "mean"
+    What is added up: the mean response given f, whose interval says how well the surface is known; or new
+    observations, with their own noise. The nugget's effect on the mean (e^(nugget/2) for counts) is in both;
+    its random part, drawn for each row, is that of observations only.
+level : float, default 0.95
+    Probability of the interval, between 0 and 1; the same share is left out at either end.""",
+    "total_samples": """\
+n_samples : int, default 2000
+    Samples for the interval, where there is no closed form (Gaussian data, and the mean of Student-t data, have
+    one). With 2,000 an end of a 95 % interval has a standard error of 1.6 % of the interval's width.
+random_state : int, Generator, optional
+    The same number gives the same result.""",
     "score_weight": """\
 sample_weight : array [n], optional
     How much each row counts; equally by default.""",

@@ -100,8 +100,10 @@ class Counts(Likelihood):
         return find_whole_root(evaluate, np.where(start < MANY, start - 1, start), np.inf)
 
     def _rough_quantile(self, z, log_rate, variance):
-        """Where to look for the quantile of a normal z: by three moments (Cornish-Fisher) where the rate varies little,
-        else that of a log-normal variable."""
+        """A start for the search of the quantile at the normal score z.
+
+        By three moments (Cornish-Fisher) where the rate varies little, else as if counts were log-normal.
+        """
         dispersion = self.overdispersion()
         spread = np.sqrt(variance + dispersion + 1 / (1 + exp_capped(log_rate)))
         far = exp_capped(np.minimum(log_rate + z * spread, 50.0))

@@ -11,12 +11,11 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.columns import column_index
-from knotwise.plotting.colours import add_bar, norm_of
 from knotwise.plotting.columns import describe_others, place_of, refuse_levels, write_dates
 from knotwise.plotting.extent import Box, aspect_of, cells_of, extent_of, figure_size, within_reach
 from knotwise.plotting.knots import describe_knots, draw_knots
 from knotwise.plotting.style import BLACK, axes_or_new, shorten, write_title
-from knotwise.plotting.surface import Surface, surface_of
+from knotwise.plotting.surface import Surface, add_bar, norm_of, surface_of
 from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, target_name, view_of
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.colours import add_bar
 from knotwise.plotting.style import BLACK, BLUE, LIGHT_GREY, VERMILION, axes_or_new, counted, write_title
+from knotwise.plotting.surface import add_bar
 from knotwise.plotting.view import checked_rows, checked_targets, require, target_name, view_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from knotwise.errors import InvalidInputError, warn
 from knotwise.spatial.counting import Cells, count_points
-from knotwise.spatial.surfaces import spread_of_mean
+from knotwise.spatial.grids import spread_of_mean
 from knotwise.spatial.windows import Window, require_spatial, steps_of, window_of
 
 #: cells with which the search begins, and how many a window may have at most
