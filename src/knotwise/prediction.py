@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.docstrings import documented
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.response import by_blocks
@@ -19,6 +20,22 @@ from knotwise.posterior.base import Latent
 __all__ = ["Component", "Prediction"]
 
 KINDS = ("observation", "mean", "latent")
+#: parameters of several methods
+ARGUMENTS = {
+    "level": (
+        "float, default 0.95",
+        "Probability of the interval, between 0 and 1; the same share is left out at either end.",
+    ),
+    "kind": (
+        '"observation", "mean" or "latent", default "observation"',
+        "Of what: a new observation, with its noise; its mean given f, which says how well the surface is known; or f "
+        "itself, on the scale of the link.",
+    ),
+    "p": ("float", "Probability, between 0 and 1."),
+    "y": ("array [n]", "The observations."),
+    "n_samples": ("int, default 1", "Observations to draw at each row."),
+    "random_state": ("int, Generator, optional", "The same number gives the same result."),
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +68,7 @@ class Component:
         return self.latent
 
 
+@documented(ARGUMENTS)
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """The distribution of a new observation at each of n rows; what `GPRegressor.predictive` returns.
@@ -207,14 +225,6 @@ class Prediction:
     def interval(self, level: float = 0.95, kind: str = "observation") -> np.ndarray:
         """Central interval of a new observation, of its mean, or of f.
 
-        Parameters
-        ----------
-        level : float, default 0.95
-            Probability of the interval, between 0 and 1; the same share is left out at either end.
-        kind : "observation", "mean" or "latent", default "observation"
-            Of what: a new observation, with its noise; its mean given f, which says how well the surface is known; or f
-            itself, on the scale of the link.
-
         Returns
         -------
         array [n, 2]
@@ -224,13 +234,6 @@ class Prediction:
 
     def quantile(self, p: float, kind: str = "observation") -> np.ndarray:
         """The smallest value that is not exceeded with probability p.
-
-        Parameters
-        ----------
-        p : float
-            Probability, between 0 and 1.
-        kind : "observation", "mean" or "latent", default "observation"
-            Of what, as in `interval`.
 
         Returns
         -------
@@ -250,8 +253,6 @@ class Prediction:
         ----------
         y : float or array [n]
             Values, the same for all rows or one for each.
-        kind : "observation", "mean" or "latent", default "observation"
-            Of what, as in `interval`.
 
         Returns
         -------
@@ -287,11 +288,6 @@ class Prediction:
     def log_density(self, y: Any) -> np.ndarray:
         """Log density of each observation under its own prediction; of counts the log probability.
 
-        Parameters
-        ----------
-        y : array [n]
-            The observations.
-
         Returns
         -------
         array [n]
@@ -310,13 +306,6 @@ class Prediction:
         Where Y takes whole numbers only, and at atoms, it is a uniform draw between P(Y < y) and P(Y <= y), which is
         uniform again.
 
-        Parameters
-        ----------
-        y : array [n]
-            The observations.
-        random_state : int, Generator, optional
-            For these draws; the same number gives the same result.
-
         Returns
         -------
         array [n]
@@ -333,13 +322,6 @@ class Prediction:
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw new observations, independently at each row; `sample_observations` of the model draws them jointly.
-
-        Parameters
-        ----------
-        n_samples : int, default 1
-            Observations to draw at each row.
-        random_state : int, Generator, optional
-            The same number gives the same samples.
 
         Returns
         -------
