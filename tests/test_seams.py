@@ -368,6 +368,20 @@ def test_a_noise_function_is_learned_by_an_estimator(rng):
     assert gp.log_predictive_density(X, y).mean() > constant.log_predictive_density(X, y).mean() + 0.05
 
 
+@pytest.mark.parametrize(
+    "options", [{"approximation": "full"}, {"knots": 12, "n_neighbors": 8}], ids=["exact", "vecchia"]
+)
+def test_predictions_of_every_posterior_have_the_noise_function(options, rng):
+    X = rng.uniform(-2, 5, size=(120, 1))  # of which the engine has other units than the user
+    y = 7 + 20 * np.sin(X[:, 0]) + np.exp(0.4 * X[:, 0]) * rng.normal(size=120)
+    gp = GPRegressor(SquaredExponential(), lik.Gaussian(LogLinearNoise()), random_state=0, **options).fit(X, y)
+    ends = np.array([[-2.0], [5.0]])
+    scaled = (ends - X.mean()) / X.std()
+    noise = gp.likelihood_.noise.variance(Inputs(scaled))
+    assert noise[1] > 30 * noise[0]
+    assert_allclose(gp.predictive(ends).std ** 2, gp.predict_latent(ends).variance + noise, rtol=1e-9)
+
+
 def test_a_noise_that_is_a_part_is_saved_with_its_likelihood(rng, tmp_path):
     X = rng.uniform(size=(60, 1))
     y = np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=60)
