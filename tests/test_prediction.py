@@ -1,15 +1,11 @@
 """A prediction answers every question from one pass; mixtures and several latent functions are part of its shape."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-import knotwise
 from knotwise import GPClassifier, GPRegressor, Prediction, cross_validate
 from knotwise import likelihoods as lik
 from knotwise.errors import InvalidInputError
@@ -392,25 +388,3 @@ def test_a_table_at_the_shell_makes_one_pass_for_each_piece(gaussian, passes, tm
     assert main(["predict", *files, *options]) == 0
     assert passes == [60]
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 61
-
-
-def test_the_way_of_a_prediction_passes_the_files_that_the_architecture_names():
-    rng = np.random.default_rng(0)
-    rows = rng.uniform(size=(200, 2))
-    gp = GPRegressor(random_state=0).fit(rows, np.sin(6 * rows[:, 0]) + rows[:, 1] + 0.1 * rng.normal(size=200))
-    passed, package = set(), Path(knotwise.__file__).parent
-
-    def look(frame, event, argument):
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and package in path.parents:
-            passed.add(path.relative_to(package).with_suffix("").as_posix())
-
-    sys.setprofile(look)
-    try:
-        gp.predict(rows[:5])
-    finally:
-        sys.setprofile(None)
-    text = (package.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    block = text.partition("## The way of a prediction")[2].split("```")[1]
-    assert passed == {line.split()[0] for line in block.strip().splitlines()}
-    assert len(passed) <= 15
