@@ -14,15 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.decisions import (
-    enough,
-    hyperparameters,
-    inactive_inputs,
-    lack_of_fit,
-    placement,
-    pruning,
-    signal,
-)
+from knotwise.decisions import enough, hyperparameters, inactive_inputs, lack_of_fit, placement, pruning, signal
 from knotwise.decisions.enough import Rule
 from knotwise.decisions.hyperparameters import exact_is_cheaper, many_knots, most_exact_rows, refine
 from knotwise.decisions.neighbours import Nearby

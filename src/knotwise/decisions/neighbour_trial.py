@@ -140,12 +140,7 @@ class NearTrial(Trial):
         return validation_density(KnotPosterior(state), self.validation)
 
     def _round(
-        self,
-        problem: Problem,
-        theta: np.ndarray,
-        n_neighbors: int,
-        chosen: np.ndarray,
-        sites: PseudoData | None = None,
+        self, problem: Problem, theta: np.ndarray, n_neighbors: int, chosen: np.ndarray, sites: PseudoData | None = None
     ) -> NearCandidate | None:
         """Parameters for knots and neighbours that are chosen at theta; None where nothing can be computed."""
         Z = _knots(problem, self.fitted, theta, self.rng, self.most_knots) if self.knots is None else self.knots

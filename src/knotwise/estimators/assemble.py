@@ -223,7 +223,7 @@ def _information_in(likelihood: Likelihood, seen: ScaledData, *, learned_mean: b
         warn(
             f"All but {n_different} of the {n_rows} targets are {median:g}: the data carry little information, "
             "so predictions rest on the prior."
-            + (" The mean is held at the overall level." if almost_none and learned_mean else ""),
+            + (" The mean is held at the overall level." if almost_none and learned_mean else "")
         )
     return "nothing" if almost_none else "little" if few else "enough"
 

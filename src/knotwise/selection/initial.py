@@ -16,13 +16,7 @@ Initial = str | np.ndarray | Callable[..., np.ndarray]
 MAX_CLUSTER_ROWS = 20_000
 
 
-def initial_knots(
-    how: Initial,
-    X: np.ndarray,
-    y: np.ndarray,
-    n_knots: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
+def initial_knots(how: Initial, X: np.ndarray, y: np.ndarray, n_knots: int, rng: np.random.Generator) -> np.ndarray:
     """Choose initial knots, at most so many.
 
     There are fewer where there are fewer distinct rows, and on a grid that does not divide evenly.

@@ -14,15 +14,7 @@ from knotwise.errors import InvalidInputError, warn
 from knotwise.evidence import Blocks, Evidence, Jitter, Model, Point, Rows, full_evidence, sparse_evidence
 from knotwise.evidence.blocks import RowSummary
 from knotwise.evidence.inference import Inference, inference_of
-from knotwise.evidence.scores import (
-    KnotScores,
-    KnotSums,
-    RowScores,
-    knot_scores,
-    knot_sums,
-    rank_one_gains,
-    row_scores,
-)
+from knotwise.evidence.scores import KnotScores, KnotSums, RowScores, knot_scores, knot_sums, rank_one_gains, row_scores
 from knotwise.kernels.base import Kernel
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import pivoted_order

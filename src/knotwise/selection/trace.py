@@ -222,10 +222,7 @@ class KnotTrace:
     """
 
     def __init__(
-        self,
-        listener: Callable[[KnotStep], None] | None = None,
-        inference: str = "",
-        steps: Sequence[KnotStep] = (),
+        self, listener: Callable[[KnotStep], None] | None = None, inference: str = "", steps: Sequence[KnotStep] = ()
     ) -> None:
         self.steps = list(steps)  # begins with those of an earlier search
         self.inference = inference  # of which the evidence of a step is, if the step names no other
