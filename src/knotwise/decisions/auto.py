@@ -122,11 +122,12 @@ class Auto(Selector):
             placed = placement.decide(few, theta, placement.first_knots(few, pool, theta, rule, trace), rule, trace)
         except KnotwiseError:  # few knots contradict the data so much that nothing can be computed
             placed = placement.decide(few.anew(), theta, best.knots, rule, trace)
-        if self._may_be_exact(problem) and self._are_too_few(problem, all_rows, theta, placed):
+        ended, Z = placed.choice.ended, placed.choice.knots
+        if self._may_be_exact(problem) and self._are_too_few(problem, all_rows, theta, ended, Z):
             return self._exact(problem, best, trace)
         if is_subset:
-            placed = placement.on_all_rows(all_rows, theta, placed.choice, rule, trace)
-        ended, Z, share = placed.why, placed.choice, placed.numbers["share"]
+            placed = placement.on_all_rows(all_rows, theta, Z, rule, trace)
+        ended, Z, share = placed.choice.ended, placed.choice.knots, placed.numbers["share"]
         kept = pruning.decide(all_rows, theta, Z, self.tolerance, trace, rule if ended == "enough" else None).choice
         if len(kept) < len(Z):
             share = rule.share_of(all_rows.scores(all_rows.point(theta, kept)))
@@ -206,15 +207,15 @@ class Auto(Selector):
         return not placement.are_needed_at_most(vfe, best.theta, rule, int(most))
 
     @staticmethod
-    def _are_too_few(problem: Problem, vfe: Problem, theta: np.ndarray, placed: Decision[np.ndarray]) -> bool:
+    def _are_too_few(problem: Problem, vfe: Problem, theta: np.ndarray, ended: str, Z: np.ndarray) -> bool:
         """Whether moved knots are not enough. Where only rounding kept from adding some, the exact GP is asked."""
-        if placed.why != "rounding":
-            return placed.why in ("limit", "rounds")
+        if ended != "rounding":
+            return ended in ("limit", "rounds")
         exact = replace(problem.anew(), full=True)
         none = np.empty((0, problem.summary.n_columns))
         try:
             value = exact.evaluate(exact.point(theta, none), gradient=False).value
-            return value > vfe.evaluate(vfe.point(theta, placed.choice), gradient=False).value + AUTO.far_from_exact
+            return value > vfe.evaluate(vfe.point(theta, Z), gradient=False).value + AUTO.far_from_exact
         except KnotwiseError:
             return False
 

@@ -9,14 +9,23 @@ import numpy as np
 from knotwise.decisions.enough import Rule
 from knotwise.decisions.hyperparameters import first_precisions, grow
 from knotwise.decisions.thresholds import HYPERPARAMETERS, PLACEMENT
+from knotwise.decisions.trials import Candidate
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.evidence.scores import KnotScores
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.selection.base import Decision
+from knotwise.selection.base import Decision, Stage
 from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import KnotTrace
+
+#: why no more knots are added
+ENDS = {
+    "enough": "the knots leave little unexplained",
+    "limit": "the limit of the number of knots was reached",
+    "rounding": "no row brings more than rounding",
+    "rounds": f"knots were added {PLACEMENT.rounds} times, and further ones would lower the share",
+}
 
 
 def decide(
@@ -26,11 +35,10 @@ def decide(
     rule: Rule,
     trace: KnotTrace,
     iterations: int = PLACEMENT.iterations,
-) -> Decision[np.ndarray]:
+) -> Decision[Candidate]:
     """Move the knots by VFE at fixed hyperparameters; add some where much is unexplained; until little is.
 
-    Why no more are added is a word: "enough" (the share is small), "limit" (of the number of knots), "rounding"
-    (nothing is left to explain but rounding) or "rounds" (of adding knots). The share is among the numbers.
+    `ended` of the choice is a word of `ENDS`; the share is among the numbers.
     """
     vfe = replace(
         problem,
@@ -45,7 +53,6 @@ def decide(
         if vfe.surrogate is not None and rule.are_enough(scores):  # the last word is the model's own
             scores = vfe.scores(vfe.point(theta, Z), widest=PLACEMENT.widest_rows)
         share = rule.share_of(scores)
-        numbers = {"share": share}
         trace.add(
             "move",
             len(Z),
@@ -57,7 +64,7 @@ def decide(
             inference=vfe.inference.word,
         )
         if rule.are_enough(scores):
-            return Decision(Z, "enough", numbers)
+            return _placed(vfe, stage, Z, "enough", share)
         growth = PLACEMENT.many_more if share > PLACEMENT.far * rule.share else PLACEMENT.more
         wanted = len(Z) + max(PLACEMENT.least_new, int(growth * len(Z)))
         places = vfe.distinct(wanted)
@@ -66,26 +73,31 @@ def decide(
             share, count = rule.share_of(scores), vfe.summary.count
             word = vfe.inference.word
             trace.add("every place", len(places), scores.value, n_rows=count, share=share, inference=word)
-            return Decision(places, "rounding", {"share": share})
+            return _placed(vfe, stage, places, "rounding", share)
         if len(Z) >= rule.cap:
-            return Decision(Z, "limit", numbers)
+            return _placed(vfe, stage, Z, "limit", share)
         new = _more_knots(vfe, theta, Z, scores, min(wanted, rule.cap) - len(Z))
         if not len(new):  # the rows are determined by the knots: what is left is rounding
-            return Decision(Z, "rounding", numbers)
+            return _placed(vfe, stage, Z, "rounding", share)
         Z = np.vstack([Z, new])
-    return Decision(Z, "rounds", numbers)
+    return _placed(vfe, stage, Z, "rounds", share)
+
+
+def _placed(problem: Problem, stage: Stage, Z: np.ndarray, ended: str, share: float) -> Decision[Candidate]:
+    return Decision(Candidate(problem, stage, stage.value, knots=Z, ended=ended), ENDS[ended], {"share": share})
 
 
 def on_all_rows(
     problem: Problem, theta: np.ndarray, Z: np.ndarray, rule: Rule, trace: KnotTrace
-) -> Decision[np.ndarray]:
+) -> Decision[Candidate]:
     """Knots that fewer rows have moved, moved further.
 
     Of very many rows, some move them, and they stay there if they are enough for all.
     """
     if problem.summary.n_rows > HYPERPARAMETERS.many_rows:
         some = problem.on_rows(problem.take(problem.sample(PLACEMENT.moving_rows, np.random.default_rng(0))))
-        Z = decide(some, theta, Z, rule, trace, PLACEMENT.more_iterations).choice
+        moved = decide(some, theta, Z, rule, trace, PLACEMENT.more_iterations).choice
+        Z = moved.knots
         scores = problem.scores(problem.point(theta, Z))
         if rule.are_enough(scores):
             share = rule.share_of(scores)
@@ -98,7 +110,7 @@ def on_all_rows(
                 note="knots that some rows have moved are enough for all",
                 inference=problem.inference.word,
             )
-            return Decision(Z, "enough", {"share": share})
+            return _placed(problem, moved.stage, Z, "enough", share)
     return decide(problem, theta, Z, rule, trace, PLACEMENT.more_iterations)
 
 

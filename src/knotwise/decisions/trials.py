@@ -32,7 +32,8 @@ class Candidate:
     `value` is the log evidence of the rows that were fitted, `density` the log density of each validation row. `knots`
     are those through which they were found, on rows; of the exact GP those that it would have taken. `ended` is
     "converged", "exact" (they are the exact GP's), "too few" (the limit of the number of knots was reached before they
-    were near those) or "moving" (they still moved with every choice of knots or neighbours).
+    were near those) or "moving" (they still moved with every choice of knots or neighbours); of `placement` a word of
+    its `ENDS`.
     """
 
     problem: Problem
