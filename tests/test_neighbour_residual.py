@@ -18,8 +18,6 @@ from knotwise.numerics.blocks import Threads
 from knotwise.numerics.nearest import (
     MISSING,
     Nearest,
-    coordinate_order,
-    maxmin_order,
     nearest_earlier,
     random_order,
     spatial_sort,
@@ -389,7 +387,11 @@ def brute_force(points, order, m):
     return graph
 
 
-ORDERS = [random_order, maxmin_order, coordinate_order]
+def sorted_order(points, rng):
+    return np.argsort(points[:, 0], kind="stable")
+
+
+ORDERS = [random_order, sorted_order]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -425,16 +427,6 @@ def test_the_nearest_of_all_points_are_those_of_brute_force(q):
     assert_array_equal(Nearest(points)(places, 6), np.argsort(distances, axis=1)[:, :6])
     assert Nearest(points)(places, 500).shape == (30, 200)
     assert Nearest(points)(places, 0).shape == (30, 0)
-
-
-def test_rows_of_a_maxmin_order_are_the_farthest_from_those_before():
-    rng = np.random.default_rng(1)
-    points = rng.uniform(size=(60, 2))
-    order = maxmin_order(points, rng)
-    distances = ((points[:, None] - points) ** 2).sum(2)
-    for place in range(1, 60):
-        nearest = distances[:, order[:place]].min(1)
-        assert nearest[order[place]] == nearest.max()
 
 
 @pytest.mark.parametrize("block_size", [96, 300, 1000, 5000])

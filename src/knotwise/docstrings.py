@@ -12,23 +12,27 @@ from typing import Any, TypeVar
 __all__ = ["documented", "filled"]
 
 C = TypeVar("C", bound=type)
+D = TypeVar("D", bound=Callable[..., Any])
 #: a section of a numpydoc docstring, up to the next one
 SECTION = r"\n\n{}\n-+\n(?P<entries>.*?)(?=\n\n\w[\w ]*\n---|\Z)"
 
 
-def documented(fragments: Mapping[str, tuple[str, str]]) -> Callable[[C], C]:
-    """Complete the Parameters sections of a class and of its own methods by what is said of these parameters elsewhere.
+def documented(fragments: Mapping[str, tuple[str, str]]) -> Callable[[D], D]:
+    """Complete the Parameters of a function, or of a class and its own methods, by what is said of them elsewhere.
 
     `fragments` has type and description by the name of a parameter. A docstring that has some parameters itself gets
     the others, in the order of the signature; one with a parameter of which nobody says anything stays as it is.
     """
 
-    def decorate(cls: C) -> C:
-        methods = [member for member in vars(cls).values() if inspect.isfunction(member)]
-        for owner, function in [(cls, cls.__init__), *((method, method) for method in methods)]:  # type: ignore[misc]
-            if owner.__doc__ and owner is not cls.__init__:  # type: ignore[misc]
-                owner.__doc__ = _completed(inspect.cleandoc(owner.__doc__), function, fragments)
-        return cls
+    def decorate(owner: D) -> D:
+        if not isinstance(owner, type):
+            owner.__doc__ = _completed(inspect.cleandoc(owner.__doc__ or ""), owner, fragments)
+            return owner
+        methods = [member for member in vars(owner).values() if inspect.isfunction(member)]
+        for each, function in [(owner, owner.__init__), *((method, method) for method in methods)]:  # type: ignore[misc]
+            if each.__doc__ and each is not owner.__init__:  # type: ignore[misc]
+                each.__doc__ = _completed(inspect.cleandoc(each.__doc__), function, fragments)
+        return owner
 
     return decorate
 
@@ -38,7 +42,10 @@ def _completed(doc: str, function: Any, fragments: Mapping[str, tuple[str, str]]
     blocks = re.split(r"\n(?=\S)", own["entries"]) if own else []
     known = {name.strip(): block for block in blocks for name in block.partition(" : ")[0].split(",")}
     entries: list[str] = []
-    for name in list(inspect.signature(function).parameters)[1:]:
+    for parameter in inspect.signature(function).parameters.values():
+        name = f"**{parameter.name}" if parameter.kind is parameter.VAR_KEYWORD else parameter.name
+        if name == "self":
+            continue
         if name not in known and name not in fragments:
             return doc
         block = known[name] if name in known else _entry(name, *fragments[name])

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from inspect import currentframe
 from typing import Any
 
+from knotwise.docstrings import documented
+
 __all__ = [
     "FitWarning",
     "InvalidInputError",
@@ -23,21 +25,25 @@ __all__ = [
     "warn",
 ]
 
+#: what errors say of their arguments
+ARGUMENTS = {
+    "message": ("str", "What was expected, what came, and what to do."),
+    "**data": (
+        "dict",
+        "What a program may want to know of it, such as the numbers of the rows; each becomes an attribute.",
+    ),
+    "given": ("object", "What a user wrote."),
+    "options": ("iterable of str", "What is possible."),
+}
 MOST_NAMED = 40  # options that an error lists; a table can have thousands of columns
 
 #: packages through which a user's call reaches a warning; joblib runs the fits of scikit-learn's searches
 PASSED_THROUGH = {"knotwise", "sklearn", "joblib"}
 
 
+@documented(ARGUMENTS)
 class KnotwiseError(Exception):
     """Parent of every error that knotwise raises, but for `WorkersLostError`; keyword arguments become attributes.
-
-    Parameters
-    ----------
-    message : str
-        What was expected, what came, and what to do.
-    **data : dict
-        What a program may want to know of it, such as the numbers of the rows; each becomes an attribute.
 
     Examples
     --------
@@ -56,15 +62,9 @@ class KnotwiseError(Exception):
             setattr(self, name, value)
 
 
+@documented(ARGUMENTS)
 class InvalidInputError(KnotwiseError, ValueError):
     """Data or settings that cannot be used as given; also a `ValueError`.
-
-    Parameters
-    ----------
-    message : str
-        What was expected, what came, and what to do.
-    **data : dict
-        What a program may want to know of it, often `rows`; each becomes an attribute.
 
     Examples
     --------
@@ -118,6 +118,7 @@ class NotPositiveDefiniteError(KnotwiseError, ArithmeticError):
     """
 
 
+@documented(ARGUMENTS)
 class TooLargeError(InvalidInputError):
     """A computation whose memory or time would be out of proportion.
 
@@ -125,8 +126,6 @@ class TooLargeError(InvalidInputError):
     ----------
     message : str
         How large it would be, and what to ask for instead.
-    **data : dict
-        What a program may want to know of it; each becomes an attribute.
 
     Examples
     --------
@@ -163,6 +162,7 @@ class ModelFileError(KnotwiseError, ValueError):
     """
 
 
+@documented(ARGUMENTS)
 class NoTrainingDataError(KnotwiseError, RuntimeError):
     """A question about the training data to a model from a file, which has none.
 
@@ -170,8 +170,6 @@ class NoTrainingDataError(KnotwiseError, RuntimeError):
     ----------
     message : str
         What was asked, and what to do.
-    **data : dict
-        What a program may want to know of it; each becomes an attribute.
 
     Examples
     --------
@@ -268,15 +266,9 @@ def _package(module: dict[str, Any]) -> str:
     return str(module.get("__name__")).partition(".")[0]
 
 
+@documented(ARGUMENTS)
 def nearest(given: object, options: Iterable[str]) -> str | None:
     """The option that is most like the one given, whatever the case of its letters; None if none is like it.
-
-    Parameters
-    ----------
-    given : object
-        What a user wrote.
-    options : iterable of str
-        What is possible.
 
     Returns
     -------
@@ -297,6 +289,7 @@ def nearest(given: object, options: Iterable[str]) -> str | None:
     return folded[near[0]] if near else None
 
 
+@documented(ARGUMENTS)
 def unknown_option(what: str, given: object, options: Iterable[str]) -> UnknownOptionError:
     """Make the error for a misspelt option; it names the nearest valid one.
 
@@ -304,10 +297,6 @@ def unknown_option(what: str, given: object, options: Iterable[str]) -> UnknownO
     ----------
     what : str
         What the option is for, as the error's first words.
-    given : object
-        What a user wrote.
-    options : iterable of str
-        What is possible.
 
     Returns
     -------

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from knotwise.docstrings import documented
 from knotwise.errors import InvalidInputError
 
 __all__ = [
@@ -23,19 +24,27 @@ __all__ = [
 ]
 
 Vector = NDArray[np.float64]
+#: what the scores say of their arguments
+ARGUMENTS = {
+    "y": ("array [n]", "Targets: what was observed."),
+    "mean": ("array [n]", "Predicted means, in the units of y."),
+    "variance": (
+        "array [n]",
+        "Predictive variances of an observation, noise included; in the units of y squared.",
+    ),
+    "log_density": ("array [n]", "Log predictive densities, as from `log_predictive_density` of an estimator."),
+    "full_mean": ("array [n]", "Posterior means of f under the full GP."),
+    "full_variance": ("array [n]", "Its posterior variances, without noise."),
+    "sparse_mean": ("array [n]", "Posterior means of f under the sparse GP."),
+    "sparse_variance": ("array [n]", "Its posterior variances, without noise."),
+}
 
 
+@documented(ARGUMENTS)
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     r"""Root mean squared error of the predictive mean.
 
     .. math:: \Big( \tfrac1n \sum_i (m_i - y_i)^2 \Big)^{1/2}
-
-    Parameters
-    ----------
-    y : array [n]
-        Targets: what was observed.
-    mean : array [n]
-        Predicted means, in the units of y.
 
     Returns
     -------
@@ -52,6 +61,7 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     return float(np.sqrt(np.mean((mean - y) ** 2)))
 
 
+@documented(ARGUMENTS)
 def srmse(y: ArrayLike, mean: ArrayLike) -> float:
     r"""Root mean squared error over the standard deviation of the test targets.
 
@@ -63,8 +73,6 @@ def srmse(y: ArrayLike, mean: ArrayLike) -> float:
     ----------
     y : array [n]
         Test targets, which must vary.
-    mean : array [n]
-        Predicted means, in the units of y.
 
     Returns
     -------
@@ -92,6 +100,7 @@ def srmse(y: ArrayLike, mean: ArrayLike) -> float:
     return rmse(y, mean) / spread
 
 
+@documented(ARGUMENTS)
 def mnlp(log_density: ArrayLike) -> float:
     r"""Median negative log predictive density (the paper's MNLP); lower is better.
 
@@ -99,11 +108,6 @@ def mnlp(log_density: ArrayLike) -> float:
 
     The M is the median: half of the rows cannot move it, so it forgives any overconfidence there.
     Elsewhere MNLP or NLPD often names the mean, which is `mean_nlpd`; the two are not comparable.
-
-    Parameters
-    ----------
-    log_density : array [n]
-        Log predictive densities, as from `log_predictive_density` of an estimator.
 
     Returns
     -------
@@ -119,6 +123,7 @@ def mnlp(log_density: ArrayLike) -> float:
     return float(np.median(-_log_densities(log_density)))
 
 
+@documented(ARGUMENTS)
 def mean_nlpd(log_density: ArrayLike) -> float:
     r"""Mean negative log predictive density; lower is better.
 
@@ -126,11 +131,6 @@ def mean_nlpd(log_density: ArrayLike) -> float:
 
     A proper score that one badly predicted row can dominate. It is not the paper's MNLP, which is a
     median: that is `mnlp`.
-
-    Parameters
-    ----------
-    log_density : array [n]
-        Log predictive densities, as from `log_predictive_density` of an estimator.
 
     Returns
     -------
@@ -146,19 +146,11 @@ def mean_nlpd(log_density: ArrayLike) -> float:
     return float(np.mean(-_log_densities(log_density)))
 
 
+@documented(ARGUMENTS)
 def gaussian_log_density(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Vector:
     r"""Log density of each row's normal distribution at its target; `variance` includes the noise, once.
 
     .. math:: -\tfrac12 \left[ \log 2\pi + \log v + \frac{(y - m)^2}{v} \right]
-
-    Parameters
-    ----------
-    y : array [n]
-        Targets: what was observed.
-    mean : array [n]
-        Predicted means.
-    variance : array [n]
-        Predictive variances of an observation, noise included; in the units of y squared.
 
     Returns
     -------
@@ -176,6 +168,7 @@ def gaussian_log_density(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> 
     return log_density
 
 
+@documented(ARGUMENTS)
 def gaussian_crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Vector:
     r"""Continuous ranked probability score of each row's normal distribution, in the units of y; lower is better.
 
@@ -183,15 +176,6 @@ def gaussian_crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Vector:
 
     It is the absolute error where the variance vanishes, so that a row far off counts in proportion to its distance.
     `variance` includes the noise, once.
-
-    Parameters
-    ----------
-    y : array [n]
-        Targets: what was observed.
-    mean : array [n]
-        Predicted means.
-    variance : array [n]
-        Predictive variances of an observation, noise included; in the units of y squared.
 
     Returns
     -------
@@ -255,6 +239,7 @@ def univariate_kl(
     return _gaussian_kl(*moments)
 
 
+@documented(ARGUMENTS)
 def aukl_latent(
     full_mean: ArrayLike, full_variance: ArrayLike, sparse_mean: ArrayLike, sparse_variance: ArrayLike
 ) -> float:
@@ -263,17 +248,6 @@ def aukl_latent(
     .. math:: \tfrac1n \sum_i \mathrm{KL}\big( p_{full}(f(x_i)) \,\|\, p_{sparse}(f(x_i)) \big)
 
     For Gaussian data the paper's table holds `aukl_observation`, which is several times smaller.
-
-    Parameters
-    ----------
-    full_mean : array [n]
-        Posterior means of f under the full GP.
-    full_variance : array [n]
-        Its posterior variances, without noise.
-    sparse_mean : array [n]
-        Posterior means of f under the sparse GP.
-    sparse_variance : array [n]
-        Its posterior variances, without noise.
 
     Returns
     -------
@@ -289,6 +263,7 @@ def aukl_latent(
     return float(np.mean(univariate_kl(full_mean, full_variance, sparse_mean, sparse_variance)))
 
 
+@documented(ARGUMENTS)
 def aukl_observation(
     full_mean: ArrayLike,
     full_variance: ArrayLike,
@@ -306,14 +281,6 @@ def aukl_observation(
 
     Parameters
     ----------
-    full_mean : array [n]
-        Posterior means of f under the full GP.
-    full_variance : array [n]
-        Its posterior variances, without noise.
-    sparse_mean : array [n]
-        Posterior means of f under the sparse GP.
-    sparse_variance : array [n]
-        Its posterior variances, without noise.
     full_noise_variance : float or array [n]
         Noise of the full GP, which is added to its variances.
     sparse_noise_variance : float or array [n]
@@ -343,6 +310,7 @@ def aukl_observation(
     return float(np.mean(_gaussian_kl(m_f, v_f + noise_f, m_s, v_s + noise_s)))
 
 
+@documented(ARGUMENTS)
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     r"""Share of the targets inside their closed interval; compare it with the nominal level.
 
@@ -352,8 +320,6 @@ def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float
 
     Parameters
     ----------
-    y : array [n]
-        Targets: what was observed.
     lower : array [n]
         Lower ends of the intervals.
     upper : array [n]

@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from knotwise.docstrings import documented
 from knotwise.errors import warn
 from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.part import Part
@@ -36,6 +37,14 @@ NOISE_FLOOR = 1e-8
 NO_NOISE = 1e-15
 
 N = TypeVar("N", bound="Noise")
+#: what methods of a noise say of their arguments
+ARGUMENTS = {
+    "rows": (
+        "object",
+        "With inputs `X` [n, D] in the units of the model, and known noise `noise_variance` [n] or None.",
+    ),
+    "variance": ("float", "Variance of the targets."),
+}
 
 
 class NoisyRows(Protocol):
@@ -56,6 +65,7 @@ class Inputs:
     noise_variance: np.ndarray | None = None
 
 
+@documented(ARGUMENTS)
 class Noise(Part):
     """The variance of independent Gaussian noise at each row: a function of the row and of the part's parameters.
 
@@ -76,11 +86,6 @@ class Noise(Part):
     def variance(self, rows: NoisyRows) -> np.ndarray | float:
         """Noise variance of the rows, in the units of y squared.
 
-        Parameters
-        ----------
-        rows : object
-            With inputs `X` [n, D] in the units of the model, and known noise `noise_variance` [n] or None.
-
         Returns
         -------
         array [n] or float
@@ -93,8 +98,6 @@ class Noise(Part):
 
         Parameters
         ----------
-        rows : object
-            As for `variance`.
         variance_bar : array [n]
             The adjoint of the variance of each row.
 
@@ -108,11 +111,6 @@ class Noise(Part):
     def start(self: N, variance: float) -> N:
         """The noise with values for all parameters.
 
-        Parameters
-        ----------
-        variance : float
-            Variance of the targets.
-
         Returns
         -------
         Noise
@@ -122,11 +120,6 @@ class Noise(Part):
 
     def bounds(self, variance: float) -> np.ndarray:
         """Bounds of the parameters.
-
-        Parameters
-        ----------
-        variance : float
-            Variance of the targets.
 
         Returns
         -------

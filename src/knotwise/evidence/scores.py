@@ -13,7 +13,6 @@ from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass
 from knotwise.evidence.residual import check_rows, residual_of
 from knotwise.numerics.linalg import cholesky, invert_lower, log_det, times_lower_transposed
-from knotwise.numerics.weighted import weighted_quantile
 
 CANDIDATES_AT_ONCE = 512
 NEARLY_EXACT = 0.18  # unexplained share of all rows: about 0.02 nats a row from the exact GP's posterior
@@ -118,11 +117,6 @@ class RowScores:
         """Residuals in standard deviations, if the model is right: a over the root of R_ii = w - w^2 q (FIC)."""
         w = self.W / (1.0 + self.W * (self.c + self.nugget))
         return self.a / np.sqrt(np.maximum(w - w * w * (self.v - self.c), np.finfo(float).tiny))
-
-    @property
-    def largest_share(self) -> float:
-        """The unexplained share that one row in a hundred exceeds."""
-        return weighted_quantile(self.shares, 0.99, self.weights)
 
     @property
     def precision(self) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from knotwise.docstrings import documented
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Parameter
@@ -21,6 +22,13 @@ K = TypeVar("K", bound="Kernel")
 #: parameters that many kernels have
 VARIANCE = Parameter("variance", role="amplitude", units="y^2")
 LENGTHSCALE = Parameter("lengthscale", role="lengthscale", units="x", per_column=True)
+
+#: what methods of kernels say of their arguments
+ARGUMENTS = {
+    "X": ("array [N, D]", "Rows of inputs, as the kernel sees them."),
+    "scale": ("DataScale", "Spread of the columns that the kernel sees, and variance of the function."),
+    "name": ("str", "Of the parameter."),
+}
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,7 @@ class DataScale:
         return self.variance * np.array([1e-8, self.largest])
 
 
+@documented(ARGUMENTS)
 class Kernel(Part):
     """A covariance function k(x, z).
 
@@ -206,11 +215,6 @@ class Kernel(Part):
     def diag(self, X: np.ndarray) -> np.ndarray:
         """Evaluate k(x, x) at each row.
 
-        Parameters
-        ----------
-        X : array [N, D]
-            Rows of inputs, as the kernel sees them.
-
         Returns
         -------
         array [N]
@@ -223,8 +227,6 @@ class Kernel(Part):
 
         Parameters
         ----------
-        X : array [N, D]
-            Rows of inputs, as the kernel sees them.
         k_bar : array [N]
             Derivatives of a scalar with respect to `diag(X)`.
 
@@ -272,11 +274,6 @@ class Kernel(Part):
 
         Inputs in length-scale units, for most kernels: columns that hardly matter hardly move the points.
 
-        Parameters
-        ----------
-        X : array [N, D]
-            Rows of inputs, as the kernel sees them.
-
         Returns
         -------
         array [N, q]
@@ -288,11 +285,6 @@ class Kernel(Part):
 
     def own_coordinates(self, X: np.ndarray) -> np.ndarray:
         """What a kernel gives to `coordinates`.
-
-        Parameters
-        ----------
-        X : array [N, D]
-            Rows of inputs, as the kernel sees them.
 
         Returns
         -------
@@ -323,11 +315,6 @@ class Kernel(Part):
     def start(self: K, scale: DataScale) -> K:
         """Return the kernel with every parameter that is None set from the scale of the data.
 
-        Parameters
-        ----------
-        scale : DataScale
-            Spread of the columns that the kernel sees, and variance of the function.
-
         Returns
         -------
         Kernel
@@ -337,11 +324,6 @@ class Kernel(Part):
 
     def bounds(self, scale: DataScale) -> np.ndarray:
         """Lower and upper bounds of the natural values, in the order of theta.
-
-        Parameters
-        ----------
-        scale : DataScale
-            Spread of the columns that the kernel sees, and variance of the function.
 
         Returns
         -------
@@ -423,11 +405,6 @@ class Kernel(Part):
     def per_column(self, name: str) -> np.ndarray:
         """The value of a parameter: one number, or one for each column.
 
-        Parameters
-        ----------
-        name : str
-            Of the parameter.
-
         Returns
         -------
         array [] or [D]
@@ -470,8 +447,6 @@ class Kernel(Part):
 
         Parameters
         ----------
-        name : str
-            Of the parameter.
         columns_bar : array [D]
             The adjoint of each column's value.
 

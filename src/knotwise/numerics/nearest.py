@@ -1,4 +1,4 @@
-"""Which rows are near which: nearest earlier rows of an order, nearest of all rows, orders, and a spatial sort.
+"""Which rows are near which: nearest earlier rows of an order, nearest of all rows, and a spatial sort.
 
 Rows are points [N, q] in which distances mean something, such as inputs in length-scale units. The same points give the
 same answer, also where distances are equal; of equally near neighbours the one that comes first in the order is named
@@ -25,8 +25,6 @@ BATCH_NUMBERS = 4_000_000
 FIRST_ROWS = 1024
 #: a tree holds so many times the rows of the tree before it: 2 needs more neighbours, and took 1.3 times as long
 GROWTH = 1.3
-#: so many rows of an order are chosen for their distance from those before them
-MAXMIN_ROWS = 4000
 #: of each part of the sorted rows; parts are no longer split
 LEAF_ROWS = 32
 
@@ -163,31 +161,6 @@ class Nearest:
 def random_order(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The rows in a random order, [N]: early rows lie everywhere, so that late ones have near and far neighbours."""
     return rng.permutation(len(points))
-
-
-def coordinate_order(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The rows by the coordinate that varies most, [N]; of equal rows the first."""
-    return np.argsort(points[:, np.argmax(points.var(0))], kind="stable")
-
-
-def maxmin_order(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The rows so that each is the farthest from those before it, [N]; the first and all after `MAXMIN_ROWS` at random.
-
-    Takes O(N) for each of the rows that are chosen by their distance.
-    """
-    shuffled = rng.permutation(len(points))
-    here = points[shuffled]
-    far = np.full(len(points), np.inf)  # squared distance from those that are chosen
-    chosen: list[int] = []
-    place = 0
-    while len(chosen) < min(MAXMIN_ROWS, len(points)):
-        chosen.append(place)
-        np.minimum(far, ((here - here[place]) ** 2).sum(1), out=far)
-        far[place] = -1.0
-        place = int(np.argmax(far))
-    rest = np.ones(len(points), bool)
-    rest[chosen] = False
-    return shuffled[np.concatenate([np.array(chosen, int), np.flatnonzero(rest)])]
 
 
 def spatial_sort(points: np.ndarray, block_size: int = 1) -> np.ndarray:

@@ -64,31 +64,6 @@ class Adadelta(OptimizerSettings):
         self.return_best = return_best
 
     def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
-        """Maximise an objective from a start within bounds.
-
-        Parameters
-        ----------
-        objective : function
-            From parameters [P] to the value, a number, and the gradient [P]. It may raise or be NaN where it has none.
-        start : array [P]
-            Where to begin.
-        bounds : array [P, 2]
-            Lower and upper bounds.
-
-        Returns
-        -------
-        OptimizeResult
-            The best that was seen, or the last; and why it ended.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from knotwise.optimize import Adadelta
-        >>> bounds = np.array([[-10.0, 10.0]])
-        >>> end = Adadelta().maximize(lambda x: (-((x[0] - 2) ** 2), -2 * (x - 2)), np.zeros(1), bounds)
-        >>> bool(abs(end.parameters[0] - 2) < 0.5)
-        True
-        """
         trials = Trials(objective)
         x = np.clip(start, bounds[:, 0], bounds[:, 1])
         now = trials(x)

@@ -63,31 +63,6 @@ class LBFGS(OptimizerSettings):
         return EVALUATIONS_PER_ITERATION * self.max_iterations
 
     def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
-        """Maximise an objective from a start within bounds.
-
-        Parameters
-        ----------
-        objective : function
-            From parameters [P] to the value, a number, and the gradient [P]. It may raise or be NaN where it has none.
-        start : array [P]
-            Where to begin.
-        bounds : array [P, 2]
-            Lower and upper bounds.
-
-        Returns
-        -------
-        OptimizeResult
-            The best that was seen, why it ended, and the curvature that was learned.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from knotwise.optimize import LBFGS
-        >>> bounds = np.array([[-10.0, 10.0]])
-        >>> end = LBFGS().maximize(lambda x: (-((x[0] - 2) ** 2), -2 * (x - 2)), np.zeros(1), bounds)
-        >>> end.parameters.round(3).tolist()
-        [2.0]
-        """
         from scipy.optimize import minimize  # imported here: it takes longer than a small fit
 
         trials = Trials(objective)

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from knotwise.docstrings import documented
 from knotwise.errors import InvalidInputError
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.likelihoods.base import Likelihood
 
+#: what the slow twins say of their arguments
+ARGUMENTS = {
+    "model": ("Model", "Kernel, Gaussian likelihood, mean, and the power alpha, which an exact GP does not use."),
+    "rows": ("Rows", "The data, without weights."),
+    "Z": ("array [K, D]", "Places of the knots."),
+    "jitter": ("Jitter", "Diagonal added to Kuu."),
+    "X_new": ("array [n, D]", "Inputs of the new rows."),
+    "likelihood": ("Likelihood", "The distribution of Y given f."),
+    "mean": ("array [n]", "Means of f."),
+    "variance": ("array [n]", "Variances of f."),
+    "size": ("float or array [n], default 1.0", "Exposure or trials of each row."),
+}
 
+
+@documented(ARGUMENTS)
 def dense_sparse_evidence(model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter) -> float:
     """Log evidence of the power approximation, log N(y; m, Q + alpha diag(K - Q) + noise) - penalty (S7, S8).
-
-    Parameters
-    ----------
-    model : Model
-        Kernel, Gaussian likelihood, mean, and the power alpha.
-    rows : Rows
-        The data, without weights.
-    Z : array [K, D]
-        Places of the knots.
-    jitter : Jitter
-        Diagonal added to Kuu.
 
     Returns
     -------
@@ -56,6 +60,7 @@ def dense_sparse_evidence(model: Model, rows: Rows, Z: np.ndarray, jitter: Jitte
     return _log_density(rows.y - model.mean.offset, _data_covariance(model, rows, Z, jitter)) - float(penalty)
 
 
+@documented(ARGUMENTS)
 def dense_sparse_posterior(
     model: Model, rows: Rows, Z: np.ndarray, jitter: Jitter, X_new: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -63,19 +68,6 @@ def dense_sparse_posterior(
 
     The data have covariance Q + alpha diag(K - Q) + noise, the new rows their exact prior covariance K, and the
     two meet through the knots only, in Q. A linear mean adds the covariance of its basis to all three.
-
-    Parameters
-    ----------
-    model : Model
-        Kernel, Gaussian likelihood, mean, and the power alpha.
-    rows : Rows
-        The data, without weights.
-    Z : array [K, D]
-        Places of the knots.
-    jitter : Jitter
-        Diagonal added to Kuu.
-    X_new : array [n, D]
-        Inputs of the new rows.
 
     Returns
     -------
@@ -106,15 +98,9 @@ def dense_sparse_posterior(
     return _condition(model, rows, C, cross, prior)
 
 
+@documented(ARGUMENTS)
 def dense_full_evidence(model: Model, rows: Rows) -> float:
     """Log evidence of the exact GP, log N(y; m, K + noise).
-
-    Parameters
-    ----------
-    model : Model
-        Kernel, Gaussian likelihood and mean.
-    rows : Rows
-        The data, without weights.
 
     Returns
     -------
@@ -138,17 +124,9 @@ def dense_full_evidence(model: Model, rows: Rows) -> float:
     return _log_density(rows.y - model.mean.offset, _full_covariance(model, rows))
 
 
+@documented(ARGUMENTS)
 def dense_full_posterior(model: Model, rows: Rows, X_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance of f at new rows under the exact GP.
-
-    Parameters
-    ----------
-    model : Model
-        Kernel, Gaussian likelihood and mean.
-    rows : Rows
-        The data, without weights.
-    X_new : array [n, D]
-        Inputs of the new rows.
 
     Returns
     -------
@@ -230,6 +208,7 @@ DOUBLING = np.exp2(np.arange(-4.0, 18.0))
 NARROW = np.concatenate([-DOUBLING[::-1], [0.0], DOUBLING])
 
 
+@documented(ARGUMENTS)
 def slow_predictive_cdf(
     likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
 ) -> np.ndarray:
@@ -240,16 +219,8 @@ def slow_predictive_cdf(
 
     Parameters
     ----------
-    likelihood : Likelihood
-        The distribution of Y given f.
     y : array [n]
         Values of the observation.
-    mean : array [n]
-        Means of f.
-    variance : array [n]
-        Variances of f.
-    size : float or array [n], default 1.0
-        Exposure or trials of each row.
 
     Returns
     -------
@@ -281,6 +252,7 @@ def slow_predictive_cdf(
     return np.clip((weights * density * values).sum(0), 0.0, 1.0)
 
 
+@documented(ARGUMENTS)
 def slow_predictive_quantile(
     likelihood: Likelihood,
     p: float,
@@ -294,16 +266,8 @@ def slow_predictive_quantile(
 
     Parameters
     ----------
-    likelihood : Likelihood
-        The distribution of Y given f.
     p : float
         Probability, between 0 and 1.
-    mean : array [n]
-        Means of f.
-    variance : array [n]
-        Variances of f.
-    size : float or array [n], default 1.0
-        Exposure or trials of each row.
     rtol : float, default 1e-15
         Stop when the bracket is this share of y wide.
 
