@@ -20,8 +20,9 @@ SECTION = r"\n\n{}\n-+\n(?P<entries>.*?)(?=\n\n\w[\w ]*\n---|\Z)"
 def documented(fragments: Mapping[str, tuple[str, str]]) -> Callable[[D], D]:
     """Complete the Parameters of a function, or of a class and its own methods, by what is said of them elsewhere.
 
-    `fragments` has type and description by the name of a parameter. A docstring that has some parameters itself gets
-    the others, in the order of the signature; one with a parameter of which nobody says anything stays as it is.
+    `fragments` has type and description by the name of a parameter, and by "return" of what is returned. A docstring
+    that has some parameters itself gets the others, in the order of the signature; one with a parameter of which nobody
+    says anything stays as it is.
     """
 
     def decorate(owner: D) -> D:
@@ -54,6 +55,9 @@ def _completed(doc: str, function: Any, fragments: Mapping[str, tuple[str, str]]
         return doc
     after = re.search(SECTION.format("(Returns|Examples)"), doc, re.S)
     start, stop = own.span() if own else [after.start() if after else len(doc)] * 2
+    if "return" in fragments and "\nReturns\n" not in doc:
+        kind, text = fragments["return"]
+        entries += ["", "Returns", "-------", kind, f"    {text}"]
     return f"{doc[:start]}\n\nParameters\n----------\n" + "\n".join(entries) + doc[stop:]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted, write_title
+from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted, documented, write_title
 from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, require, size_of, view_of
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ BAND = 0.95  # of the range in which a right model falls, for independent rows
 BAND_LABEL = "right model, 95 %"
 
 
+@documented
 def plot_calibration(
     gp: Any,
     X: Any,
@@ -42,31 +43,10 @@ def plot_calibration(
 
     Parameters
     ----------
-    gp : GPRegressor or GPClassifier
-        The fitted model.
-    X : array or data frame [n, D]
-        Inputs of the rows, in the units of the fit.
-    y : array [n]
-        Their targets or labels.
-    exposure, trials : float or array [n], optional
-        Of each row, for counts: a count is compared at its own. Needed if the fit had them.
-    offset : float or array [n], optional
-        Logarithm of the exposure, instead of it.
-    noise_variance : float or array [n], optional
-        Known noise variance of each row of Gaussian data. Needed if the fit had it.
     label : object, optional
         A class: the second of two by default; of several, by default the most probable one for each row.
     n_bins : int, default 10
         Bins of the reliability diagram.
-    random_state : int or Generator, default 0
-        For the draws for counts.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Axes
-        Of matplotlib, with the picture.
 
     Examples
     --------
@@ -111,6 +91,7 @@ def draw_calibration(
     ax.legend(frameon=False, fontsize=9, loc="upper left")
 
 
+@documented
 def plot_pit(
     gp: Any,
     X: Any,
@@ -132,29 +113,8 @@ def plot_pit(
 
     Parameters
     ----------
-    gp : GPRegressor
-        The fitted model.
-    X : array or data frame [n, D]
-        Inputs of the rows, in the units of the fit.
-    y : array [n]
-        Their targets.
-    exposure, trials : float or array [n], optional
-        Of each row, for counts: a count is compared at its own. Needed if the fit had them.
-    offset : float or array [n], optional
-        Logarithm of the exposure, instead of it.
-    noise_variance : float or array [n], optional
-        Known noise variance of each row of Gaussian data. Needed if the fit had it.
     n_bins : int, optional
         Bins of the histogram; by default about one for 15 rows, from 5 to 20.
-    random_state : int or Generator, default 0
-        For the draws for counts.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Axes
-        Of matplotlib, with the picture.
 
     Examples
     --------

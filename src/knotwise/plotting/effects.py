@@ -12,7 +12,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.plotting.columns import write_dates
 from knotwise.plotting.curve import response_name
 from knotwise.plotting.knots import draw_rug
-from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, MARKERS, look, shorten
+from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, MARKERS, documented, look, shorten
 from knotwise.plotting.view import View, checked_rows, class_name, target_name, view_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class EffectAxes(np.ndarray):
         return panels
 
 
+@documented
 def plot_effects(
     gp: Any,
     X: Any,
@@ -70,8 +71,6 @@ def plot_effects(
 
     Parameters
     ----------
-    gp : GPRegressor or GPClassifier
-        A fitted one.
     X : array or data frame [n, D]
         Rows over which predictions are averaged, and whose range is shown: those of the fit, for example.
     y : Series [n], optional

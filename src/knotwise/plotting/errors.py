@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.style import BLACK, GREY, LIGHT_GREY, axes_or_new, counted, shorten
+from knotwise.plotting.style import BLACK, GREY, LIGHT_GREY, axes_or_new, counted, documented, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +20,7 @@ MAP_OF_ERRORS = "PuOr_r"
 SIMILAR = 2.0  # ratio of the ranges of two columns up to which they are taken to have one unit
 
 
+@documented
 def plot_errors(
     found: CrossValidation,
     *,
@@ -43,13 +44,6 @@ def plot_errors(
         Whether errors are divided by their predicted standard deviations.
     blocks : bool, default True
         Whether blocks of at least three rows have their outline drawn.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Axes
-        Of matplotlib, with the picture.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from knotwise.numerics.columns import column_index
 from knotwise.plotting.columns import describe_others, place_of, points_along, refuse_levels, write_dates
 from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
-from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, shorten, write_title
+from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, documented, shorten, write_title
 from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, noise_of, require, size_of, view_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ N_POINTS = 240
 LEGEND_HEIGHT = 0.185  # of a row of the legend, in inches
 
 
+@documented
 def plot_fit(
     gp: Any,
     X: Any,
@@ -42,8 +43,6 @@ def plot_fit(
 
     Parameters
     ----------
-    gp : GPRegressor or GPClassifier
-        The fitted model.
     X : array or data frame [n, D]
         Rows, which set the range of the curve.
     y : array [n], optional
@@ -61,8 +60,6 @@ def plot_fit(
     exposure, trials : float or array [n], optional
         Of the rows. Counts are then drawn per unit of exposure or per trial, and a new observation is one at the
         median exposure or trials. Needed if the fit had them and counts are drawn: with y, or a band of observations.
-    offset : float or array [n], optional
-        Logarithm of the exposure, instead of it.
     noise_variance : float or array [n], optional
         Known noise variance of the rows of Gaussian data: a new observation is one with their median. Needed for a band
         of observations if the fit had it.
@@ -70,13 +67,6 @@ def plot_fit(
         Colour of the curve, to draw several models on the same axes.
     label : str, optional
         Name of the curve in the legend.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Axes
-        Of matplotlib, with the picture.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from knotwise.numerics.columns import column_index
 from knotwise.plotting.columns import describe_others, place_of, refuse_levels, write_dates
 from knotwise.plotting.extent import Box, aspect_of, cells_of, extent_of, figure_size, within_reach
 from knotwise.plotting.knots import describe_knots, draw_knots
-from knotwise.plotting.style import BLACK, axes_or_new, shorten, write_title
+from knotwise.plotting.style import BLACK, axes_or_new, documented, shorten, write_title
 from knotwise.plotting.surface import Surface, add_bar, norm_of, surface_of
 from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, target_name, view_of
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
+@documented
 def plot_map(
     gp: Any,
     X: Any = None,
@@ -52,8 +53,6 @@ def plot_map(
 
     Parameters
     ----------
-    gp : GPRegressor or GPClassifier
-        A fitted one.
     X : array or data frame [n, D], optional
         Rows, which set the extent and the medians of columns that are not on the map. Needed without `extent`.
     y : array or Series [n], optional
@@ -99,8 +98,6 @@ def plot_map(
         Height over width of a unit. By default lengths are true where the columns are coordinates by their names (x and
         y, easting and northing, longitude and latitude), were scaled alike (`standardize="common"`), or are the only
         two and have similar ranges.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
 
     Returns
     -------

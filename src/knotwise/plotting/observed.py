@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.style import BLACK, BLUE, LIGHT_GREY, VERMILION, axes_or_new, counted, write_title
+from knotwise.plotting.style import BLACK, BLUE, LIGHT_GREY, VERMILION, axes_or_new, counted, documented, write_title
 from knotwise.plotting.surface import add_bar
 from knotwise.plotting.view import checked_rows, checked_targets, require, target_name, view_of
 
@@ -25,6 +25,7 @@ Range = tuple[float, float]
 NARROW, CONSTANT = 0.4, 0.02  # shares of the range between which predictions have an axis of their own
 
 
+@documented
 def plot_observed(
     gp: Any,
     X: Any,
@@ -44,25 +45,8 @@ def plot_observed(
 
     Parameters
     ----------
-    gp : GPRegressor
-        A fitted one.
-    X : array or data frame [n, D]
-        Rows, best such that were not fitted to.
-    y : array or Series [n]
-        Their targets.
     level : float, default 0.95
         Of the central intervals of new observations.
-    exposure, trials, noise_variance : float or array [n], optional
-        Of the rows, as in `predict`. Needed if the fit had them: an observation is compared at its own.
-    offset : float or array [n], optional
-        Logarithm of the exposure, instead of it.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Axes
-        On which the picture is.
 
     Examples
     --------

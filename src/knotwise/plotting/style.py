@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from knotwise import docstrings
 from knotwise.errors import KnotwiseError
 
 if TYPE_CHECKING:
@@ -42,6 +43,26 @@ LOOK: dict[str, Any] = {
     "figure.constrained_layout.w_pad": 0.08,
     "svg.hashsalt": "knotwise",  # the same numbers give the same file
 }
+
+ROWS = "float or array [n], optional"
+#: what docstrings of plots say of parameters, unless they say something else
+documented = docstrings.documented(
+    {
+        "gp": ("GPRegressor or GPClassifier", "The fitted model."),
+        "X": ("array or data frame [n, D]", "Inputs of the rows, in the units of the fit; best such not fitted to."),
+        "y": ("array or Series [n]", "Their targets or labels."),
+        "exposure": (ROWS, "Of each row, for counts: a count is compared at its own. Needed if the fit had it."),
+        "trials": (ROWS, "Of each row, for binomial counts. Needed if the fit had them."),
+        "offset": (ROWS, "Logarithm of the exposure, instead of it."),
+        "noise_variance": (ROWS, "Known noise variance of each row of Gaussian data. Needed if the fit had it."),
+        "random_state": (
+            "int or Generator, default 0",
+            "For random draws, such as those within the steps of counts.",
+        ),
+        "ax": ("Axes, optional", "Where to draw; a new figure by default."),
+        "return": ("Axes", "Of matplotlib, with the picture."),
+    }
+)
 
 
 class MissingMatplotlibError(KnotwiseError, ImportError):

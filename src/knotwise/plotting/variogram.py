@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
-from knotwise.plotting.style import BLACK, BLUE, GREY, LIGHT_GREY, SKY, axes_or_new, counted, shorten
+from knotwise.plotting.style import BLACK, BLUE, GREY, LIGHT_GREY, SKY, axes_or_new, counted, documented, shorten
 from knotwise.plotting.view import View, checked_rows, checked_targets, require, target_name, view_of
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ CURVE_POINTS = 240
 BAR_HEIGHT = 0.12  # of the axes, for the bin with most pairs
 
 
+@documented
 def plot_variogram(
     gp: Any,
     X: Any,
@@ -68,13 +69,6 @@ def plot_variogram(
         Rows beyond which a random sample is looked at.
     random_state : int or Generator, default 0
         For the sample and the simulations.
-    ax : Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    Axes
-        Of matplotlib, with the picture.
 
     Examples
     --------
