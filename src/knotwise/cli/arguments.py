@@ -127,44 +127,32 @@ def _number_or_text(value: str) -> str | float:
 
 def add_data_arguments(parser: ArgumentParser, *, optional: bool = False) -> None:
     """A table, and how to read it."""
-    parser.add_argument(
-        "data",
-        nargs="?" if optional else None,
-        metavar="DATA",
-        help="table with column names: .csv, .tsv, .txt (also .gz), .parquet or .xlsx; - is CSV from standard input",
-    )
+    text = "table with column names: .csv, .tsv, .txt (also .gz), .parquet or .xlsx; - is CSV from standard input"
+    parser.add_argument("data", nargs="?" if optional else None, metavar="DATA", help=text)
     group = parser.add_argument_group("reading the table")
-    group.add_argument("--separator", metavar="S", help="between columns, if guessing it fails: ',' ';' '|' or tab")
-    group.add_argument(
-        "--decimal", type=one_of(".", ","), default=".", metavar="S", help="decimal sign: . (default) or ','"
-    )
-    group.add_argument(
-        "--sheet", metavar="NAME", help="of a workbook: name of the sheet, or its number (default: the first)"
-    )
-    group.add_argument(
-        "--drop-missing",
-        action="store_true",
-        help="leave out rows with a missing value that the model does not fill, and say how many",
-    )
+    add = group.add_argument
+    add("--separator", metavar="S", help="between columns, if guessing it fails: ',' ';' '|' or tab")
+    add("--decimal", type=one_of(".", ","), default=".", metavar="S", help="decimal sign: . (default) or ','")
+    add("--sheet", metavar="NAME", help="of a workbook: name of the sheet, or its number (default: the first)")
+    text = "leave out rows with a missing value that the model does not fill, and say how many"
+    add("--drop-missing", action="store_true", help=text)
 
 
 def add_size_arguments(parser: ArgumentParser | _ArgumentGroup) -> None:
     """Columns with what is known of each observation: the exposure or its logarithm, trials, the noise."""
-    parser.add_argument("--exposure", metavar="COLUMN", help="exposure of counts: area, time, population")
-    parser.add_argument("--offset", metavar="COLUMN", help="logarithm of the exposure, instead of it")
-    parser.add_argument("--trials", metavar="COLUMN", help="number of trials of binomial counts")
-    parser.add_argument(
-        "--noise-variance", metavar="COLUMN", help="known noise variance of each row of Gaussian data, or one number"
-    )
+    add = parser.add_argument
+    add("--exposure", metavar="COLUMN", help="exposure of counts: area, time, population")
+    add("--offset", metavar="COLUMN", help="logarithm of the exposure, instead of it")
+    add("--trials", metavar="COLUMN", help="number of trials of binomial counts")
+    add("--noise-variance", metavar="COLUMN", help="known noise variance of each row of Gaussian data, or one number")
 
 
 def add_worker_arguments(parser: ArgumentParser | _ArgumentGroup) -> None:
     """Who reads Parquet files: processes of this machine, or those of a cluster."""
-    parser.add_argument("--workers", type=count, metavar="N", help="read Parquet files with so many processes (Dask)")
-    parser.add_argument("--memory", metavar="SIZE", help="of each of these processes, such as 2GB")
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="read Parquet files with the workers of a Dask scheduler"
-    )
+    add = parser.add_argument
+    add("--workers", type=count, metavar="N", help="read Parquet files with so many processes (Dask)")
+    add("--memory", metavar="SIZE", help="of each of these processes, such as 2GB")
+    add("--scheduler", metavar="ADDRESS", help="read Parquet files with the workers of a Dask scheduler")
 
 
 def add_json_argument(parser: ArgumentParser) -> None:
@@ -178,76 +166,54 @@ def add_model_argument(parser: ArgumentParser) -> None:
 def add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True) -> None:
     """What the data are, and the model that is fitted to them; `labels` is whether the target may be a label."""
     group = parser.add_argument_group("kind of data")
-    group.add_argument(
+    add = group.add_argument
+    add(
         "--classes",
         action="store_true",
         help="the target is a label, although it looks like a number" if labels else SUPPRESS,
     )
-    group.add_argument("--likelihood", metavar="NAME", help=f"{', '.join(LIKELIHOODS)} (default gaussian)")
+    add("--likelihood", metavar="NAME", help=f"{', '.join(LIKELIHOODS)} (default gaussian)")
     add_size_arguments(group)
-    group.add_argument(
-        "--weight",
-        metavar="COLUMN",
-        help="weights of the rows: 2 is the row twice, and where noise is learned only their ratios matter",
-    )
-    group.add_argument(
-        "--categorical", type=column_names, default=[], metavar="A,B,...",
-        help="inputs whose values are levels, although they look like numbers; text is so by itself"
-    )  # fmt: skip
-    group.add_argument(
-        "--missing", type=one_of("error", "mean", "indicator"), metavar="HOW",
-        help="missing inputs: error (default), mean of the column, or indicator (the mean, and an input that says so)"
-    )  # fmt: skip
-    group.add_argument(
-        "--lonlat", type=column_names, metavar="LON,LAT", help="inputs in degrees that are a place on the globe"
-    )
-    group.add_argument(
-        "--period", type=period, action="append", default=[], metavar="COLUMN=P",
-        help="what repeats itself: so many units of the column, or of a date year, week, day or so many days; may be "
+    text = "weights of the rows: 2 is the row twice, and where noise is learned only their ratios matter"
+    add("--weight", metavar="COLUMN", help=text)
+    text = "inputs whose values are levels, although they look like numbers; text is so by itself"
+    add("--categorical", type=column_names, default=[], metavar="A,B,...", help=text)
+    text = "missing inputs: error (default), mean of the column, or indicator (the mean, and an input that says so)"
+    add("--missing", type=one_of("error", "mean", "indicator"), metavar="HOW", help=text)
+    add("--lonlat", type=column_names, metavar="LON,LAT", help="inputs in degrees that are a place on the globe")
+    text = (
+        "what repeats itself: so many units of the column, or of a date year, week, day or so many days; may be "
         "given several times"
-    )  # fmt: skip
+    )
+    add("--period", type=period, action="append", default=[], metavar="COLUMN=P", help=text)
     group = parser.add_argument_group("model")
-    group.add_argument(
-        "--kernel", type=one_of(*KERNELS), metavar="NAME",
-        help=f"{', '.join(KERNELS)} (default: chosen from se, matern52 and matern32, with --ard or without)"
-    )  # fmt: skip
-    group.add_argument("--ard", action="store_true", help="a length-scale for each input (alone: with the kernel se)")
-    group.add_argument(
-        "--approximation", type=word_or_number("vfe", "fic", "full"), metavar="NAME", help="vfe (default), fic, "
-        "full (the exact GP), or a power from 0 to 1"
-    )  # fmt: skip
-    group.add_argument("--knots", type=word_or_count("auto"), metavar="N", help="auto (default) or their number")
-    group.add_argument(
-        "--neighbors", type=word_or_count("auto", least=0), metavar="N", dest="n_neighbors",
-        help="Vecchia neighbours of each row (NNGP), which predict the residual of the knots: auto (default), their "
+    add = group.add_argument
+    text = f"{', '.join(KERNELS)} (default: chosen from se, matern52 and matern32, with --ard or without)"
+    add("--kernel", type=one_of(*KERNELS), metavar="NAME", help=text)
+    add("--ard", action="store_true", help="a length-scale for each input (alone: with the kernel se)")
+    text = "vfe (default), fic, full (the exact GP), or a power from 0 to 1"
+    add("--approximation", type=word_or_number("vfe", "fic", "full"), metavar="NAME", help=text)
+    add("--knots", type=word_or_count("auto"), metavar="N", help="auto (default) or their number")
+    text = (
+        "Vecchia neighbours of each row (NNGP), which predict the residual of the knots: auto (default), their "
         "number, or 0"
-    )  # fmt: skip
-    group.add_argument("--max-knots", type=count, metavar="N", help="limit of the automatic choice of knots")
-    group.add_argument(
-        "--inference",
-        type=one_of("auto", "variational", "laplace", "ep"),
-        metavar="NAME",
-        help="auto (default), variational, laplace or ep, for data that are not Gaussian",
     )
-    group.add_argument("--nugget", type=word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")
-    group.add_argument(
-        "--mean", type=word_or_number("constant", "zero", "linear"), metavar="NAME", help="constant (default) "
-        "or linear, with their uncertainty; zero, or a number, which is held"
-    )  # fmt: skip
-    group.add_argument(
-        "--priors", type=one_of("weak"), metavar="NAME", help="weak: mild priors of variances (default: none)"
-    )
-    group.add_argument(
-        "--standardize",
-        type=one_of("columns", "common", "no"),
-        metavar="HOW",
-        help="columns (default), common (one scale: maps keep their distances) or no",
-    )
+    add("--neighbors", type=word_or_count("auto", least=0), metavar="N", dest="n_neighbors", help=text)
+    add("--max-knots", type=count, metavar="N", help="limit of the automatic choice of knots")
+    text = "auto (default), variational, laplace or ep, for data that are not Gaussian"
+    add("--inference", type=one_of("auto", "variational", "laplace", "ep"), metavar="NAME", help=text)
+    add("--nugget", type=word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")
+    text = "constant (default) or linear, with their uncertainty; zero, or a number, which is held"
+    add("--mean", type=word_or_number("constant", "zero", "linear"), metavar="NAME", help=text)
+    add("--priors", type=one_of("weak"), metavar="NAME", help="weak: mild priors of variances (default: none)")
+    text = "columns (default), common (one scale: maps keep their distances) or no"
+    add("--standardize", type=one_of("columns", "common", "no"), metavar="HOW", help=text)
 
 
 def add_run_group(parser: ArgumentParser) -> _ArgumentGroup:
     """A group for how a fit runs."""
     group = parser.add_argument_group("run")
-    group.add_argument("--seed", type=whole, default=0, metavar="N", help="of the random numbers (default 0)")
-    group.add_argument("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
+    add = group.add_argument
+    add("--seed", type=whole, default=0, metavar="N", help="of the random numbers (default 0)")
+    add("--threads", type=count, metavar="N", help="default: one for each core; results do not change")
     return group

@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from importlib import import_module
 from pathlib import Path
 
 import knotwise.cli.arguments as words
+from knotwise.cli.arguments import column_names, number, one_of, share, whole
 from knotwise.cli.command import Command, count
 
 
 def add_fit_arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     words.add_data_arguments(parser)
-    parser.add_argument("--target", required=True, metavar="COLUMN", help="what to predict; text makes a classifier")
-    parser.add_argument("-o", "--output", required=True, type=Path, metavar="MODEL", help="where to save the model")
-    parser.add_argument(
-        "--inputs", type=words.column_names, metavar="A,B,...", help="columns to predict from (default: all others)"
-    )
+    add("--target", required=True, metavar="COLUMN", help="what to predict; text makes a classifier")
+    add("-o", "--output", required=True, type=Path, metavar="MODEL", help="where to save the model")
+    add("--inputs", type=column_names, metavar="A,B,...", help="columns to predict from (default: all others)")
     words.add_json_argument(parser)
     words.add_kind_and_model_arguments(parser)
     _add_run_arguments(parser)
 
 
 def add_cv_arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     words.add_data_arguments(parser)
-    parser.add_argument("--target", required=True, metavar="COLUMN", help="what to predict, a number")
-    parser.add_argument(
-        "--blocks",
-        metavar="COLUMN|K",
-        help="rows left out together: those with one label in COLUMN, or K compact blocks (default: row by row)",
-    )
-    parser.add_argument(
-        "--coords", type=words.column_names, metavar="X,Y",
-        help="columns with the places of K blocks, inputs or not (default: those that are called x and y, lon and lat, "
+    add("--target", required=True, metavar="COLUMN", help="what to predict, a number")
+    text = "rows left out together: those with one label in COLUMN, or K compact blocks (default: row by row)"
+    add("--blocks", metavar="COLUMN|K", help=text)
+    text = (
+        "columns with the places of K blocks, inputs or not (default: those that are called x and y, lon and lat, "
         "easting and northing; else all inputs)"
-    )  # fmt: skip
-    parser.add_argument(
-        "--hold", action="store_true", help="fit once, and hold parameters and knots; always so without --blocks"
     )
-    parser.add_argument(
-        "--interval", type=words.share, default=0.95, metavar="P", help="level of the intervals (default 0.95)"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="the prediction of each row: .csv, .tsv, .parquet or -")
-    parser.add_argument(
-        "--keep", type=words.column_names, default=[], metavar="A,B,...", help="columns to copy to these predictions"
-    )
-    parser.add_argument(
-        "--inputs", type=words.column_names, metavar="A,B,...", help="columns to predict from (default: all others)"
-    )
+    add("--coords", type=column_names, metavar="X,Y", help=text)
+    add("--hold", action="store_true", help="fit once, and hold parameters and knots; always so without --blocks")
+    add("--interval", type=share, default=0.95, metavar="P", help="level of the intervals (default 0.95)")
+    add("-o", "--output", metavar="FILE", help="the prediction of each row: .csv, .tsv, .parquet or -")
+    add("--keep", type=column_names, default=[], metavar="A,B,...", help="columns to copy to these predictions")
+    add("--inputs", type=column_names, metavar="A,B,...", help="columns to predict from (default: all others)")
     words.add_json_argument(parser)
     words.add_kind_and_model_arguments(parser, labels=False)
     words.add_run_group(parser)
@@ -55,58 +46,36 @@ def add_cv_arguments(parser: ArgumentParser) -> None:
 
 def _add_run_arguments(parser: ArgumentParser) -> None:
     group = words.add_run_group(parser)
-    group.add_argument(
-        "--checkpoint", metavar="FOLDER", help="keep finished steps there; the same command then goes on"
-    )
+    add = group.add_argument
+    add("--checkpoint", metavar="FOLDER", help="keep finished steps there; the same command then goes on")
     words.add_worker_arguments(group)
-    group.add_argument("--no-progress", action="store_true", help="show no line in the terminal while it runs")
-    group.add_argument("--diagnose", action="store_true", help="say whether the fit can be trusted (needs its data)")
+    add("--no-progress", action="store_true", help="show no line in the terminal while it runs")
+    add("--diagnose", action="store_true", help="say whether the fit can be trusted (needs its data)")
 
 
 def add_predict_arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     words.add_model_argument(parser)
     words.add_data_arguments(parser)
-    parser.add_argument(
-        "-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet (default: CSV to standard output); "
+    text = (
+        ".csv, .tsv or .parquet (default: CSV to standard output); "
         "a folder, new or empty, for a pattern, which makes a .parquet for each of its files"
-    )  # fmt: skip
-    parser.add_argument("--interval", type=words.share, metavar="P", help="level of lower and upper (default 0.95)")
-    parser.add_argument(
-        "--level",
-        type=words.share,
-        nargs="+",
-        default=[],
-        metavar="P",
-        help="several levels, such as 0.8 0.95: adds lower_80, upper_80, ...",
     )
-    parser.add_argument(
-        "--exceed",
-        type=words.number,
-        nargs="+",
-        default=[],
-        metavar="V",
-        help="add exceeds_V: how probable it is that the mean (of classes: the probability) is above V",
-    )
-    parser.add_argument(
-        "--samples", type=count, metavar="N", help="add sample_1, ..., sample_N: joint draws of all rows, of KIND"
-    )
-    parser.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of these draws (default 0)")
-    parser.add_argument(
-        "--kind",
-        type=words.one_of("observation", "mean", "latent"),
-        metavar="KIND",
-        help="what is predicted: observation (a new one, the default), mean (of the response) or latent (function)",
-    )
-    parser.add_argument("--std", action="store_true", help="add the standard deviation")
+    add("-o", "--output", default="-", metavar="FILE", help=text)
+    add("--interval", type=share, metavar="P", help="level of lower and upper (default 0.95)")
+    text = "several levels, such as 0.8 0.95: adds lower_80, upper_80, ..."
+    add("--level", type=share, nargs="+", default=[], metavar="P", help=text)
+    text = "add exceeds_V: how probable it is that the mean (of classes: the probability) is above V"
+    add("--exceed", type=number, nargs="+", default=[], metavar="V", help=text)
+    add("--samples", type=count, metavar="N", help="add sample_1, ..., sample_N: joint draws of all rows, of KIND")
+    add("--seed", type=whole, default=0, metavar="N", help="of these draws (default 0)")
+    text = "what is predicted: observation (a new one, the default), mean (of the response) or latent (function)"
+    add("--kind", type=one_of("observation", "mean", "latent"), metavar="KIND", help=text)
+    add("--std", action="store_true", help="add the standard deviation")
     words.add_size_arguments(parser)
-    parser.add_argument(
-        "--keep", type=words.column_names, default=[], metavar="A,B,...", help="columns to copy to the predictions"
-    )
-    parser.add_argument(
-        "--raw-text",
-        action="store_true",
-        help="in CSV, write text as it is; else what a spreadsheet would run as a formula has a ' in front",
-    )
+    add("--keep", type=column_names, default=[], metavar="A,B,...", help="columns to copy to the predictions")
+    text = "in CSV, write text as it is; else what a spreadsheet would run as a formula has a ' in front"
+    add("--raw-text", action="store_true", help=text)
     _add_inputs_argument(parser)
     words.add_worker_arguments(parser)
     words.add_json_argument(parser)
@@ -127,88 +96,77 @@ def add_diagnose_arguments(parser: ArgumentParser) -> None:
 
 
 def add_plot_arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     words.add_model_argument(parser)
     words.add_data_arguments(parser, optional=True)
-    parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help=".png, .svg or .pdf")
-    parser.add_argument(
+    add("-o", "--output", required=True, type=Path, metavar="FILE", help=".png, .svg or .pdf")
+    text = (
+        "fit: along one input; map: over two; effects: of each input; trace: how the knots were chosen; "
+        "calibration, pit, observed: DATA against predictions"
+    )
+    add(
         "--kind",
         required=True,
-        type=words.one_of("fit", "map", "effects", "trace", "calibration", "pit", "observed"),
+        type=one_of("fit", "map", "effects", "trace", "calibration", "pit", "observed"),
         metavar="KIND",
-        help="fit: along one input; map: over two; effects: of each input; trace: how the knots were chosen; "
-        "calibration, pit, observed: DATA against predictions",
+        help=text,
     )
-    parser.add_argument("--target", metavar="COLUMN", help="observed values in DATA")
-    parser.add_argument("--feature", type=words.column_names, metavar="A[,B]", help="input of a fit, two of a map")
-    parser.add_argument(
-        "--at", type=words.places, metavar="A=1,B=low", help="values of other inputs (default: medians)"
-    )
-    parser.add_argument(
-        "--what",
-        metavar="WHAT",
-        help="of a map: mean, sd, intensity, intensity_sd, intensity_cv, probability, lower, upper, exceedance",
-    )
-    parser.add_argument("--threshold", type=words.number, metavar="V", help="of a map of exceedance")
-    parser.add_argument("--label", metavar="LABEL", help="one of the classes of a classifier")
-    parser.add_argument("--interval", type=words.share, metavar="P", help="level of the intervals (default 0.95)")
+    add("--target", metavar="COLUMN", help="observed values in DATA")
+    add("--feature", type=column_names, metavar="A[,B]", help="input of a fit, two of a map")
+    add("--at", type=words.places, metavar="A=1,B=low", help="values of other inputs (default: medians)")
+    text = "of a map: mean, sd, intensity, intensity_sd, intensity_cv, probability, lower, upper, exceedance"
+    add("--what", metavar="WHAT", help=text)
+    add("--threshold", type=number, metavar="V", help="of a map of exceedance")
+    add("--label", metavar="LABEL", help="one of the classes of a classifier")
+    add("--interval", type=share, metavar="P", help="level of the intervals (default 0.95)")
     words.add_size_arguments(parser)
     _add_inputs_argument(parser)
     words.add_json_argument(parser)
 
 
 def add_report_arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     words.add_model_argument(parser)
     words.add_data_arguments(parser, optional=True)
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the page (default: the name of the model, with .html)"
-    )
-    parser.add_argument(
-        "--target", metavar="COLUMN", help="observed values in DATA (default: its only column that is no input)"
-    )
-    parser.add_argument("--title", metavar="TEXT", help="of the page")
+    add("-o", "--output", type=Path, metavar="FILE", help="the page (default: the name of the model, with .html)")
+    add("--target", metavar="COLUMN", help="observed values in DATA (default: its only column that is no input)")
+    add("--title", metavar="TEXT", help="of the page")
     words.add_size_arguments(parser)
     _add_inputs_argument(parser)
     words.add_json_argument(parser)
 
 
 def add_data_set_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="boston, banana or hickory; without it, their list")
-    parser.add_argument(
-        "-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet (default: CSV to standard output)"
-    )
-    parser.add_argument("--test", metavar="FILE", help="write some rows, drawn at random, to this file instead")
-    parser.add_argument("--test-share", type=words.share, metavar="P", help="share of these rows (default 0.2)")
-    parser.add_argument("--seed", type=words.whole, default=0, metavar="N", help="of the draw (default 0)")
+    add = parser.add_argument
+    add("name", nargs="?", metavar="NAME", help="boston, banana or hickory; without it, their list")
+    add("-o", "--output", default="-", metavar="FILE", help=".csv, .tsv or .parquet (default: CSV to standard output)")
+    add("--test", metavar="FILE", help="write some rows, drawn at random, to this file instead")
+    add("--test-share", type=share, metavar="P", help="share of these rows (default 0.2)")
+    add("--seed", type=whole, default=0, metavar="N", help="of the draw (default 0)")
 
 
 def _add_inputs_argument(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--inputs",
-        type=words.column_names,
-        metavar="A,B,...",
-        help="inputs in DATA, in the order of the model's (default: by the names in the model)",
-    )
+    text = "inputs in DATA, in the order of the model's (default: by the names in the model)"
+    parser.add_argument("--inputs", type=column_names, metavar="A,B,...", help=text)
+
+
+#: where the work of a command is: a module of the command line, which is imported only when it runs, and its function
+WORK = {
+    "fit": ("fit", "run"),
+    "predict": ("predict", "run"),
+    "cv": ("cv", "run"),
+    "summary": ("describe", "summary"),
+    "diagnose": ("describe", "diagnose"),
+    "plot": ("plot", "plot"),
+    "report": ("plot", "report"),
+    "data": ("data", "run"),
+}
 
 
 def run(arguments: Namespace) -> None:
-    """Do the work of a command, which is imported only then."""
-    if arguments.command == "fit":
-        from knotwise.cli.fit import run as work
-    elif arguments.command == "cv":
-        from knotwise.cli.cv import run as work
-    elif arguments.command == "predict":
-        from knotwise.cli.predict import run as work
-    elif arguments.command == "summary":
-        from knotwise.cli.describe import summary as work
-    elif arguments.command == "diagnose":
-        from knotwise.cli.describe import diagnose as work
-    elif arguments.command == "plot":
-        from knotwise.cli.plot import plot as work
-    elif arguments.command == "report":
-        from knotwise.cli.plot import report as work
-    else:
-        from knotwise.cli.data import run as work
-    work(arguments)
+    """Do the work of a command."""
+    module, function = WORK[arguments.command]
+    getattr(import_module(f"knotwise.cli.{module}"), function)(arguments)
 
 
 COMMANDS = {
