@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from importlib import import_module
 from pathlib import Path
 
 import knotwise.cli.arguments as words
@@ -150,23 +149,25 @@ def _add_inputs_argument(parser: ArgumentParser) -> None:
     parser.add_argument("--inputs", type=column_names, metavar="A,B,...", help=text)
 
 
-#: where the work of a command is: a module of the command line, which is imported only when it runs, and its function
-WORK = {
-    "fit": ("fit", "run"),
-    "predict": ("predict", "run"),
-    "cv": ("cv", "run"),
-    "summary": ("describe", "summary"),
-    "diagnose": ("describe", "diagnose"),
-    "plot": ("plot", "plot"),
-    "report": ("plot", "report"),
-    "data": ("data", "run"),
-}
-
-
 def run(arguments: Namespace) -> None:
-    """Do the work of a command."""
-    module, function = WORK[arguments.command]
-    getattr(import_module(f"knotwise.cli.{module}"), function)(arguments)
+    """Do the work of a command, which is imported only then."""
+    if arguments.command == "fit":
+        from knotwise.cli.fit import run as work
+    elif arguments.command == "cv":
+        from knotwise.cli.cv import run as work
+    elif arguments.command == "predict":
+        from knotwise.cli.predict import run as work
+    elif arguments.command == "summary":
+        from knotwise.cli.describe import summary as work
+    elif arguments.command == "diagnose":
+        from knotwise.cli.describe import diagnose as work
+    elif arguments.command == "plot":
+        from knotwise.cli.plot import plot as work
+    elif arguments.command == "report":
+        from knotwise.cli.plot import report as work
+    else:
+        from knotwise.cli.data import run as work
+    work(arguments)
 
 
 COMMANDS = {
