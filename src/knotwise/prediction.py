@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from knotwise.docstrings import documented
 from knotwise.errors import InvalidInputError, unknown_option
@@ -278,8 +279,6 @@ class Prediction:
         array [n]
             Between 0 and 1.
         """
-        from scipy.special import ndtr
-
         if kind == "observation":
             return 1.0 - self.cdf(threshold)
         _check_kind(kind)
@@ -351,8 +350,6 @@ class Prediction:
             return by_blocks(function, *values, executor=executor)
 
     def _quantile(self, part: Component, p: float, kind: str) -> np.ndarray:
-        from scipy.special import ndtri
-
         likelihood = part.likelihood
         if kind == "observation":
             return self._ask(part, partial(likelihood.predictive_quantile, p))
@@ -361,8 +358,6 @@ class Prediction:
         return f if kind == "latent" else likelihood.conditional_mean(f, self.size)
 
     def _cdf(self, part: Component, y: np.ndarray, kind: str) -> np.ndarray:
-        from scipy.special import ndtr
-
         if kind != "observation":
             return ndtr(self._score(part, y, kind))
         lowest, highest = part.likelihood.support(self.size)

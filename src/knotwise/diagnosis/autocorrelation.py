@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.spatial import KDTree
+from scipy.special import ndtr
 
 from knotwise.decisions.thresholds import LACK_OF_FIT
 from knotwise.decisions.trials import Trial
@@ -81,8 +84,6 @@ def autocorrelation_test(
 
     The sum of products of residuals over pairs is compared with its mean and variance under the model: `Residuals`.
     """
-    from scipy.special import ndtr
-
     counts = np.ones(len(found.rows)) if weights is None else weights[found.rows]
 
     def over_pairs(x: np.ndarray) -> float:
@@ -152,8 +153,6 @@ def _places(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _nearest(places: np.ndarray, anchors: np.ndarray) -> np.ndarray:
     """Each anchor with its nearest other places, [pairs, 2]; each pair once."""
-    from scipy.spatial import KDTree
-
     k = min(N_NEIGHBOURS + 1, len(places))  # the nearest is the place itself
     _, near = KDTree(places).query(places[anchors], k=np.arange(1, k + 1))
     pairs = np.column_stack([np.repeat(anchors, k), near.ravel()])
@@ -162,16 +161,12 @@ def _nearest(places: np.ndarray, anchors: np.ndarray) -> np.ndarray:
 
 def _indicator(place: np.ndarray, n_places: int) -> Any:
     """The matrix that is 1 where a row is at a place."""
-    from scipy.sparse import csr_array
-
     n = len(place)
     return csr_array((np.ones(n), place, np.arange(n + 1)), shape=(n, n_places))
 
 
 def _graph(pairs: np.ndarray, n: int) -> Any:
     """The symmetric matrix that is 1 for pairs."""
-    from scipy.sparse import coo_array
-
     first, second = pairs.T
     ones = np.ones(2 * len(first))
     return coo_array((ones, (np.r_[first, second], np.r_[second, first])), shape=(n, n)).tocsr()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence import Jitter, Model, full_evidence
@@ -369,7 +370,6 @@ def variance_ratios(kl: float) -> tuple[float, float]:
     """The smallest and the largest x with x - 1 - log x <= 2 kl (C3)."""
     if not kl > 0:
         return 1.0, 1.0
-    from scipy.optimize import brentq
 
     def excess(t: float) -> float:
         return float(np.expm1(t)) - t - 2.0 * kl

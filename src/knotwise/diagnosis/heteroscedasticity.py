@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import gammainc, gammaincc, ndtri
+from scipy.stats import rankdata
 
 from knotwise.diagnosis.autocorrelation import NeighbourGraph
 from knotwise.diagnosis.findings import Finding, without_data
@@ -172,8 +174,6 @@ def heteroscedasticity_test(
 
 def _directions(X: np.ndarray, mean: np.ndarray, names: Sequence[str]) -> Iterator[Direction]:
     """Each column that varies and, of more than two values, its distance from the middle, by ranks; the fitted mean."""
-    from scipy.stats import rankdata
-
     for x, name in [*zip(X.T, names, strict=True), (mean, FITTED_MEAN)]:
         if np.ptp(x) == 0:
             continue
@@ -189,9 +189,6 @@ def _directions(X: np.ndarray, mean: np.ndarray, names: Sequence[str]) -> Iterat
 
 def _normal_scores(u: np.ndarray) -> np.ndarray:
     """Klotz's scores of the sizes u [n, draws]: squares of half-normal quantiles of their ranks, centred, of norm 1."""
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
-
     rank = rankdata(u, axis=0) if u.shape[1] == 1 else np.argsort(np.argsort(u, axis=0), axis=0) + 1.0
     s = ndtri(0.5 + 0.5 * rank / (len(u) + 1)) ** 2
     s -= s.mean(0)
@@ -206,8 +203,6 @@ def _excess(found: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def _tail(z: np.ndarray, skewness: np.ndarray) -> np.ndarray:
     """P(Z > z) of a standardised gamma distribution (Pearson's type III), which is normal without skewness."""
-    from scipy.special import gammainc, gammaincc
-
     g = np.where(np.abs(skewness) < LEAST_SKEWNESS, LEAST_SKEWNESS, skewness)
     shape = 4.0 / g**2
     x = np.maximum(shape + 2.0 * z / g, 0.0)

@@ -28,19 +28,15 @@ class Place(Protocol):
     @property
     def n_groups(self) -> int | None:
         """Among how many tasks the work of a pass is shared out; None for one per partition."""
-        ...
 
     def compute(self, lazy: Sequence[Any], partitions: Sequence[int] | None = None) -> list[Any]:
         """Lazy values as they are; each is made of the partition with this number, or None: with its own."""
-        ...
 
     def hold(self, lazy: Sequence[Any], partitions: Sequence[Sequence[int]]) -> list[Any]:
         """Lazy values as something that can be asked; they stay where they are computed, of these partitions each."""
-        ...
 
     def ask(self, held: Sequence[Any], name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call the method `name` of each value that is held, with its own arguments."""
-        ...
 
 
 def place_for(executor: Executor) -> Place:

@@ -57,7 +57,6 @@ class Halo(Protocol):
 
     def __call__(self, numbers: np.ndarray) -> np.ndarray:
         """Numbers of the further rows that the rows with these numbers need."""
-        ...
 
 
 class Pass(Protocol):
@@ -66,12 +65,10 @@ class Pass(Protocol):
     @property
     def width(self) -> int:
         """How many numbers per row the largest array has, which decides how many rows a block has."""
-        ...
 
     @property
     def halo(self) -> Halo | None:
         """Which rows of other blocks are needed, behind the block's own; None for none."""
-        ...
 
     def __call__(self, block: Block, cache: BlockCache) -> Any: ...
 
@@ -140,64 +137,49 @@ class Blocks(Protocol):
     @property
     def keep_bytes(self) -> int:
         """How much the per-block caches may hold of what they look like through the knots."""
-        ...
 
     def sum(self, work: Pass) -> Any:
         """Add what the pass returns for each block, in the order of the blocks."""
-        ...
 
     def gather(self, work: Pass) -> np.ndarray:
         """Join what the pass returns for each row, [N, ...]."""
-        ...
 
     def top(self, work: Pass, k: int) -> np.ndarray:
         """Numbers of the k rows with the largest scores, the largest first, of equal ones the first."""
-        ...
 
     def take(self, numbers: np.ndarray | slice) -> Rows:
         """Some rows, by their numbers."""
-        ...
 
     def sample(self, n_rows: int, rng: np.random.Generator, *, by_weight: bool = False) -> np.ndarray:
         """Numbers of some rows in order, drawn at random; by weight, the more often a row counts, the likelier."""
-        ...
 
     @property
     def at_hand(self) -> bool:
         """Whether all rows are in the memory of this process, so that asking for all of them costs nothing."""
-        ...
 
     def at_driver(self, rows: Rows) -> Blocks:
         """Other rows, few enough to be held at the driver, computed with what it has."""
-        ...
 
     def computed_by(self, executor: Executor) -> Blocks:
         """The same rows with empty caches, for work of another time, in which this executor is there."""
-        ...
 
     def identity(self) -> Any:
         """What a digest knows the rows by: equal for equal rows."""
-        ...
 
     def anew(self) -> Blocks:
         """The same rows, with empty caches."""
-        ...
 
     def as_given(self) -> Blocks:
         """The rows with known noise as it was given, with empty caches; see `Rows.as_given`."""
-        ...
 
     def end_evaluation(self) -> None:
         """Empty the per-block caches after an evaluation, but for the warm start of the next one."""
-        ...
 
     def last(self) -> np.ndarray | None:
         """What the last search has left, [N] or [N, 3], where every block has it; it is what a checkpoint keeps."""
-        ...
 
     def restore(self, last: np.ndarray | None) -> None:
         """Put such an array into the caches as a warm start; None empties them."""
-        ...
 
 
 @dataclass

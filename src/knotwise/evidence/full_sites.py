@@ -46,27 +46,21 @@ class Precision(Protocol):
     @property
     def log_det(self) -> float:
         """log |I + P W|."""
-        ...
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """R x."""
-        ...
 
     def left_over(self, P: np.ndarray, x: np.ndarray) -> np.ndarray:
         """(I + W P)^-1 x = x - R P x."""
-        ...
 
     def matrix(self) -> np.ndarray:
         """R."""
-        ...
 
     def explained(self, cross: np.ndarray) -> np.ndarray:
         """diag(cross R cross') for cross covariances [n, N]: the variance that the data explain."""
-        ...
 
     def explained_jointly(self, cross: np.ndarray) -> np.ndarray:
         """cross R cross', [n, n]."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.compose import Sum
@@ -54,8 +55,6 @@ def reach_along(kernel: Kernel, column: int, n_columns: int, unit: float = 1.0) 
 
     `unit` is a distance in the column that is neither small nor large, such as its standard deviation.
     """
-    from scipy.optimize import brentq
-
     nothing = np.zeros(kernel.size)
     if any(leaf.periodic and column in columns for leaf, columns in _leaves(kernel, n_columns)):
         return Reach(np.inf, nothing, "repeats itself: correlation comes back with every period")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import erfcx, expit, log_expit, log_ndtr, logit, ndtr, ndtri
 
 from knotwise.errors import unknown_option
 from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, Tilted, refuse_rows
@@ -54,14 +55,10 @@ class Bernoulli(Likelihood):
         return np.zeros_like(y) if self.link == "logit" else None
 
     def log_density(self, y, f, size=1.0):
-        from scipy.special import log_expit, log_ndtr
-
         z = (2 * y - 1) * f
         return log_expit(z) if self.link == "logit" else log_ndtr(z)
 
     def derivatives(self, y, f, size=1.0):
-        from scipy.special import expit
-
         sign = 2 * y - 1
         if self.link == "probit":
             first, second, third = _probit_derivatives(sign * f)
@@ -96,16 +93,12 @@ class Bernoulli(Likelihood):
         return Tilted(self.log_density(1.0, z), sign * first / sd, second / sd**2)
 
     def conditional_mean(self, f, size=1.0):
-        from scipy.special import expit, ndtr
-
         return expit(f) if self.link == "logit" else ndtr(f)
 
     def conditional_variance(self, f, size=1.0):
         return self.conditional_mean(f) * self.conditional_mean(-f)  # 1 - p(f) = p(-f)
 
     def latent_of_mean(self, mean, size=1.0):
-        from scipy.special import logit, ndtri
-
         p = np.clip(mean, 0.0, 1.0)
         return logit(p) if self.link == "logit" else ndtri(p)
 
@@ -160,8 +153,6 @@ def _average_share(mean, variance):
 
 def _probit_derivatives(z):
     """Derivatives of log Phi(z), with full relative accuracy in the tail, where r and -z cancel."""
-    from scipy.special import erfcx
-
     z = np.asarray(z, float)
     r = np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))  # phi(z) / Phi(z)
     second, third = np.array(-r * (z + r)), np.array(r * ((z + 2 * r) * (z + r) - 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from scipy.special import betainc, digamma, expit, log_expit, logit, zeta
 
 from knotwise.likelihoods.base import (
     Derivatives,
@@ -65,8 +66,6 @@ class Beta(Likelihood):
     # digamma(a) has a pole that v = mu (1 - mu) takes away.
 
     def log_density(self, y, f, size=1.0):
-        from scipy.special import log_expit
-
         phi = self.value("precision")
         mu, nu = _shares(f)
         log_mu, log_nu = log_expit(f), log_expit(-np.asarray(f))
@@ -92,15 +91,11 @@ class Beta(Likelihood):
         return Expectations(self.log_density(y, f), phi * v * E + u, phi * v * (u * E + v * E1) - 2 * v)
 
     def fisher(self, y, f, size=1.0):
-        from scipy.special import zeta
-
         phi = self.value("precision")
         mu, nu = _shares(f)
         return (phi * mu * nu) ** 2 * (zeta(2, 1 + phi * mu) + zeta(2, 1 + phi * nu)) + mu**2 + nu**2
 
     def parameter_derivatives(self, y, f, size=1.0):
-        from scipy.special import log_expit
-
         phi = self.value("precision")
         mu, nu = _shares(f)
         v, u, E, E1, _, H, H1 = self._terms(y, f)
@@ -111,8 +106,6 @@ class Beta(Likelihood):
 
     def _terms(self, y, f):
         """v, u, then E = logit y - digamma(1+a) + digamma(1+b) and H = dE/dlog phi with their derivatives in mu."""
-        from scipy.special import zeta
-
         phi = self.value("precision")
         v, u, E, E1, a, b, a1, b1 = self._first_terms(y, f)
         a2, b2 = -2 * zeta(3, 1 + a), -2 * zeta(3, 1 + b)
@@ -121,8 +114,6 @@ class Beta(Likelihood):
 
     def _first_terms(self, y, f):
         """v, u, E and its derivative in mu; a, b and their trigamma(1 + .)."""
-        from scipy.special import digamma, logit, zeta
-
         phi = self.value("precision")
         mu, nu = _shares(f)
         a, b = phi * mu, phi * nu
@@ -138,19 +129,13 @@ class Beta(Likelihood):
         return mu * nu / (1 + self.value("precision"))
 
     def latent_of_mean(self, mean, size=1.0):
-        from scipy.special import logit
-
         return logit(np.clip(mean, 0.0, 1.0))
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import betainc
-
         a, b = self._parameters(f)
         return betainc(a, b, np.clip(y, 0.0, 1.0))
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        from scipy.special import expit
-
         return expit(by_blocks(partial(logit_beta_quantile, p, self.value("precision")), mean, variance))
 
     def sample(self, f, rng, size=1.0):
@@ -180,7 +165,5 @@ class Beta(Likelihood):
 
 
 def _shares(f):
-    from scipy.special import expit
-
     f = np.asarray(f, float)
     return expit(f), expit(-f)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import expit, log_expit
 
 SERIES = 0.6  # largest ratio of terms in the series of a tail
 LARGEST_SHARE = 0.03  # and the largest y, or 1 - y, for which it is used
@@ -75,8 +76,6 @@ class SharedNodes:
         return SharedNodes(self.precision, *parts)
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
-        from scipy.special import log_expit
-
         terms = self.a * log_expit(u)
         terms += self.b * log_expit(-u)
         terms += self.constant
@@ -88,8 +87,6 @@ class SharedNodes:
         A series of the share y, or of 1 - y, where that is small; else an integral over u from where the density is
         negligible, or from where the series serves.
         """
-        from scipy.special import expit
-
         at_x = self.log_density(x)
         density = np.exp(at_x)
         slope = density.sum(0)
@@ -114,8 +111,6 @@ class SharedNodes:
 
     def _where_negligible(self, start: np.ndarray, x: np.ndarray, at_x: np.ndarray, nats: float) -> np.ndarray:
         """A u between start and x below which the density is negligible, not much too low; start if there is none."""
-        from scipy.special import log_expit
-
         a, at_x, log_z = self.a[::5], at_x[::5], log_expit(-x)
         least = at_x.max(0) - nats
         shorter, longer = np.full(len(x), -20.0), np.zeros(len(x))  # as powers of two of the longest
@@ -128,8 +123,6 @@ class SharedNodes:
 
     def _between(self, start: np.ndarray, x: np.ndarray, at_x: np.ndarray, rule: Rule) -> np.ndarray:
         """P(start < logit Y <= x)."""
-        from scipy.special import log_expit
-
         log_z = log_expit(-x)
         P, terms = np.zeros(len(x)), np.empty_like(at_x)
         for share, weight in zip(*rule.u, strict=True):
@@ -161,8 +154,6 @@ class MovingNodes:
 
     def length(self, x: np.ndarray) -> np.ndarray:
         """How far below x the density is negligible: as of a normal one, whose sd grows a little."""
-        from scipy.special import expit
-
         sd = np.sqrt(self.s**2 + 1 / (self.precision * expit(x) * expit(-x)))
         z = np.maximum(self.mean - x, 0.0) / sd
         return 1.15 * sd * (np.sqrt(z**2 + 2 * self.rule.nats) - z)
@@ -175,15 +166,11 @@ class MovingNodes:
         return P * (x - start)
 
     def density_and_slope(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from scipy.special import expit
-
         terms, mu = self._terms(u)
         return terms.sum(0), self.precision * np.einsum("jn,jn->n", terms, mu - expit(u))
 
     def _terms(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Terms of the density at u, and sigma(f), [nodes, n]."""
-        from scipy.special import expit
-
         phi = self.precision
         centre, width = self._mode(u)
         t, log_weights = self.rule.mode
@@ -198,8 +185,6 @@ class MovingNodes:
 
     def _mode(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mode of h(u | f) N(f) in f, by Newton's steps, and the sd of the normal density that fits there."""
-        from scipy.special import expit
-
         phi, w = self.precision, 1 / self.s**2
         f = u + w * (self.mean - u) / (w + phi * expit(u) * expit(-u))
         for _ in range(2):

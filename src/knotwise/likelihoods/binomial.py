@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from scipy.special import betainc, expit, log_expit, logit, ndtri
 
 from knotwise.likelihoods.base import Derivatives, Likelihood, refuse_rows
 from knotwise.likelihoods.counts import check_counts
@@ -37,8 +38,6 @@ class Binomial(Likelihood):
         return np.zeros_like(y)
 
     def log_density(self, y, f, size=1.0):
-        from scipy.special import log_expit
-
         y, f = np.asarray(y, float), np.asarray(f, float)
         excess = factorial_excess(size) - factorial_excess(y) - factorial_excess(size - y)
         return excess - _deviance(y, size, log_expit(f)) - _deviance(size - y, size, log_expit(-f))
@@ -56,13 +55,9 @@ class Binomial(Likelihood):
         return size * s * c
 
     def latent_of_mean(self, mean, size=1.0):
-        from scipy.special import logit
-
         return logit(np.clip(np.asarray(mean, float) / size, 0.0, 1.0))
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import betainc
-
         k = np.floor(y)
         inner = (k >= 0) & (k < size)
         k = np.where(inner, k, 0.0)
@@ -72,8 +67,6 @@ class Binomial(Likelihood):
         return by_blocks(partial(self._quantile, p), mean, variance, size)
 
     def _quantile(self, p, mean, variance, size):
-        from scipy.special import ndtri
-
         share, s = _probabilities(mean)[0], np.sqrt(variance)
         spread = np.sqrt(variance + 1 / (size * share * (1 - share) + 0.5))
         start = size * _probabilities(mean + ndtri(p) * spread)[0] - 0.5
@@ -108,8 +101,6 @@ class Binomial(Likelihood):
 
 
 def _probabilities(f):
-    from scipy.special import expit
-
     f = np.asarray(f, float)
     return expit(f), expit(-f)
 

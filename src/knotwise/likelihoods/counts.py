@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from scipy.special import ndtri
 
 from knotwise.errors import warn
 from knotwise.likelihoods.base import Likelihood, refuse_rows
@@ -85,8 +86,6 @@ class Counts(Likelihood):
         return by_blocks(partial(self._quantile, p), mean + np.log(size), variance)
 
     def _quantile(self, p, log_rate, variance):
-        from scipy.special import ndtri
-
         dispersion, s = self.overdispersion(), np.sqrt(variance)
 
         def evaluate(k, rows):

@@ -6,6 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import gammainc
 
 from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives
 from knotwise.likelihoods.log_gamma import log_gamma_quantile
@@ -79,8 +80,6 @@ class Gamma(Multiplicative):
         return 0.0, float(np.log1p(1 / self.value("shape")))
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import gammainc
-
         k = self.value("shape")
         return gammainc(k, k * exp_capped(self._log_ratio(y, f)))
 

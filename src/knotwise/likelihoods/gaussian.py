@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives, Tilted
@@ -144,8 +145,6 @@ class Gaussian(Likelihood):
         return np.asarray(mean, float)
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import ndtr
-
         return ndtr((y - f) / np.sqrt(self.value("noise_variance")))
 
     def sample(self, f, rng, size=1.0):
@@ -159,13 +158,9 @@ class Gaussian(Likelihood):
         return -0.5 * (LOG_2PI + np.log(total) + (y - mean) ** 2 / total)
 
     def predictive_cdf(self, y, mean, variance, size=1.0):
-        from scipy.special import ndtr
-
         return ndtr((y - mean) / np.sqrt(variance + self.value("noise_variance")))
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        from scipy.special import ndtri
-
         return mean + ndtri(p) * np.sqrt(variance + self.value("noise_variance"))
 
     def start(self, variance):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincc, expit, gammaincc, gammaincinv, gammaln, ndtr, ndtri
 
 from knotwise.likelihoods.roots import find_root, normal_score
 from knotwise.likelihoods.special import factorial_excess
@@ -54,8 +55,6 @@ def average_over_log_gamma(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s
 
 def _average(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s: np.ndarray) -> Average:
     """The same for a <= b."""
-    from scipy.special import ndtr
-
     share = None if b is None else a / (a + b)
     curvature = a if share is None else a * (1 - share)  # of -log density at the mode of U
     s = np.maximum(s, SMALLEST_SPREAD / np.sqrt(curvature))
@@ -113,8 +112,6 @@ def _excess(a: np.ndarray, b: np.ndarray | None) -> np.ndarray:
 
 def _upper_tail(a: np.ndarray, b: np.ndarray | None, u: np.ndarray) -> np.ndarray:
     """P(U > u)."""
-    from scipy.special import betaincc, expit, gammaincc
-
     if b is None:
         return gammaincc(a, a * np.exp(u))
     return betaincc(a, b, expit(np.log(a / b) + u))  # a share that is not near 1, where it would lose its digits
@@ -122,7 +119,6 @@ def _upper_tail(a: np.ndarray, b: np.ndarray | None, u: np.ndarray) -> np.ndarra
 
 def log_gamma_quantile(p: float, a: float, s: np.ndarray) -> np.ndarray:
     """The p-quantile of log(G_a / a) + s Z with a standard normal Z, one for each s."""
-    from scipy.special import ndtri
 
     def evaluate(x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         above = average_over_log_gamma(np.full(len(rows), a), None, -x, s[rows])  # P(sum > x)
@@ -136,8 +132,6 @@ def log_gamma_quantile(p: float, a: float, s: np.ndarray) -> np.ndarray:
 
 def _log_gamma_quantile(p: float, a: float) -> float:
     """The p-quantile of log(G_a / a), also where that of G_a is below the smallest number."""
-    from scipy.special import gammaincinv, gammaln
-
     quantile = gammaincinv(a, p)
     return float(np.log(quantile) if quantile > 1e-290 else (np.log(p) + gammaln(a + 1)) / a) - float(np.log(a))
 

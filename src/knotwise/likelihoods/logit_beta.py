@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from scipy.special import betaincinv, expit, gammaln, log_expit, logit, ndtri
 
 from knotwise.likelihoods.beta_nodes import MovingNodes, Rule, SharedNodes
 from knotwise.likelihoods.roots import find_root, normal_score
@@ -47,8 +48,6 @@ class Reach:
 
 def lower_tail(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, x: np.ndarray) -> Tail:
     """P(logit Y <= x), of about p, for f ~ N(mean, s^2)."""
-    from scipy.special import expit
-
     reach = _reach(p, precision, mean, s, rule, x)
     moving = (reach.length > rule.longest) & (precision * expit(x) * expit(-x) > rule.nearly_normal)
     parts = np.empty((3, len(x)))
@@ -97,8 +96,6 @@ def _rows_alike(n_panels: np.ndarray, n_nodes: int) -> Iterator[np.ndarray]:
 
 
 def _reach(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, x: np.ndarray) -> Reach:
-    from scipy.special import ndtri
-
     reach = -float(ndtri(p * rule.negligible))
     left = np.full(len(s), -reach)
     right = np.clip((_end_of_step(precision, x, rule.nats) - mean) / s, left, reach)
@@ -108,8 +105,6 @@ def _reach(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Ru
 
 def _end_of_step(precision: float, x: np.ndarray, nats: float) -> np.ndarray:
     """The f beyond which P(logit Y <= x | f) is negligible: it is below e^(-precision KL) of the two shares."""
-    from scipy.special import expit, log_expit
-
     log_y, log_z = log_expit(x), log_expit(-x)
     shorter, longer = np.full(len(x), -17.0), np.zeros(len(x))  # as powers of two of the longest
     for _ in range(8):
@@ -130,8 +125,6 @@ def _length(precision: float, mean: np.ndarray, s: np.ndarray, left: np.ndarray,
 
 def place_nodes(precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, reach: Reach) -> SharedNodes:
     """Gauss-Legendre nodes of f on panels of nearly equal length in units of the narrower of N(f) and h."""
-    from scipy.special import expit, gammaln
-
     n_panels = int(reach.n_panels[0])
     share = np.arange(1, n_panels)[:, None] / n_panels
     low, high = (np.broadcast_to(end, (n_panels - 1, len(s))) for end in (reach.left, reach.right))
@@ -196,8 +189,6 @@ def _lower_quantile(
 
 def _start(p: float, precision: float, mean: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The quantile of the beta variable with the mean and variance of Y, or nearly so, and the spread of logit Y."""
-    from scipy.special import betaincinv, expit, logit, ndtri
-
     z, weights = np.polynomial.hermite_e.hermegauss(12)
     mu = expit(mean + s * z[:, None])
     weights = weights / weights.sum()
@@ -219,8 +210,6 @@ def _bound(p: float, precision: float, mean: np.ndarray, s: np.ndarray) -> np.nd
     Y grows with f. So with q = (1 + p) / 2, the q-quantile of Y at the q-quantile of f has a probability of at least
     q^2 >= p below it.
     """
-    from scipy.special import betaincinv, expit, logit, ndtri
-
     q = 0.5 * (1 + p)
     f = mean + float(ndtri(q)) * s
     a, b = (np.maximum(precision * expit(side), SMALLEST) for side in (f, -f))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from knotwise.likelihoods.base import Derivatives, Expectations, ParameterDerivatives
 from knotwise.likelihoods.gaussian import normal_expectations, normal_tilted, normal_tilted_derivative
@@ -76,8 +77,6 @@ class LogNormal(Multiplicative):
         return s2 / 2, 2 * s2
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import ndtr
-
         return ndtr(self._log_ratio(y, f) / np.sqrt(self.value("variance")))
 
     def sample(self, f, rng, size=1.0):
@@ -88,8 +87,6 @@ class LogNormal(Multiplicative):
         return -0.5 * (np.log(2 * np.pi * total) + self._log_ratio(y, mean) ** 2 / total) - np.log(y)
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
-        from scipy.special import ndtri
-
         return exp_capped(mean + ndtri(p) * np.sqrt(self.value("variance") + variance))
 
     def constant_start(self, y, size=1.0, weights=None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import betainc, betaincc, expit
 
 from knotwise.likelihoods.base import Derivatives, ParameterDerivatives
 from knotwise.likelihoods.counts import LARGEST_RATE, Counts
@@ -84,14 +85,10 @@ class NegativeBinomial(Counts):
         return [ParameterDerivatives(log_density, -q * first, -p * q * first - q * second)]
 
     def _probabilities(self, f, size):
-        from scipy.special import expit
-
         logit = f + np.log(size) + np.log(self.value("dispersion"))
         return expit(-logit), expit(logit)
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import betainc, betaincc
-
         r = 1 / self.value("dispersion")
         p, q, k = np.broadcast_arrays(*self._probabilities(f, size), np.floor(y))
         a, small = np.maximum(k, 0.0) + 1, p < q

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import gammaincc
 
 from knotwise.likelihoods.base import Derivatives, Expectations
 from knotwise.likelihoods.counts import LARGEST_RATE, Counts
@@ -44,8 +45,6 @@ class Poisson(Counts):
         return Expectations(self.log_density(y, f, size) - 0.5 * variance * y, y - rate, -rate)
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import gammaincc
-
         k = np.floor(y)
         return np.where(k < 0, 0.0, gammaincc(np.maximum(k, 0.0) + 1, size * exp_capped(f)))
 

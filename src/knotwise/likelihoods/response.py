@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from knotwise.likelihoods.roots import find_between, find_whole_root
 from knotwise.numerics.blocks import Executor, Serial, block_slices
@@ -126,8 +127,6 @@ def predictive_quantile(
 def _quantile_block(
     likelihood: Likelihood, p: float, mean: np.ndarray, variance: np.ndarray, size: np.ndarray
 ) -> np.ndarray:
-    from scipy.special import ndtri
-
     def score(y: np.ndarray, rows: np.ndarray) -> np.ndarray:
         P = _cdf_block(likelihood, y, mean[rows], variance[rows], size[rows])
         return ndtri(np.clip(P, 1e-15, 1 - 1e-15)) - ndtri(p)

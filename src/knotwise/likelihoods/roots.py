@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 #: (x, rows) -> value, slope and bend (its derivative) of the function at x of these rows, [n] each
 Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -21,8 +22,6 @@ def normal_score(
     P: np.ndarray, slope: np.ndarray, curvature: np.ndarray, target: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """ndtri(P) - ndtri(target) and its derivatives: nearly straight in y, where P itself flattens out."""
-    from scipy.special import ndtri
-
     score = ndtri(np.clip(P, 1e-30, 1 - 1e-16))
     density = np.exp(-0.5 * score**2) / np.sqrt(2 * np.pi)
     first = slope / density

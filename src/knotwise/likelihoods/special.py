@@ -6,6 +6,7 @@ from functools import cache
 from math import factorial
 
 import numpy as np
+from scipy.special import digamma, gammaln, xlogy
 
 #: exp stops growing here, so that its product with counts, squares of shapes and the like stays finite
 LARGEST_EXPONENT = 600.0
@@ -64,15 +65,11 @@ def _factorial_excess_of_whole():
 
 
 def _small_factorial_excess(x):
-    from scipy.special import gammaln, xlogy
-
     return gammaln(x + 1) - xlogy(x, x) + x
 
 
 def digamma_defect(x):
     """x (log x - digamma(x)) for x >= 0: 1 at 0, 1/2 + 1/(12 x) for large x."""
-    from scipy.special import digamma, xlogy
-
     x = np.asarray(x, float)
     s, u = np.minimum(x, LARGE), 1 / np.maximum(x, LARGE)
     tail = u * (1 / 12 - u**2 * (1 / 120 - u**2 * (1 / 252 - u**2 * (1 / 240 - u**2 / 132))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from knotwise.likelihoods.base import Derivatives, Likelihood, ParameterDerivatives
 from knotwise.likelihoods.log_gamma import log_gamma_rule
@@ -124,8 +125,6 @@ class StudentT(Likelihood):
         return mean, variance + self.conditional_variance(mean)
 
     def cdf(self, y, f, size=1.0):
-        from scipy.special import stdtr
-
         return stdtr(self.value("df"), (y - f) / self.value("scale"))
 
     def predictive_quantile(self, p, mean, variance, size=1.0):
@@ -137,8 +136,6 @@ class StudentT(Likelihood):
         A t variable is a normal one over the root of a gamma variable e^U, so the sum has the distribution function
         E Phi(x / (variance + scale^2 e^-U)^(1/2)), in which nothing is narrow. A rough rule leads near the root.
         """
-        from scipy.special import ndtri, stdtrit
-
         s, nu, sd = self.value("scale"), self.value("df"), np.sqrt(variance)
         low, high = (ndtri(q) * sd + stdtrit(nu, q) * s for q in (p / 2, (1 + p) / 2))  # one or both are beyond
         x = np.sign(p - 0.5) * np.hypot(ndtri(p) * sd, stdtrit(nu, p) * s)
@@ -163,8 +160,6 @@ class StudentT(Likelihood):
 
 def _error_score(p, U, weights, scale, variance, x, rows):
     """The normal score of the distribution function of an error at x, given by nodes of U, and its derivatives."""
-    from scipy.special import ndtr
-
     precision = 1 / np.sqrt(variance[rows] + scale**2 * np.exp(-U)[:, None])  # [nodes, n]
     z = x * precision
     slopes = np.exp(-0.5 * z**2)

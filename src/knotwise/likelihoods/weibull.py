@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from scipy.special import gammaln
 
 from knotwise.likelihoods.base import Derivatives, Expectations, ParameterDerivatives
 from knotwise.likelihoods.log_gamma import log_gamma_quantile
@@ -74,8 +75,6 @@ class Weibull(Multiplicative):
         return np.array([1 + t - (t + var_t) * exp_capped(t + 0.5 * var_t)])
 
     def log_error_moments(self):
-        from scipy.special import gammaln
-
         k = self.value("shape")
         return float(gammaln(1 + 1 / k)), float(gammaln(1 + 2 / k))
 

@@ -31,7 +31,6 @@ class Prior(Protocol):
 
     def log_density(self, theta: float) -> tuple[float, float]:
         """Log density at an unconstrained value, up to a constant, and its derivative."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,6 @@ class ErrorSource(Protocol):
 
     def errors(self, compute: bool | None) -> ParameterErrors:
         """Those that are known; else computed: always (True), never (False), or unless it takes long (None)."""
-        ...
 
     def variogram(self, table: Any, compute: bool | None) -> Any:
         """Range, sill and nugget of the model whose parameters the table has, with standard errors as above."""
-        ...

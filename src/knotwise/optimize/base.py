@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.optimize import LbfgsInvHessProduct
 
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.numerics.part import short_repr
@@ -82,8 +83,6 @@ class OptimizeResult:
         """
         if self.steps is None or self.turns is None or not len(self.steps):
             return np.inf
-        from scipy.optimize import LbfgsInvHessProduct
-
         inside = np.clip(self.parameters + gradient, bounds[:, 0], bounds[:, 1]) != self.parameters
         held = np.where(inside, gradient, 0.0)
         return 0.5 * float(held @ LbfgsInvHessProduct(self.steps, self.turns).matvec(held))
@@ -120,7 +119,6 @@ class Optimizer(Protocol):
         OptimizeResult
             The best that was seen, why it ended, and the curvature if the optimiser learns it.
         """
-        ...
 
 
 class Trials:

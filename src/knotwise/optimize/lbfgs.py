@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
 from knotwise.optimize.base import Objective, OptimizeResult, OptimizerSettings, Trials
 
@@ -63,8 +64,6 @@ class LBFGS(OptimizerSettings):
         return EVALUATIONS_PER_ITERATION * self.max_iterations
 
     def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
-        from scipy.optimize import minimize  # imported here: it takes longer than a small fit
-
         trials = Trials(objective)
         start = np.clip(start, bounds[:, 0], bounds[:, 1])
         first = trials(start)

@@ -24,25 +24,20 @@ class Residuals(Protocol):
     @property
     def a(self) -> np.ndarray:
         """The residual of each row, [n]."""
-        ...
 
     @property
     def variance(self) -> np.ndarray:
         """diag(R)."""
-        ...
 
     @property
     def added(self) -> np.ndarray | float:
         """What predictions add to the variance 1 / R_ii of a row that is left out: VFE has no c in R, and they do."""
-        ...
 
     def moments(self, graph: Graph) -> tuple[float, float]:
         """Mean tr(A R) / 2 and variance tr(A R A R) / 2 of the sum of a_i a_j over the pairs of a graph."""
-        ...
 
     def draw(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
         """Residuals as they are if the model is right, N(0, R), [n, draws]."""
-        ...
 
 
 @dataclass(frozen=True)

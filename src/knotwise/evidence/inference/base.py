@@ -21,7 +21,6 @@ class SiteRule(Protocol):
 
     def sites(self, block: Block, seen: Projection, cache: BlockCache) -> Sites:
         """The sites of a block's rows, each counted once."""
-        ...
 
     def likelihood_bar(
         self,
@@ -37,7 +36,6 @@ class SiteRule(Protocol):
         sample weights. Where the sites move, W_bar [n] is that of their precision and `slope` [n] that of the first
         derivative of log p; elsewhere both are 0.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -84,22 +82,18 @@ class Inference(Protocol):
     @property
     def name(self) -> str:
         """What it is called in a sentence."""
-        ...
 
     @property
     def word(self) -> str:
         """What it is called in options and files."""
-        ...
 
     @property
     def value_name(self) -> str:
         """What its value is called."""
-        ...
 
     @property
     def several_passes(self) -> bool:
         """Whether sites are searched for, and so follow parameters and knots; else they are the data."""
-        ...
 
     @property
     def is_bound(self) -> bool:
@@ -118,16 +112,12 @@ class Inference(Protocol):
 
     def refuses(self, model: Model) -> str:
         """Why this inference cannot be used for a model, and what to do; empty where it can."""
-        ...
 
     def for_power(self, power: float) -> Inference:
         """The inference to be used where knots are looked at under another power; itself, if it can be."""
-        ...
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         """Find the sites through knots; `start` is the gamma of a fit through the same knots."""
-        ...
 
     def exact(self, model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
         """Find the sites of the exact GP; `start` is the vector a of a fit to the same rows."""
-        ...

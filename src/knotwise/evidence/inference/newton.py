@@ -30,23 +30,18 @@ class ModeSearch(Protocol):
     @property
     def accepted(self) -> bool:
         """Whether any point was found at which psi is finite."""
-        ...
 
     def evaluate(self, step: float, *, true_curvature: bool) -> tuple[float, float]:
         """Go `step` of the way to the target; return psi there and the decrement of the whole step."""
-        ...
 
     def accept(self) -> None:
         """Make the point of the last evaluation the current one."""
-        ...
 
     def aim(self) -> None:
         """Set the target of the next step from the curvature at the current point."""
-        ...
 
     def aim_off_saddle(self) -> bool:
         """Where the current point is no maximum, set the target along a direction in which psi bends upwards."""
-        ...
 
 
 Search = TypeVar("Search", bound="ModeSearch")

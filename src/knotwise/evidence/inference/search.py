@@ -42,18 +42,15 @@ class SiteSpace(Protocol):
     @property
     def kl_penalty(self) -> float:
         """(|gamma|^2 + log |B|) / 2, which is taken from what the rows add to the objective."""
-        ...
 
     def look(self) -> SitePassSums:
         """Look at the rows at their current sites, under the posterior of these."""
-        ...
 
     def step(self, shares: np.ndarray | None, size: float) -> int:
         """Step (see `RowSites.step`), and find the posterior of the new sites; the number of blocks that were lost.
 
         Raises `NotPositiveDefiniteError` where there is none.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -82,11 +82,9 @@ class SiteTarget(Protocol):
 
     def look(self, model: Model, rows: Rows, at: Marginals) -> SiteLook:
         """Look at the rows' likelihood under their marginals."""
-        ...
 
     def likelihood_bar(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Gradient in the likelihood's own parameters at the end of a search, [Q]."""
-        ...
 
 
 @dataclass

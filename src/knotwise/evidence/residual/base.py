@@ -111,47 +111,37 @@ class Residual(Protocol):
     @property
     def n_neighbors(self) -> int:
         """How many Vecchia neighbours each row has, from which new rows are predicted too; 0 for none."""
-        ...
 
     @property
     def n_rows(self) -> int | None:
         """How many rows it is made for, because it names some by their numbers; None for any."""
-        ...
 
     @property
     def halo(self) -> Halo | None:
         """Which rows of other blocks a block needs; None for none."""
-        ...
 
     def block_width(self, n_columns: int) -> int:
         """The width of a pass (see `Pass`) where V has so many columns."""
-        ...
 
     def kept_numbers(self, n_columns: int) -> int:
         """How many numbers per row it keeps with a projection whose V has so many columns."""
-        ...
 
     def see(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, r: np.ndarray) -> Summed:
         """Turn (v, c, r) of a block into what is summed."""
-        ...
 
     def log_weight(self, model: Model, block: Block, seen: Projection, W: np.ndarray | float, summed: Summed) -> float:
         """The sum of log w over the own rows, times their sample weights, without the penalty of the approximation."""
-        ...
 
     def pull(self, model: Model, block: Block, seen: Projection, sites: Sites, bars: RowAdjoints) -> Pulled:
         """Pull the adjoints of what was summed back to v, c, r and the noise of the block's rows and its halo."""
-        ...
 
     def c_bar(self, model: Model, sites: Sites, D_bar: np.ndarray) -> np.ndarray:
         """The adjoint of the residual variance of each own row, counted once, given that of its 1/w."""
-        ...
 
     def knots_bar(self, gram: np.ndarray, total: np.ndarray | float) -> np.ndarray | float:
         """What V_bar' V, over all rows, is more than V~_bar' V~, [K, K]; `gram` is V~' diag(w) V~, `total` the sum of
         the blocks' `gram`.
         """
-        ...
 
 
 class Independent:
