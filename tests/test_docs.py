@@ -18,7 +18,9 @@ PAGES = [
 ]
 LINKED = [
     "README.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "benchmarks/README.md",
     "reproduction/README.md",
     *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md")),
 ]
@@ -99,13 +101,23 @@ def test_blocks_keep_their_lines_and_no_run_is_left_out(tmp_path):
     assert runnable(page).splitlines() == ["", "", "", "a = 1", *[""] * 10, "c = a", "", ""]
 
 
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them: small letters, without signs, with - for spaces."""
+    headings = re.findall(r"^#+ (.+?)\s*$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", LINKED)
-def test_links_between_pages_lead_to_files(page):
-    folder = (ROOT / page).parent
+def test_links_between_pages_lead_to_files_and_headings(page):
     text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
-    missing = [target for target in targets if "://" not in target and not (folder / target).exists()]
-    assert not missing, f"{page} links to files that are not there: {missing}"
+    broken = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", text):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        file = (ROOT / page).parent / target if target else ROOT / page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            broken.append(f"{target}#{anchor}")
+    assert not broken, f"{page} has links that lead nowhere: {broken}"
 
 
 def test_every_equation_that_is_cited_is_derived():

@@ -10,7 +10,9 @@ import pytest
 import knotwise
 
 PACKAGE = Path(knotwise.__file__).parent
-GLOSSARY = Path(__file__).parents[1] / "docs" / "glossary.md"
+ROOT = Path(__file__).parents[1]
+GLOSSARY = ROOT / "docs" / "glossary.md"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(set(ROOT.glob("docs/*.md")) - {GLOSSARY})]
 
 #: identifiers that were words of this house; each is a whole word of a name, as in `n_told` or `LookAgain`
 IDENTIFIERS = (
@@ -53,6 +55,19 @@ PHRASES = (
     r"nats of evidence on",
     r"where chance gives",
     r"level of a constant mean",
+)
+
+#: the same on the pages of the documentation, where everyday words are rarer
+PHRASES_OF_PAGES = (
+    *PHRASES,
+    r"what (it|they) leaves?\b",
+    r"\bsettle[sd]?\b",
+    r"\b(have|has) told\b",
+    r"rows? tell",
+    r"(overall|latent) level",
+    r"(the|a) level (is|that the data)",
+    r"a (last )?look at",
+    r"\ba bar\b",
 )
 
 #: field words, and the file in which the subject of each is defined
@@ -109,16 +124,36 @@ def test_retired_identifiers_do_not_come_back():
     assert not found
 
 
-@pytest.mark.parametrize("phrase", PHRASES)
-def test_retired_phrases_do_not_come_back(phrase):
+def places_of(phrase, paths, root):
+    """Where a phrase is found, also across lines, as file:line and what was found."""
     pattern = re.compile(phrase.replace(" ", r"[\s#]+(?:\"\s*f?\")?"), re.IGNORECASE)
-    found = [
-        f"{path.relative_to(PACKAGE)}:{text.count(chr(10), 0, match.start()) + 1} {match.group()!r}"
-        for path in sources()
+    return [
+        f"{path.relative_to(root)}:{text.count(chr(10), 0, match.start()) + 1} {match.group()!r}"
+        for path in paths
         for text in [path.read_text(encoding="utf-8")]
         for match in pattern.finditer(text)
     ]
-    assert not found
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_retired_phrases_do_not_come_back(phrase):
+    assert not places_of(phrase, sources(), PACKAGE)
+
+
+@pytest.mark.parametrize("phrase", PHRASES_OF_PAGES)
+def test_retired_phrases_are_on_no_page(phrase):
+    assert not places_of(phrase, PAGES, ROOT)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_knots_and_neighbours_are_explained_on_every_page_that_has_them(page):
+    """Knots are inducing points where prose has them first; who may have met `n_neighbors` finds Vecchia's name."""
+    text = page.read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```|^#.*?$|`[^`\n]*`|\]\([^)]*\)", "", text, flags=re.MULTILINE | re.DOTALL)
+    first = re.search(r"\bknots?\b", prose, re.IGNORECASE)
+    if first:
+        assert "inducing point" in prose[: first.end() + 80], prose[max(first.start() - 60, 0) : first.end() + 60]
+    assert "Vecchia" in text or not re.search(r"n_neighbors|neighbours\.md", text)
 
 
 @pytest.mark.parametrize(("word", "home"), FIELD_WORDS.items(), ids=str)

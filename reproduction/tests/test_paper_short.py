@@ -131,7 +131,7 @@ def test_losses_are_between_fits_of_the_same_case_and_seed():
     results = Results(rows)
     assert losses(results, OAT, "line-0.05") == pytest.approx([0.5, 0.1])
     assert losses(results, OAT, "plane-0.1") == [0.75] and losses(results, AUTO, "plane-0.1") == []
-    assert describe_losses(results) == "Against the exact GP a held-out row loses 0.300 to 0.750 nats with OAT 50."
+    assert describe_losses(results) == "Against the exact GP a test row loses 0.300 to 0.750 nats with OAT 50."
 
 
 def test_the_table_has_every_method_of_what_was_run_and_says_what_was_not_and_what_failed():

@@ -66,7 +66,7 @@ def draw_short(rows: Mapping[str, Row]) -> Drawing | None:
 
 
 def draw_losses(rows: Sequence[Row]) -> Drawing | None:
-    """Draw the loss of a held-out row against the exact GP by length-scale, a line for each method."""
+    """Draw the loss of a test row against the exact GP by length-scale, a line for each method."""
     results = Results(rows)
     found = {
         (place, method): [
@@ -98,7 +98,7 @@ def draw_losses(rows: Sequence[Row]) -> Drawing | None:
     label_outer(grid, "length-scale", "nats lost by a held-out row")
     add_legend(figure, grid)
     words = (
-        f"Mean negative log density of {N_HELD_OUT} held-out rows with that of the exact GP taken off, by the "
+        f"Mean negative log density of {N_HELD_OUT} test rows with that of the exact GP taken off, by the "
         "length-scale of the data: medians, and the range of the seeds as a vertical line. 0 is the exact GP."
     )
     return Drawing(figure, words)

@@ -50,7 +50,7 @@ PICTURED = "line-0.02"
 
 
 def simulate_short(seed: int, case: str) -> Task:
-    """Noisy rows of a Matern 3/2 draw, some of them held out; the kernel's family is given, its parameters are not.
+    """Noisy rows of a Matern 3/2 draw, some of them to test on; the kernel's family is given, its parameters are not.
 
     All length-scales of a kind have the same inputs, noise and random numbers of the draw.
     """

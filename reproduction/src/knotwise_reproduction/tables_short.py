@@ -17,9 +17,9 @@ __all__ = ["NAME", "describe_losses", "loss_table", "losses", "short_table", "sh
 NAME = "short"
 COLUMNS = ("data", "method", "K", "near", "RMSE", "loss", "coverage", "time, s")
 NOTE = (
-    f"Loss is the mean negative log density of {N_HELD_OUT} held-out rows, in nats, minus the exact GP's. RMSE is of "
+    f"Loss is the mean negative log density of {N_HELD_OUT} test rows, in nats, minus the exact GP's. RMSE is of "
     f"these rows, whose noise has a standard deviation of {NOISE_SD:g}; coverage is that of 95 % intervals; near is "
-    "the number of nearest rows that predict what the K knots leave. Medians over the seeds."
+    "the number of nearest rows that predict the residual of the K knots. Medians over the seeds."
 )
 NLPD = metric("nlpd")
 
@@ -47,12 +47,12 @@ def loss_table(rows: Iterable[Row]) -> Table:
     results = Results(rows)
     methods = [method.name for method in EXPERIMENTS[NAME].methods[KNOTWISE] if method is not FULL]
     lines = [(_title(case), *(_range(losses(results, each, case)) for each in methods)) for case in _shown(results)]
-    note = f"In nats for each held-out row: medians over the seeds, and their range. {_seeds(results)}"
+    note = f"In nats for each test row: medians over the seeds, and their range. {_seeds(results)}"
     return Table("short: Loss against the exact GP", ("data", *methods), tuple(lines), note)
 
 
 def losses(results: Results, method: str, case: str) -> list[float]:
-    """What a held-out row loses in log density against the exact GP of the same seed, in nats, seed by seed."""
+    """What a test row loses in log density against the exact GP of the same seed, in nats, seed by seed."""
     pairs = results.pairs(NAME, KNOTWISE, method, FULL.name, case)
     known = ((NLPD(own), NLPD(exact)) for own, exact in pairs)
     return [own - exact for own, exact in known if own is not None and exact is not None]
@@ -66,7 +66,7 @@ def describe_losses(results: Results) -> str:
         if method is not FULL and middles:
             ends = dict.fromkeys(map(_nats, (min(middles), max(middles))))
             parts.append(f"{' to '.join(ends)} nats with {method.name}")
-    return f"Against the exact GP a held-out row loses {'; '.join(parts)}." if parts else ""
+    return f"Against the exact GP a test row loses {'; '.join(parts)}." if parts else ""
 
 
 def _nats(value: float) -> str:
