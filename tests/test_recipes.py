@@ -177,7 +177,11 @@ def test_a_column_kind_of_its_own_is_fitted_and_saved(rng, monkeypatch, tmp_path
 def test_a_plot_of_its_own_is_a_kind_of_the_command_line(model, monkeypatch):
     gp, _, folder = model
     gp.save(folder / "m.knotwise")
-    drawn = []
+    command, drawn = cli.COMMANDS["plot"], []
+
+    def add_arguments(parser):
+        command.add_arguments(parser)
+        next(action for action in parser._actions if action.dest == "kind").type = str  # one more word
 
     def plot_errors_by_row(gp, X, y=None, *, ax=None):
         from matplotlib import pyplot
@@ -190,7 +194,7 @@ def test_a_plot_of_its_own_is_a_kind_of_the_command_line(model, monkeypatch):
     monkeypatch.setattr(plotting, "plot_errors_by_row", plot_errors_by_row, raising=False)
     monkeypatch.setitem(cli_plot.OPTIONS, "errors_by_row", {"target"})
     monkeypatch.setattr(cli_plot, "NEEDS_TARGET", (*cli_plot.NEEDS_TARGET, "errors_by_row"))
-    monkeypatch.setattr("knotwise.cli.arguments.one_of", lambda *words: str)
+    monkeypatch.setitem(cli.COMMANDS, "plot", replace(command, add_arguments=add_arguments))
     files = [str(folder / "m.knotwise"), str(folder / "rows.csv"), "-o", str(folder / "p.png"), "--inputs", "a,b"]
     assert cli.main(["plot", *files, "--kind", "errors_by_row", "--target", "y"]) == 0
     assert drawn == [40] and (folder / "p.png").stat().st_size > 1000
