@@ -338,8 +338,6 @@ class Prediction:
             drawn[own] = part.likelihood.sample(f, rng, self.size)[own]
         return drawn
 
-    # -- one component at a time ----------------------------------------------------------------------
-
     def _ask(self, part: Component, function: Callable[..., Any], *given: Any) -> Any:
         """Call a function of one value per row and of f, nugget included, on blocks of rows and `n_jobs` threads."""
         latent = part.latent
@@ -368,8 +366,6 @@ class Prediction:
         """Standard deviations of f from its mean to the f at which f, or the mean response, is a value."""
         latent = part.only_latent("A probability of f, or of the mean response,")
         return ((at if kind == "latent" else part.likelihood.latent_of_mean(at, self.size)) - latent.mean) / latent.std
-
-    # -- several components ---------------------------------------------------------------------------
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:

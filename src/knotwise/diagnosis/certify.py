@@ -162,9 +162,6 @@ def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> 
     )
 
 
-# -- numbers --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Found:
     """Bounds in the engine's units; `rise` is how much the lower bound gained by more knots, if it `has_more`."""
@@ -267,9 +264,6 @@ def _more_knots(fit: Any, problem: Problem, wanted: int) -> Knots | None:
 def _is_bound(model: Model, *, exact: bool = False) -> bool:
     """Whether the value of a fit is itself a bound of the exact GP's log evidence."""
     return inference_of(model).is_bound and (exact or (model.power == 0 and model.residual is None))
-
-
-# -- words ----------------------------------------------------------------------------------------
 
 
 def _words(found: Found, fit: Any, inference: str) -> list[str]:

@@ -238,9 +238,6 @@ def diagnose(estimator: Any) -> Diagnosis:
     )
 
 
-# -- numbers --------------------------------------------------------------------------------------
-
-
 def _scores(fit: Any) -> RowScores:
     """Scores of the training rows; of those that are elsewhere, of a random sample."""
     if fit.training.run.blocks.at_hand:

@@ -78,8 +78,6 @@ class DaskBlocks:
     def at_hand(self) -> bool:
         return False
 
-    # -- passes ---------------------------------------------------------------------------------------
-
     def sum(self, work: Pass) -> Any:
         total = TreeSum(len(self.lazy.parts))
         for nodes in self._ask("sum", work):
@@ -94,8 +92,6 @@ class DaskBlocks:
         found = self._ask("top", work, k)
         scores, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return numbers[np.lexsort((numbers, -scores))][:k]
-
-    # -- some rows ------------------------------------------------------------------------------------
 
     def take(self, numbers: np.ndarray | slice) -> Rows:
         if isinstance(numbers, slice):
@@ -122,8 +118,6 @@ class DaskBlocks:
     def at_driver(self, rows: Rows) -> InMemory:
         return InMemory(rows, self.executor, self.lazy.block_size)
 
-    # -- the same rows --------------------------------------------------------------------------------
-
     def anew(self) -> DaskBlocks:
         new = DaskBlocks(self.lazy, self.executor, self.place)
         new.__dict__.update(_held=self._held, _firsts=self._firsts, keep_bytes=self.keep_bytes)
@@ -145,8 +139,6 @@ class DaskBlocks:
     def _digests(self) -> tuple[str, ...]:
         return tuple(self.place.compute(self.lazy.digests, self.lazy.numbers))
 
-    # -- per-block caches -----------------------------------------------------------------------------
-
     def end_evaluation(self) -> None:
         self.ended += 1  # the next pass tells it
 
@@ -156,8 +148,6 @@ class DaskBlocks:
     def restore(self, last: np.ndarray | None) -> None:
         """Empty the per-block caches; an array would only save time, and is not sent there."""
         self._forget()
-
-    # -- tasks ----------------------------------------------------------------------------------------
 
     @cached_property
     def _firsts(self) -> np.ndarray:

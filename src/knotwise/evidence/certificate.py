@@ -108,9 +108,6 @@ def posterior_bound(state: SparseState, blocks: Blocks) -> float:
     return expected - divergence
 
 
-# -- passes ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class PosteriorPass(ProjectedPass):
     """The sum of E log p(y | f) under the posterior eta ~ N(gamma, B^-1), T inverting the factor of B."""
@@ -284,9 +281,6 @@ def _precondition(at: Evaluation, T: np.ndarray, p: np.ndarray, x: np.ndarray) -
     """(Q + D)^-1 x = p x - p V'B^-1 V p x (S5)."""
     projected = T.T @ (T @ at.blocks.sum(ProjectPass(at.projector, p * x)))
     return p * (x - at.blocks.gather(SpreadPass(at.projector, projected)))
-
-
-# -- passes ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

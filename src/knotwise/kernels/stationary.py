@@ -142,8 +142,6 @@ class Stationary(ConstantDiagonal):
         """
         return []
 
-    # -- values and gradients -----------------------------------------------------------------
-
     def value_and_pullback(self, X, Z):
         ell = self._lengths()
         centre = Z.sum(0) / len(Z)  # distances of data far from the origin would cancel
@@ -227,8 +225,6 @@ class Stationary(ConstantDiagonal):
         K = self.rho(r2)
         K *= self.value("variance")
         return r2, K
-
-    # -- life in a model -----------------------------------------------------------------------
 
     def bind(self, columns, n_columns):
         return one_per_column(self, "lengthscale", n_columns, columns)

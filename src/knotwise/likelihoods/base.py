@@ -12,6 +12,8 @@ from knotwise.likelihoods.values import Derivatives, Expectations, ParameterDeri
 from knotwise.noise import Noise, NoisyRows
 from knotwise.numerics.part import Part
 
+#: exposure or trials: of each row, or one number for all
+Sizes = np.ndarray | float
 #: what methods of a likelihood say of their arguments
 ARGUMENTS = {
     "size": (
@@ -146,7 +148,7 @@ class Likelihood(Part):
         """
         return None
 
-    def singular_point(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray | None:
+    def singular_point(self, y: np.ndarray, size: Sizes = 1.0) -> np.ndarray | None:
         """The real f above which log p(y | f) is singular, one per row.
 
         Returns
@@ -158,7 +160,7 @@ class Likelihood(Part):
 
     # -- the density given f ------------------------------------------------------------------
 
-    def log_density(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def log_density(self, y: np.ndarray, f: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """log p(y | f) with all constants, broadcasting its arguments.
 
         Returns
@@ -168,7 +170,7 @@ class Likelihood(Part):
         """
         raise NotImplementedError(f"{type(self).__name__} must define `log_density`.")
 
-    def derivatives(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> Derivatives:
+    def derivatives(self, y: np.ndarray, f: np.ndarray, size: Sizes = 1.0) -> Derivatives:
         """The first three derivatives of log p(y | f) in f.
 
         Returns
@@ -178,7 +180,7 @@ class Likelihood(Part):
         """
         raise NotImplementedError(f"{type(self).__name__} must define `derivatives`.")
 
-    def fisher(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def fisher(self, y: np.ndarray, f: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """The curvature -d2 log p / df2, and where it may be negative the expected one.
 
         Returns
@@ -188,7 +190,7 @@ class Likelihood(Part):
         """
         return -self.derivatives(y, f, size).second
 
-    def step_curvature(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def step_curvature(self, y: np.ndarray, f: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """A positive curvature for Newton's steps far from the mode, where the true one may be negative.
 
         Returns
@@ -198,9 +200,7 @@ class Likelihood(Part):
         """
         return self.fisher(y, f, size)
 
-    def parameter_derivatives(
-        self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0
-    ) -> list[ParameterDerivatives]:
+    def parameter_derivatives(self, y: np.ndarray, f: np.ndarray, size: Sizes = 1.0) -> list[ParameterDerivatives]:
         """For each entry of theta, the derivatives of log p and of its first two derivatives in f.
 
         Returns
@@ -210,7 +210,7 @@ class Likelihood(Part):
         """
         return []
 
-    def known(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> Expectations:
+    def known(self, y: np.ndarray, f: np.ndarray, size: Sizes = 1.0) -> Expectations:
         """log p and its first two derivatives in f at once; give it where they share their work.
 
         Returns
@@ -223,7 +223,7 @@ class Likelihood(Part):
 
     # -- the response -------------------------------------------------------------------------
 
-    def conditional_mean(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def conditional_mean(self, f: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """E(y | f), increasing in f.
 
         Returns
@@ -233,7 +233,7 @@ class Likelihood(Part):
         """
         raise NotImplementedError(f"{type(self).__name__} must define `conditional_mean`.")
 
-    def conditional_variance(self, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def conditional_variance(self, f: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """Var(y | f).
 
         Returns
@@ -243,7 +243,7 @@ class Likelihood(Part):
         """
         raise NotImplementedError(f"{type(self).__name__} must define `conditional_variance`.")
 
-    def latent_of_mean(self, mean: np.ndarray | float, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def latent_of_mean(self, mean: np.ndarray | float, size: Sizes = 1.0) -> np.ndarray:
         """The f at which E(y | f) is a given mean; -inf or inf beyond what the mean can reach.
 
         Parameters
@@ -258,7 +258,7 @@ class Likelihood(Part):
         """
         raise NotImplementedError(f"{type(self).__name__} must define `latent_of_mean`.")
 
-    def cdf(self, y: np.ndarray, f: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """P(Y <= y | f).
 
         Returns
@@ -268,7 +268,7 @@ class Likelihood(Part):
         """
         raise NotImplementedError(f"{type(self).__name__} must define `cdf`.")
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Sizes = 1.0) -> np.ndarray:
         """Draw y given f.
 
         Parameters
@@ -287,9 +287,7 @@ class Likelihood(Part):
 
     # -- what variational inference and EP need, for f ~ N(mean, variance) --------------------------
 
-    def expectations(
-        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
-    ) -> Expectations:
+    def expectations(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0) -> Expectations:
         """E log p, E g and E g' for f ~ N(mean, variance), where g is the derivative of log p in f.
 
         Returns
@@ -302,7 +300,7 @@ class Likelihood(Part):
         return expectations(self, y, mean, variance, size)
 
     def expected_parameter_derivatives(
-        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0
     ) -> np.ndarray:
         """E d log p / d theta for f ~ N(mean, variance).
 
@@ -316,12 +314,7 @@ class Likelihood(Part):
         return expected_parameter_derivatives(self, y, mean, variance, size)
 
     def tilted(
-        self,
-        y: np.ndarray,
-        mean: np.ndarray,
-        variance: np.ndarray,
-        size: np.ndarray | float = 1.0,
-        power: float = 1.0,
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0, power: float = 1.0
     ) -> Tilted:
         """log of the integral of p(y | f)^power N(f; mean, variance), and its first two derivatives in the mean.
 
@@ -335,12 +328,7 @@ class Likelihood(Part):
         return tilted(self, y, mean, variance, size, power)
 
     def tilted_parameter_derivatives(
-        self,
-        y: np.ndarray,
-        mean: np.ndarray,
-        variance: np.ndarray,
-        size: np.ndarray | float = 1.0,
-        power: float = 1.0,
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0, power: float = 1.0
     ) -> np.ndarray:
         """E d log p / d theta under the density proportional to p(y | f)^power N(f; mean, variance).
 
@@ -356,7 +344,7 @@ class Likelihood(Part):
     # -- a new observation, for f ~ N(mean, variance) -------------------------------------------
 
     def response_moments(
-        self, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+        self, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of a new y for f ~ N(mean, variance).
 
@@ -372,7 +360,7 @@ class Likelihood(Part):
         return response_moments(self, mean, variance, size)
 
     def log_predictive_density(
-        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0
     ) -> np.ndarray:
         """log of the integral of p(y | f) N(f; mean, variance).
 
@@ -385,9 +373,7 @@ class Likelihood(Part):
 
         return log_predictive_density(self, y, mean, variance, size)
 
-    def predictive_cdf(
-        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
-    ) -> np.ndarray:
+    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """P(Y <= y) for f ~ N(mean, variance).
 
         Parameters
@@ -404,9 +390,7 @@ class Likelihood(Part):
 
         return predictive_cdf(self, y, mean, variance, size)
 
-    def predictive_quantile(
-        self, p: float, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float = 1.0
-    ) -> np.ndarray:
+    def predictive_quantile(self, p: float, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """The smallest y with P(Y <= y) >= p for f ~ N(mean, variance).
 
         Parameters
@@ -423,7 +407,7 @@ class Likelihood(Part):
 
         return predictive_quantile(self, p, mean, variance, size)
 
-    def support(self, size: np.ndarray | float = 1.0) -> tuple[float, Any]:
+    def support(self, size: Sizes = 1.0) -> tuple[float, Any]:
         """Lowest and highest possible y.
 
         Returns
@@ -437,7 +421,7 @@ class Likelihood(Part):
 
     # -- life in a model ----------------------------------------------------------------------
 
-    def check_targets(self, y: np.ndarray, size: np.ndarray | float = 1.0) -> np.ndarray:
+    def check_targets(self, y: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """Refuse targets that the likelihood cannot have, with the row and the value.
 
         Parameters
@@ -452,7 +436,7 @@ class Likelihood(Part):
         """
         return y
 
-    def constant_start(self, y: np.ndarray, size: np.ndarray | float = 1.0, weights: np.ndarray | None = None) -> float:
+    def constant_start(self, y: np.ndarray, size: Sizes = 1.0, weights: np.ndarray | None = None) -> float:
         """A good constant f for these data: the intercept of a model without inputs.
 
         Parameters

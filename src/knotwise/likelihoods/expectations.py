@@ -26,7 +26,7 @@ from knotwise.likelihoods.rules import (
 from knotwise.likelihoods.values import Expectations
 
 if TYPE_CHECKING:
-    from knotwise.likelihoods.base import Likelihood
+    from knotwise.likelihoods.base import Likelihood, Sizes
 
 REACH = 8.0  # standard deviations of f that hold all but 1e-15 of it
 FARTHER = (12.0, 18.0, 27.0)  # for what grows like e^f, whose integrand lies sd standard deviations off the mean
@@ -41,7 +41,7 @@ Values = Callable[[np.ndarray, np.ndarray, np.ndarray], Sequence[np.ndarray]]
 
 
 def expectations(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
+    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes
 ) -> Expectations:
     """E log p, E g and E g', one each per row."""
 
@@ -54,7 +54,7 @@ def expectations(
 
 
 def expected_parameter_derivatives(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
+    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes
 ) -> np.ndarray:
     """E d log p / d theta, [Q, n]."""
 

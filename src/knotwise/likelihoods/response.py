@@ -18,7 +18,7 @@ from knotwise.likelihoods.roots import find_between, find_whole_root
 from knotwise.numerics.blocks import Executor, Serial, block_slices
 
 if TYPE_CHECKING:
-    from knotwise.likelihoods.base import Likelihood
+    from knotwise.likelihoods.base import Likelihood, Sizes
 
 N_PANELS = 24
 PANEL_NODES, PANEL_WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -46,7 +46,7 @@ def by_blocks(function: Callable[..., Any], *per_row: Any, executor: Executor | 
 
 
 def log_predictive_density(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
+    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes
 ) -> np.ndarray:
     """log of the integral of p(y | f) N(f; mean, variance), one per row."""
     from knotwise.likelihoods.tilted import log_tilted_integral
@@ -77,7 +77,7 @@ def _panels(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def response_moments(
-    likelihood: Likelihood, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
+    likelihood: Likelihood, mean: np.ndarray, variance: np.ndarray, size: Sizes
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of y, by integration of the conditional ones over f."""
     return by_blocks(partial(_moments_block, likelihood), mean, variance, size)
@@ -94,7 +94,7 @@ def _moments_block(
 
 
 def predictive_cdf(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
+    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes
 ) -> np.ndarray:
     """P(Y <= y), one per row: the average of the conditional distribution function over f.
 
@@ -118,7 +118,7 @@ def _cdf_block(
 
 
 def predictive_quantile(
-    likelihood: Likelihood, p: float, mean: np.ndarray, variance: np.ndarray, size: np.ndarray | float
+    likelihood: Likelihood, p: float, mean: np.ndarray, variance: np.ndarray, size: Sizes
 ) -> np.ndarray:
     """The smallest y with P(Y <= y) >= p, one per row, for any likelihood that has a `cdf`."""
     return by_blocks(partial(_quantile_block, likelihood, p), mean, variance, size)

@@ -155,9 +155,6 @@ class Nearest:
         return found
 
 
-# -- orders ---------------------------------------------------------------------------------------------------
-
-
 def random_order(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The rows in a random order, [N]: early rows lie everywhere, so that late ones have near and far neighbours."""
     return rng.permutation(len(points))

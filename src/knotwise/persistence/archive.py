@@ -53,9 +53,6 @@ class Archive:
     arrays: dict[str, np.ndarray]
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
 def write_archive(path: str | os.PathLike[str], archive: Archive) -> None:
     """Write a model file, at once or not at all; the table of arrays is added to the manifest."""
     arrays = {name: _storable(name, array) for name, array in archive.arrays.items()}
@@ -111,9 +108,6 @@ def _crc(pieces: list[bytes | memoryview]) -> int:
     for piece in pieces:
         crc = zlib.crc32(piece, crc)
     return crc
-
-
-# -- reading --------------------------------------------------------------------------------------
 
 
 def read_archive(path: str | os.PathLike[str]) -> Archive:

@@ -73,9 +73,6 @@ class Spec(Protocol):
     def read(self, data: Any, at: str, given: Reading) -> Any: ...
 
 
-# -- single values --------------------------------------------------------------------------------
-
-
 def _allows(spec: Number | Array, values: Any) -> bool:
     """Whether numbers are finite and positive where they must be, and their squares too where they are `squared`."""
     least, largest = (1.0 / LARGEST, LARGEST) if spec.squared else (0.0, math.inf)
@@ -167,9 +164,6 @@ class OneWord:
         return self.words[data]
 
 
-# -- composed values ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Optional:
     """A value or nothing."""
@@ -252,9 +246,6 @@ def _check_place(array: np.ndarray, at: str, *, short: bool) -> np.ndarray:
     if _is_short(array) != short:
         raise refuse(at, f"where an array of shape {list(array.shape)} stands")
     return array
-
-
-# -- objects --------------------------------------------------------------------------------------
 
 
 class Fields:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from knotwise.errors import warn
@@ -49,14 +46,7 @@ class ExactPosterior(Posterior):
             warn(f"The posterior of {len(rows):,} rows did not converge: {evidence.why}.")
         return ExactPosterior(evidence.state)
 
-    def leave_out(
-        self,
-        rows: Rows,
-        groups: Sequence[np.ndarray],
-        executor: Executor,
-        rng: np.random.Generator,
-        names: Sequence[Any] | None = None,
-    ) -> list[Latent]:
+    def leave_out(self, rows, groups, executor, rng, names=None) -> list[Latent]:
         """Marginals of f at each group of rows, given all others: for Gaussian data in N^3 flops  (O1)."""
         model = self.state.model
         if not model.likelihood.conjugate:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -98,14 +97,7 @@ class KnotPosterior(Posterior):
         """The posterior of other rows through the same knots."""
         return KnotPosterior(self._refitted(self.state.model, rows, executor))
 
-    def leave_out(
-        self,
-        rows: Rows,
-        groups: Sequence[np.ndarray],
-        executor: Executor,
-        rng: np.random.Generator,
-        names: Sequence[Any] | None = None,
-    ) -> list[Latent]:
+    def leave_out(self, rows, groups, executor, rng, names=None) -> list[Latent]:
         """Marginals of f at each group of rows, given all others, through knots that stay.
 
         Of Gaussian data it takes one evaluation of all rows, and for a group of n rows O(n K^2 + n^3): the rows are

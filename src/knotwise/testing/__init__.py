@@ -6,8 +6,6 @@ from knotwise.testing.dense import (
     dense_full_posterior,
     dense_sparse_evidence,
     dense_sparse_posterior,
-    slow_predictive_cdf,
-    slow_predictive_quantile,
 )
 from knotwise.testing.kernel import check_kernel
 from knotwise.testing.likelihood import check_likelihood
@@ -24,6 +22,4 @@ __all__ = [
     "dense_full_posterior",
     "dense_sparse_evidence",
     "dense_sparse_posterior",
-    "slow_predictive_cdf",
-    "slow_predictive_quantile",
 ]
