@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.data.validation import generator_from
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.effects import checked_rows
 from knotwise.plotting.style import BLUE, GREY, LIGHT_GREY, VERMILION, axes_or_new, counted, documented, write_title
-from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, require, size_of, view_of
+from knotwise.plotting.view import View, checked_targets, noise_of, require, size_of, view_of
+from knotwise.prediction import Prediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from knotwise.prediction import Prediction
 
 LEVELS = np.linspace(0.02, 0.98, 49)
 BAND = 0.95  # of the range in which a right model falls, for independent rows
@@ -61,7 +62,7 @@ def plot_calibration(
     ('level of the central interval', 'share of rows inside')
     """
     view = view_of(gp, X, label=label)
-    rows = checked_rows(view, X)
+    rows = checked_rows(view.gp, X)
     targets = checked_targets(y, len(rows), numeric=view.classes is None)
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     options = require(view, "plot_calibration", offset, **options)
@@ -86,7 +87,7 @@ def draw_calibration(
     if view.of_labels:
         _draw_reliability(ax, view, prediction, y, label, n_bins)
     else:
-        _draw_coverage(ax, prediction.pit(y, _generator(random_state)))
+        _draw_coverage(ax, prediction.pit(y, generator_from(random_state)))
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.legend(frameon=False, fontsize=9, loc="upper left")
 
@@ -131,7 +132,7 @@ def plot_pit(
     view = view_of(gp, X)
     if view.classes is not None:
         raise InvalidInputError("Labels have no order, so no transform: use `plot_calibration` for a classifier.")
-    rows = checked_rows(view, X)
+    rows = checked_rows(view.gp, X)
     targets = checked_targets(y, len(rows))
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     options = require(view, "plot_pit", offset, **options)
@@ -143,7 +144,7 @@ def plot_pit(
 
 def draw_pit(ax: Axes, prediction: Prediction, y: np.ndarray, n_bins: int | None = None, random_state: Any = 0) -> None:
     """Draw the histogram of the probability integral transform."""
-    u = prediction.pit(y, _generator(random_state))
+    u = prediction.pit(y, generator_from(random_state))
     bins = n_bins or int(np.clip(round(len(u) / 15), 5, 20))
     low, high = (float(end) * bins / len(u) for end in _right_range(len(u), np.array(1 / bins)))
     ax.axhspan(low, high, color=LIGHT_GREY, alpha=0.45, linewidth=0, zorder=0, label=BAND_LABEL)
@@ -155,12 +156,6 @@ def draw_pit(ax: Axes, prediction: Prediction, y: np.ndarray, n_bins: int | None
     ax.set_ylim(0, 1.25 * max(ax.get_ylim()[1] / 1.05, high))  # room for the legend
     write_title(ax, counted(len(u), "row"))
     ax.legend(frameon=False, fontsize=9, loc="upper right")
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    from knotwise.data.validation import generator_from
-
-    return generator_from(random_state)
 
 
 def _right_range(n: int | np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

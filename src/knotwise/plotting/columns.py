@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.effects import levels_of
 from knotwise.numerics.columns import column_index
 from knotwise.plotting.style import shorten
 
@@ -26,13 +27,6 @@ def refuse_levels(encoding: Any, columns: Sequence[int]) -> None:
                 f"The column {kind.name!r} is a category, whose levels have no order. Draw along a column of numbers, "
                 f"for one level: at={{{kind.name!r}: {kind.levels[0]!r}}}."
             )
-
-
-def levels_of(encoding: Any, column: int) -> tuple[str, ...]:
-    """The levels of a category by their numbers, and last what stands for all others; empty for a column of numbers."""
-    from knotwise.estimators.effects import levels_of
-
-    return levels_of(encoding, column)
 
 
 def place_of(

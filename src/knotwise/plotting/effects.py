@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.effects import Effect, Effects, checked_rows, chosen_columns
 from knotwise.plotting.columns import write_dates
 from knotwise.plotting.curve import response_name
 from knotwise.plotting.knots import draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, MARKERS, documented, look, shorten
-from knotwise.plotting.view import View, checked_rows, class_name, target_name, view_of
+from knotwise.plotting.view import View, class_name, target_name, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from knotwise.estimators.effects import Effect, Effects
 
 PANEL = (2.35, 2.1)  # inches
 ACROSS = 3  # panels beside each other
@@ -109,12 +109,9 @@ def plot_effects(
     >>> axes.effects.importance["column 2"] > 1
     True
     """
-    from knotwise.data.validation import check_count
-    from knotwise.estimators.effects import chosen_columns
-
     n_columns = check_count(n_columns, "n_columns", least=1)
     view = view_of(gp, X)
-    rows = checked_rows(view, X)
+    rows = checked_rows(view.gp, X)
     columns = chosen_columns(view.names, features)
     axes = _given(ax, len(columns))
     found = gp.effects(X, columns, level=level)

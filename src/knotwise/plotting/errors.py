@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
+from knotwise.numerics.columns import column_indices
 from knotwise.plotting.style import BLACK, GREY, LIGHT_GREY, axes_or_new, counted, documented, shorten
 
 if TYPE_CHECKING:
@@ -94,8 +95,6 @@ def plot_errors(
 
 def _places(X: Any, features: Sequence[int | str] | None) -> tuple[np.ndarray, list[str]]:
     """Two columns of the rows, [N, 2], and their names."""
-    from knotwise.numerics.columns import column_indices
-
     columns = list(X.columns) if hasattr(X, "columns") else None
     n_columns = len(columns) if columns is not None else np.shape(X)[1]
     if features is None and n_columns != 2:

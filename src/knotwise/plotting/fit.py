@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.data.exposure import exposure_of
+from knotwise.estimators.effects import checked_rows
 from knotwise.numerics.columns import column_index
 from knotwise.plotting.columns import describe_others, place_of, points_along, refuse_levels, write_dates
 from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, documented, shorten, write_title
-from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, noise_of, require, size_of, view_of
+from knotwise.plotting.view import View, checked_targets, class_name, noise_of, require, size_of, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,10 +81,8 @@ def plot_fit(
     >>> ax.get_xlabel(), ax.get_ylabel()  # ax.figure.savefig("fit.png") saves the picture
     ('x', 'y')
     """
-    from knotwise.data.exposure import exposure_of
-
     view = view_of(gp, X)
-    rows = checked_rows(view, X)
+    rows = checked_rows(view.gp, X)
     column = column_index(feature, view.names)
     refuse_levels(view.encoding, [column])
     place = place_of(rows, at, view.names, [column], view.encoding)

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.effects import checked_rows
 from knotwise.numerics.columns import column_index
 from knotwise.plotting.columns import describe_others, place_of, refuse_levels, write_dates
 from knotwise.plotting.extent import Box, aspect_of, cells_of, extent_of, figure_size, within_reach
 from knotwise.plotting.knots import describe_knots, draw_knots
 from knotwise.plotting.style import BLACK, axes_or_new, documented, shorten, write_title
 from knotwise.plotting.surface import Surface, add_bar, norm_of, surface_of
-from knotwise.plotting.view import View, checked_rows, checked_targets, class_name, target_name, view_of
+from knotwise.plotting.view import View, checked_targets, class_name, target_name, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,8 +119,6 @@ def plot_map(
     >>> ax.child_axes[0].get_ylabel()
     'sd of f'
     """
-    from knotwise.data.validation import check_count
-
     view = view_of(gp, X, label=label)
     if view.n_classes > 2 and label is None:
         raise InvalidInputError(f"A map shows one of the classes {view.classes}: say which with `label`.")
@@ -218,7 +218,7 @@ def _rows_and_targets(view: View, X: Any, y: Any) -> tuple[np.ndarray | None, np
         if y is not None:
             raise InvalidInputError("`y` has no place on the map without its rows: give X as well.")
         return None, None
-    rows = checked_rows(view, X)
+    rows = checked_rows(view.gp, X)
     return rows, None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
 
 

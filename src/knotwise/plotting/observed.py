@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.effects import checked_rows
 from knotwise.plotting.style import BLACK, BLUE, LIGHT_GREY, VERMILION, axes_or_new, counted, documented, write_title
 from knotwise.plotting.surface import add_bar
-from knotwise.plotting.view import checked_rows, checked_targets, require, target_name, view_of
+from knotwise.plotting.view import checked_targets, require, target_name, view_of
+from knotwise.prediction import Prediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from knotwise.prediction import Prediction
 
 FEW = 100  # rows up to which marks have their full size and colour
 MOST_MARKS = 2000  # rows beyond which the picture shows how many there are in each cell
@@ -63,7 +63,7 @@ def plot_observed(
     view = view_of(gp, X)
     if view.of_labels:
         raise InvalidInputError("Labels have no interval: use `plot_calibration` for probabilities.")
-    rows = checked_rows(view, X)
+    rows = checked_rows(view.gp, X)
     targets = checked_targets(y, len(rows))
     options: dict[str, Any] = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
     options = require(view, "plot_observed", offset, **options)

@@ -12,12 +12,11 @@ import numpy as np
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.plotting.style import MAP_OF_SPREAD, MAP_OF_VALUES
 from knotwise.plotting.view import View
+from knotwise.prediction import Prediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
-
-    from knotwise.prediction import Prediction
 
 WHATS = (
     "mean", "sd", "intensity", "intensity_sd", "intensity_cv", "probability", "lower", "upper", "exceedance"

@@ -10,11 +10,10 @@ import numpy as np
 from knotwise.errors import InvalidInputError
 from knotwise.plotting.style import BLUE, GREY, ORANGE, VERMILION, counted, new_axes
 from knotwise.plotting.view import view_of
+from knotwise.selection.trace import KnotStep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from knotwise.selection.trace import KnotStep
 
 MANY: dict[str, Any] = {"linestyle": ":", "linewidth": 1.2, "markerfacecolor": "white"}
 

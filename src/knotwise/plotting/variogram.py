@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from knotwise.data.exposure import check_noise_variance
+from knotwise.data.validation import check_count, generator_from
+from knotwise.diagnosis.semivariance import EmpiricalVariogram, Separation, empirical_variogram, fitted_semivariance
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.effects import checked_rows
 from knotwise.plotting.style import BLACK, BLUE, GREY, LIGHT_GREY, SKY, axes_or_new, counted, documented, shorten
-from knotwise.plotting.view import View, checked_rows, checked_targets, require, target_name, view_of
+from knotwise.plotting.view import View, checked_targets, require, target_name, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from knotwise.diagnosis.semivariance import EmpiricalVariogram, Separation
 
 CURVE_POINTS = 240
 BAR_HEIGHT = 0.12  # of the axes, for the bin with most pairs
@@ -83,10 +85,6 @@ def plot_variogram(
     >>> plot_variogram(gp, X, y, n_simulations=19).get_ylabel()
     'semivariance of y'
     """
-    from knotwise.data.exposure import check_noise_variance
-    from knotwise.data.validation import check_count, generator_from
-    from knotwise.diagnosis.semivariance import empirical_variogram
-
     view = view_of(gp, X)
     if not view.model.likelihood_.conjugate:
         raise InvalidInputError(
@@ -95,7 +93,7 @@ def plot_variogram(
             "of near rows for any likelihood, and `parameters_.variogram()` has range and sill of f."
         )
     noise_variance = require(view, "plot_variogram", noise_variance=noise_variance)["noise_variance"]
-    rows = np.asarray(view.rows(checked_rows(view, X)))
+    rows = np.asarray(view.rows(checked_rows(view.gp, X)))
     if len(rows) < 2:
         raise InvalidInputError(f"A semivariogram needs pairs of rows, but X has {counted(len(rows), 'row')}.")
     found = empirical_variogram(
@@ -135,8 +133,6 @@ def _columns(view: View, separation: Separation) -> tuple[list[str], str]:
 
 
 def _draw(ax: Axes, gp: Any, found: EmpiricalVariogram, n_simulations: int) -> None:
-    from knotwise.diagnosis.semivariance import fitted_semivariance
-
     if n_simulations:
         label = f"95 % of {counted(n_simulations, 'simulation')}"
         ax.fill_between(

@@ -5,17 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from knotwise.data.validation import series_name
+from knotwise.data.encoding.encoding import CodedRows
+from knotwise.data.exposure import check_known_noise, check_size, exposure_of
+from knotwise.data.exposure import require as require_known
+from knotwise.data.validation import as_finite_numbers, refuse_masked_and_dates, series_name
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.numerics.columns import column_names
 from knotwise.plotting.style import shorten
-
-if TYPE_CHECKING:
-    from knotwise.prediction import Prediction
+from knotwise.prediction import Prediction
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,6 @@ class View:
 
     def natural(self, model: Any, Z: np.ndarray) -> np.ndarray:
         """Rows of a model's engine in natural units, one number for each column, which predictions and plots take."""
-        from knotwise.data.encoding.encoding import CodedRows
-
         back = model._fit.scaling.inputs_back(Z)
         return back if self.encoding is None else self.encoding.contract(back).view(CodedRows)
 
@@ -152,17 +151,8 @@ def view_of(gp: Any, X: Any = None, *, label: Any = None) -> View:
     return View(gp, model, column_names(gp, X), label)
 
 
-def checked_rows(view: View, X: Any) -> np.ndarray:
-    """The rows of X as an array [n, D], checked as the estimator does; of levels their numbers, of dates days."""
-    from knotwise.estimators.effects import checked_rows
-
-    return checked_rows(view.gp, X)
-
-
 def checked_targets(y: Any, n_rows: int, *, numeric: bool = True) -> np.ndarray:
     """The targets as an array [n]; for a regressor as finite numbers."""
-    from knotwise.data.validation import as_finite_numbers, refuse_masked_and_dates
-
     refuse_masked_and_dates(y, "y")
     values = as_finite_numbers(y, "y") if numeric else np.asarray(y)
     if values.shape != (n_rows,):
@@ -186,23 +176,17 @@ def require(view: View, plot: str, offset: Any = None, **given: Any) -> dict[str
     """Exposure, trials or known noise of a picture of observations; refused where the fit had them and nobody gives
     them. `offset` is the logarithm of the exposure, instead of it.
     """
-    from knotwise.data.exposure import exposure_of, require
-
     if "exposure" in given:
         given["exposure"] = exposure_of(given["exposure"], offset)
-    return require(view.model, f"{plot}(gp, X, y", **given)
+    return require_known(view.model, f"{plot}(gp, X, y", **given)
 
 
 def size_of(view: View, n_rows: int, exposure: Any, trials: Any) -> np.ndarray | None:
     """The exposure or the trials of each row, or None where nothing was given."""
-    from knotwise.data.exposure import check_size
-
     return check_size(view.model.likelihood_, n_rows, exposure=exposure, trials=trials)
 
 
 def noise_of(view: View, n_rows: int, noise_variance: Any) -> float | None:
     """The median of the known noise variances of rows, or None where nothing was given."""
-    from knotwise.data.exposure import check_known_noise
-
     noise = check_known_noise(view.model.likelihood_, noise_variance, n_rows)
     return None if noise is None else float(np.median(noise))

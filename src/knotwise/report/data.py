@@ -10,8 +10,9 @@ import numpy as np
 from knotwise.data.exposure import require
 from knotwise.data.validation import series_name
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.effects import checked_rows
 from knotwise.numerics.blocks import is_dask
-from knotwise.plotting.view import View, checked_rows, checked_targets, noise_of, size_of
+from knotwise.plotting.view import View, checked_targets, noise_of, size_of
 
 MOST_ROWS = 20_000  # of more, a page shows so many at random
 
@@ -70,7 +71,7 @@ def data_of(
         raise InvalidInputError(
             "A page is drawn on rows in memory: give some of them, such as `X.partitions[0].compute()`."
         )
-    rows = checked_rows(view, X)
+    rows = checked_rows(view.gp, X)
     targets = None if y is None else checked_targets(y, len(rows), numeric=view.classes is None)
     if targets is not None:
         sizes = require(view.model, "gp.report(path, X, y", **sizes)

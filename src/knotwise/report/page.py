@@ -9,8 +9,8 @@ from typing import Any
 from knotwise.data.exposure import exposure_of
 from knotwise.diagnosis.diagnose import Diagnosis, Finding
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.effects import levels_of
 from knotwise.files import write_atomically
-from knotwise.plotting.columns import levels_of
 from knotwise.plotting.style import require_matplotlib
 from knotwise.plotting.view import View, view_of
 from knotwise.report import pictures, sections

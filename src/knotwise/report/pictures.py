@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.estimators.effects import Effect, effects_of
+from knotwise.estimators.effects import Effect, effects_of, levels_of
 from knotwise.numerics.columns import coordinate_pair
 from knotwise.plotting import plot_fit, plot_trace
 from knotwise.plotting.calibration import draw_calibration, draw_pit
-from knotwise.plotting.columns import levels_of
 from knotwise.plotting.effects import draw_effect, effect_name, heights_of, name_classes
 from knotwise.plotting.extent import figure_size
 from knotwise.plotting.maps import MapCells, draw_map
