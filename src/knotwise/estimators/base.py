@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -343,12 +342,8 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
-        >>> diagnosis = GPRegressor(knots=5, random_state=0).fit(X, y).diagnose()
-        >>> diagnosis.converged
+        {curve}
+        >>> gp.diagnose().converged
         True
         """
         from knotwise.diagnosis.diagnose import diagnose
@@ -394,29 +389,6 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         problem = self._fit.problem
         with executor_for(check_jobs(self.n_jobs)) as executor:
             return certify(self, problem.computed_by(executor), more_knots)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
-
-        {file}
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> import knotwise
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = knotwise.GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     gp.save(Path(folder) / "model.knotwise")
-        ...     again = knotwise.load(Path(folder) / "model.knotwise")
-        >>> bool((again.predict(X) == gp.predict(X)).all())
-        True
-        """
-        from knotwise.estimators.saving import save
-
-        save(self, path)
 
     @property
     def _column_names(self) -> Sequence[str]:

@@ -158,12 +158,6 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         self.callback = callback
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing != "error"
-        tags.input_tags.categorical = True
-        return tags
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one latent model (two classes), or one for each class against the rest.
 
@@ -267,22 +261,11 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
     def _publish(self) -> None:
         """Set the public attributes from those of the models."""
-        for name in (
-            "knots_",
-            "n_knots_",
-            "n_neighbors_",
-            "parameters_",
-            "kernel_",
-            "stop_reason_",
-            "trace_",
-            "status_",
-            "converged_",
-            "approximation_",
-            "jitter_",
-            "inference_",
-        ):
+        tables = ("parameters_", "trace_")
+        outcome = ("status_", "converged_", "stop_reason_", "approximation_", "inference_", "jitter_")
+        for name in ("kernel_", "knots_", "n_knots_", "n_neighbors_", *outcome, *tables):
             values = [getattr(model, name) for model in self.models_]
-            setattr(self, name, self._one_or_each(values, tables=name in ("parameters_", "trace_")))
+            setattr(self, name, self._one_or_each(values, tables=name in tables))
         self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))
         self.log_prior_ = float(sum(model.log_prior_ for model in self.models_))
 
@@ -581,16 +564,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
                 "expected numbers are `predict_proba(X).sum(0)`."
             )
         ((model, rows),) = self._rows_for_models(X)
-        return model.predict_total(
-            rows,
-            weights=weights,
-            groups=groups,
-            statistic=statistic,
-            kind=kind,
-            level=level,
-            n_samples=n_samples,
-            random_state=random_state,
-        )
+        what = {"weights": weights, "groups": groups, "statistic": statistic, "kind": kind, "level": level}
+        return model.predict_total(rows, **what, n_samples=n_samples, random_state=random_state)
 
     def log_predictive_density(self, X: Any, y: Any) -> np.ndarray:
         """Log probability of each label under its own prediction.
@@ -636,11 +611,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> print(GPClassifier(knots=3, random_state=0).fit(X, y).summary())
+        {two_classes}
+        >>> print(gp.summary())
         class 'right': GPRegressor: ...
         """
         models = self._labelled_models()
@@ -660,20 +632,11 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPClassifier
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> diagnosis = GPClassifier(knots=3, random_state=0).fit(X, y).diagnose()
-        >>> diagnosis.converged
+        {two_classes}
+        >>> gp.diagnose().converged
         True
         """
-        found = [(label, model.diagnose()) for label, model in self._labelled_models()]
-        named = [
-            replace(diagnosis, model=f"class {label!r}: {diagnosis.model.removeprefix('GPRegressor: ')}")
-            for label, diagnosis in found
-        ]
-        return self._one_or_each(named, tables=True)
+        return self._one_or_each(self._of_each("diagnose"), tables=True)
 
     def certify(self, more_knots: int | None = None) -> Certificate | list[Certificate]:
         """Bounds of how far the fit can be from the exact GP; a list, one for each class, if there are several models.
@@ -697,35 +660,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         >>> bool(certificate.lower >= gp.log_evidence_ - 1e-6), certificate.upper
         (True, None)
         """
-        found = [(label, model.certify(more_knots)) for label, model in self._labelled_models()]
-        named = [
-            replace(each, model=f"class {label!r}: {each.model.removeprefix('GPRegressor: ')}") for label, each in found
-        ]
-        return named[0] if len(named) == 1 else named
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
-
-        {file}
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> import knotwise
-        >>> X = np.linspace(0, 1, 20)[:, None]
-        >>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
-        >>> gp = knotwise.GPClassifier(knots=3, random_state=0).fit(X, y)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     gp.save(Path(folder) / "model.knotwise")
-        ...     again = knotwise.load(Path(folder) / "model.knotwise")
-        >>> bool((again.predict_proba(X) == gp.predict_proba(X)).all())
-        True
-        """
-        from knotwise.estimators.saving import save
-
-        save(self, path)
+        return self._one_or_each(self._of_each("certify", more_knots), tables=False)
 
     def _prediction(self, X: Any) -> LabelPrediction:
         """What is known of new labels, from one pass through each model: the one door of all that is said of them."""
@@ -737,6 +672,12 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         if len(values) == 1:
             return values[0]
         return ByClass(values, self.classes_.tolist()) if tables else values
+
+    def _of_each(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of each model returns, with its class in the words about the model."""
+        found = [(label, getattr(model, method)(*arguments)) for label, model in self._labelled_models()]
+        words = [f"class {label!r}: {each.model.removeprefix('GPRegressor: ')}" for label, each in found]
+        return [replace(each, model=model) for (_, each), model in zip(found, words, strict=True)]
 
     def _classes_of_models(self) -> list[Any] | None:
         """The labels of the models; None for one model."""

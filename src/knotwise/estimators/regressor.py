@@ -250,8 +250,6 @@ class GPRegressor(RegressorMixin, LatentGP):
         tags = super().__sklearn_tags__()
         lowest = lowest_target_named if isinstance(self.likelihood, str) else lowest_target
         tags.target_tags.positive_only = lowest(self.likelihood) >= 0
-        tags.input_tags.allow_nan = self.missing != "error"
-        tags.input_tags.categorical = True
         return tags
 
     # -- the response -------------------------------------------------------------------------
@@ -586,11 +584,8 @@ class GPRegressor(RegressorMixin, LatentGP):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
-        >>> p = GPRegressor(knots=5, random_state=0).fit(X, y).predictive(X)
+        {curve}
+        >>> p = gp.predictive(X)
         >>> lower, upper = p.interval(0.9).T
         >>> bool((lower < p.mean).all()), p.log_density(y).shape, p.exceedance(0.5).shape
         (True, (24,), (24,))
@@ -659,20 +654,9 @@ class GPRegressor(RegressorMixin, LatentGP):
         """
         from knotwise.estimators.totals import predict_total
 
-        return predict_total(
-            self,
-            X,
-            exposure=exposure_of(exposure, offset),
-            trials=trials,
-            weights=weights,
-            groups=groups,
-            statistic=statistic,
-            kind=kind,
-            level=level,
-            noise_variance=noise_variance,
-            n_samples=n_samples,
-            random_state=random_state,
-        )
+        known = {"exposure": exposure_of(exposure, offset), "trials": trials, "noise_variance": noise_variance}
+        what = {"weights": weights, "groups": groups, "statistic": statistic, "kind": kind, "level": level}
+        return predict_total(self, X, **known, **what, n_samples=n_samples, random_state=random_state)
 
     def sample_observations(
         self,
@@ -707,12 +691,9 @@ class GPRegressor(RegressorMixin, LatentGP):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 60)[:, None]
-        >>> gp = GPRegressor(likelihood="poisson", knots=8, random_state=0).fit(X, np.arange(60) // 5)
+        {counts}
         >>> gp.sample_observations(X, n_samples=5, random_state=0).shape
-        (5, 60)
+        (5, 24)
         """
         exposure = exposure_of(exposure, offset)
         known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from knotwise.estimators.docstrings import documented
 from knotwise.estimators.fitted import describe_choice
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
@@ -37,16 +38,14 @@ class Section:
         return html_lines(self.title) + self.content._repr_html_()
 
 
+@documented
 class Summary(str):
     """A fitted model in words and tables: text that shows itself as it is, also at a prompt, and as HTML in a notebook.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from knotwise import GPRegressor
-    >>> X = np.linspace(0, 1, 24)[:, None]
-    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
-    >>> summary = GPRegressor(knots=5, random_state=0).fit(X, y).summary()
+    {curve}
+    >>> summary = gp.summary()
     >>> summary.splitlines()[0]
     'GPRegressor: 5 knots, log evidence ...'
     >>> summary.to_frame()["parameter"].tolist()
@@ -163,8 +162,9 @@ def join_summaries(by_label: Sequence[tuple[Any, Summary]]) -> Summary:
     return Summary.of(sections)
 
 
+@documented
 class ReportMixin:
-    """Gives an estimator `report`."""
+    """Gives an estimator `report` and `save`."""
 
     _target_name: str | None = None  # of what was fitted
 
@@ -227,3 +227,26 @@ class ReportMixin:
         check_is_fitted(self)
         sizes = {"exposure": exposure, "trials": trials, "offset": offset, "noise_variance": noise_variance}
         return write_report(self, path, X, y, title=title, **sizes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the fitted model in a file from which `knotwise.load` makes it again, without running code.
+
+        {file}
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> import knotwise
+        >>> X = np.linspace(0, 1, 24)[:, None]
+        >>> gp = knotwise.GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     gp.save(Path(folder) / "model.knotwise")
+        ...     again = knotwise.load(Path(folder) / "model.knotwise")
+        >>> bool((again.predict(X) == gp.predict(X)).all())
+        True
+        """
+        from knotwise.estimators.saving import save
+
+        save(self, path)

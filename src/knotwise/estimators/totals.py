@@ -11,6 +11,7 @@ from knotwise.data.exposure import require
 from knotwise.data.groups import GroupedRows, check_groups, check_total_weights
 from knotwise.data.validation import check_count, check_jobs, check_level, generator_from
 from knotwise.errors import unknown_option, warn
+from knotwise.estimators.docstrings import documented
 from knotwise.estimators.total_law import Response, Summed
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.tabular import make_frame
@@ -22,6 +23,7 @@ SHOWN = 20  # groups that a printed result shows
 COLUMNS = ("group", "n_rows", "estimate", "lower", "upper", "sd", "left_out")
 
 
+@documented
 @dataclass(frozen=True, eq=False)
 class Totals:
     """Totals or averages by group, with intervals; what `predict_total` returns. Arrays have an entry for each group.
@@ -54,10 +56,7 @@ class Totals:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from knotwise import GPRegressor
-    >>> X = np.linspace(0, 1, 24)[:, None]
-    >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)
+    {counts}
     >>> totals = gp.predict_total(X, groups=np.repeat(["a", "b"], 12), random_state=0)
     >>> totals.group.tolist(), bool((totals.lower < totals.estimate).all())
     (['a', 'b'], True)
