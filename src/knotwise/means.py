@@ -281,13 +281,6 @@ class Constant(Mean):
         return new
 
     def validate(self) -> None:
-        """Check the values given: a finite mean, a positive prior sd, and not both.
-
-        Examples
-        --------
-        >>> from knotwise.means import Constant
-        >>> Constant(mean=3.0).validate()
-        """
         super().validate()
         if self.prior_sd is not None:
             _check_prior_sd(self, "'auto', None or ")

@@ -187,7 +187,8 @@ class Scaling:
     def errors_to_user(self, table: ParameterTable, errors: ParameterErrors) -> ParameterErrors:
         """Standard errors in the engine's theta as those in the user's."""
         positive = np.array([p.positive for p in table.parameters], bool)
-        return errors.in_units(np.where(positive, 1.0, self.parameter_units(table.parameters).factor))
+        factor = np.where(positive, 1.0, self.parameter_units(table.parameters).factor)
+        return replace(errors, covariance=errors.covariance * np.outer(factor, factor))
 
 
 @dataclass(frozen=True)

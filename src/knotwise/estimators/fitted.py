@@ -22,7 +22,7 @@ from knotwise.evidence.model import Rows
 from knotwise.evidence.sparse import SparseState
 from knotwise.numerics.blocks import executor_for, single_threaded_blas
 from knotwise.numerics.parameters import ParameterTable
-from knotwise.numerics.standard_errors import ParameterErrors
+from knotwise.numerics.standard_errors import ParameterErrors, no_errors
 from knotwise.optimize.base import OptimizeResult
 from knotwise.posterior.base import Posterior, Shares
 from knotwise.posterior.exact import ExactPosterior
@@ -177,15 +177,15 @@ class FitErrors:
             problem, n = self.fit.training, len(self.fit.table)
             if problem is None:
                 why = "Standard errors need the data of the fit, which this file does not have."
-                return ParameterErrors.none(n, why)
+                return no_errors(n, why)
             if compute is None and n_products(problem, self.fit.selection) > STANDARD_ERRORS.budget:
                 why = (
                     "Standard errors take long for so many rows, knots and parameters, and are left out:\n"
                     "`parameters_.standard_errors(compute=True)` computes them, and then they are shown here."
                 )
-                return ParameterErrors.none(n, why)
+                return no_errors(n, why)
             self.known = self._computed()
-        return ParameterErrors.none(len(self.fit.table), "") if self.known is None else self.known
+        return no_errors(len(self.fit.table), "") if self.known is None else self.known
 
     def variogram(self, table: ParameterTable, compute: bool | None) -> Variogram:
         return variogram_of(self.fit.scaling.to_user(self.fit.model), table, self.errors(compute))

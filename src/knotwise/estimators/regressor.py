@@ -31,7 +31,7 @@ from knotwise.estimators.options import likelihood_from, lowest_target, lowest_t
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
-from knotwise.likelihoods.gaussian import Gaussian
+from knotwise.likelihoods.gaussian import gaussian_of_rows
 from knotwise.means import Mean
 from knotwise.noise import Inputs
 from knotwise.numerics.blocks import is_dask
@@ -727,6 +727,6 @@ class GPRegressor(RegressorMixin, LatentGP):
             rows = Inputs(self._engine_inputs(X))
             noise = np.asarray(self._fit.model.noise_of(rows).variance(rows)) * self._fit.scaling.y_scale**2
         if noise is not None:
-            likelihood = Gaussian.of_rows(noise)
+            likelihood = gaussian_of_rows(noise)
         size = check_size(likelihood, n_rows, exposure=exposure, trials=trials)
         return likelihood, 1.0 if size is None else size

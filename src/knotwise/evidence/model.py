@@ -10,7 +10,7 @@ import numpy as np
 
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
-from knotwise.likelihoods.gaussian import Gaussian
+from knotwise.likelihoods.gaussian import gaussian_of_rows
 from knotwise.means import Mean
 from knotwise.noise import KnownNoise, Noise, NoisyRows, NoNugget, Nugget
 from knotwise.numerics.linalg import smallest_jitter
@@ -176,7 +176,7 @@ class Model:
 
     def likelihood_of(self, rows: NoisyRows) -> Likelihood:
         """The likelihood with the noise of these rows, for densities and predictions."""
-        return self.likelihood.at(rows) if rows.noise_variance is None else Gaussian.of_rows(rows.noise_variance)
+        return self.likelihood.at(rows) if rows.noise_variance is None else gaussian_of_rows(rows.noise_variance)
 
     def with_power(self, power: float) -> Model:
         """The same model under another approximation."""

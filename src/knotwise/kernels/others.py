@@ -110,13 +110,6 @@ class Linear(Kernel):
         self.validate()
 
     def validate(self) -> None:
-        """Check the values given: positive variances and scales, a finite centre.
-
-        Examples
-        --------
-        >>> from knotwise.kernels import Linear
-        >>> Linear(variance=[1.0, 0.5], centre=[0.0, 3.0]).validate()
-        """
         super().validate()
         try:
             centre = np.zeros(1) if self.centre is None else np.asarray(self.centre, float)

@@ -52,33 +52,21 @@ class Counts(Likelihood):
     discrete = True
     starts_from_means = True
 
-    def overdispersion(self) -> float:
-        """The dispersion in the variance above.
-
-        Returns
-        -------
-        float
-            0 for Poisson counts.
-
-        Examples
-        --------
-        >>> from knotwise.likelihoods import NegativeBinomial, Poisson
-        >>> Poisson().overdispersion(), NegativeBinomial(dispersion=0.5).overdispersion()
-        (0.0, 0.5)
-        """
+    def _overdispersion(self) -> float:
+        """The dispersion in the variance above: 0 for Poisson counts."""
         return 0.0
 
     def conditional_mean(self, f, size=1.0):
         return size * exp_capped(f)
 
     def conditional_variance(self, f, size=1.0):
-        return size * exp_capped(f) + self.overdispersion() * size**2 * exp_capped(2 * f)
+        return size * exp_capped(f) + self._overdispersion() * size**2 * exp_capped(2 * f)
 
     def latent_of_mean(self, mean, size=1.0):
         return log_or_minus_inf(mean) - np.log(size)
 
     def response_moments(self, mean, variance, size=1.0):
-        excess = self.overdispersion() - np.expm1(-variance)
+        excess = self._overdispersion() - np.expm1(-variance)
         Ey = size * exp_capped(mean + variance / 2)
         return Ey, Ey + size**2 * exp_capped(2 * (mean + variance)) * excess
 
@@ -86,7 +74,7 @@ class Counts(Likelihood):
         return by_blocks(partial(self._quantile, p), mean + np.log(size), variance)
 
     def _quantile(self, p, log_rate, variance):
-        dispersion, s = self.overdispersion(), np.sqrt(variance)
+        dispersion, s = self._overdispersion(), np.sqrt(variance)
 
         def evaluate(k, rows):
             b = np.full(len(rows), 1 / dispersion) if dispersion else None
@@ -103,7 +91,7 @@ class Counts(Likelihood):
 
         By three moments (Cornish-Fisher) where the rate varies little, else as if counts were log-normal.
         """
-        dispersion = self.overdispersion()
+        dispersion = self._overdispersion()
         spread = np.sqrt(variance + dispersion + 1 / (1 + exp_capped(log_rate)))
         far = exp_capped(np.minimum(log_rate + z * spread, 50.0))
         v = np.minimum(variance, LITTLE_VARIATION)

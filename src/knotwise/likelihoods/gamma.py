@@ -76,7 +76,7 @@ class Gamma(Multiplicative):
         """E (e^d - 1 - d) for d = log y - f."""
         return deviance_excess(self._log_ratio(y, mean) + 0.5 * variance) + 0.5 * variance
 
-    def log_error_moments(self):
+    def _log_error_moments(self):
         return 0.0, float(np.log1p(1 / self.value("shape")))
 
     def cdf(self, y, f, size=1.0):

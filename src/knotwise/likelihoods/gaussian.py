@@ -45,31 +45,6 @@ class Gaussian(Likelihood):
         self.noise_variance = noise_variance
         self.validate()
 
-    @staticmethod
-    def of_rows(variance: np.ndarray | float) -> Gaussian:
-        """Gaussian observations of rows whose noise variances are known.
-
-        Parameters
-        ----------
-        variance : array [n]
-            Noise variance of each row, in the units of y squared.
-
-        Returns
-        -------
-        Gaussian
-            For densities and predictions of these rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from knotwise.likelihoods import Gaussian
-        >>> Gaussian.of_rows(np.array([0.1, 0.4])).response_moments(np.zeros(2), np.ones(2))[1].tolist()
-        [1.1, 1.4]
-        """
-        new = Gaussian()
-        new.noise_variance = variance  # type: ignore[assignment]
-        return new
-
     @property
     def noise(self) -> Noise:
         """The noise as a part: the one given, or one number for all rows."""
@@ -85,7 +60,7 @@ class Gaussian(Likelihood):
         return bool(self.children())
 
     def at(self, rows: NoisyRows) -> Gaussian:
-        return Gaussian.of_rows(self.noise.variance(rows)) if self.uses_inputs else self
+        return gaussian_of_rows(self.noise.variance(rows)) if self.uses_inputs else self
 
     def children(self) -> dict[str, Part]:
         return {"noise_variance": self.noise_variance} if isinstance(self.noise_variance, Noise) else {}
@@ -169,6 +144,13 @@ class Gaussian(Likelihood):
 
     def bounds(self, variance):
         return self.noise.bounds(variance)
+
+
+def gaussian_of_rows(variance: np.ndarray | float) -> Gaussian:
+    """Gaussian observations of rows whose noise variances [n] are known, for their densities and predictions."""
+    new = Gaussian()
+    new.noise_variance = variance  # type: ignore[assignment]
+    return new
 
 
 # For r = y - mean of f, or of logarithms: y has normal noise about f ~ N(mean, variance).

@@ -72,7 +72,7 @@ class LogNormal(Multiplicative):
     def tilted_parameter_derivatives(self, y, mean, variance, size=1.0, power=1.0):
         return normal_tilted_derivative(self._log_ratio(y, mean), self.value("variance"), variance, power)
 
-    def log_error_moments(self):
+    def _log_error_moments(self):
         s2 = self.value("variance")
         return s2 / 2, 2 * s2
 

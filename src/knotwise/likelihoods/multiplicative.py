@@ -26,35 +26,21 @@ class Multiplicative(Likelihood):
     log_link = True
     starts_from_means = True
 
-    def log_error_moments(self) -> tuple[float, float]:
-        """Logarithms of the first two moments of the error.
-
-        Returns
-        -------
-        first : float
-            log E of the error.
-        second : float
-            log E of its square.
-
-        Examples
-        --------
-        >>> from knotwise.likelihoods import LogNormal
-        >>> LogNormal(variance=1.0).log_error_moments()
-        (0.5, 2.0)
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define `log_error_moments`.")
+    def _log_error_moments(self) -> tuple[float, float]:
+        """Logarithms of E of the error and of E of its square."""
+        raise NotImplementedError(f"{type(self).__name__} must define `_log_error_moments`.")
 
     def conditional_mean(self, f, size=1.0):
-        return exp_capped(f + self.log_error_moments()[0])
+        return exp_capped(f + self._log_error_moments()[0])
 
     def conditional_variance(self, f, size=1.0):
         return self.response_moments(f, 0.0)[1]
 
     def latent_of_mean(self, mean, size=1.0):
-        return log_or_minus_inf(mean) - self.log_error_moments()[0]
+        return log_or_minus_inf(mean) - self._log_error_moments()[0]
 
     def response_moments(self, mean, variance, size=1.0):
-        one, two = self.log_error_moments()
+        one, two = self._log_error_moments()
         # second moment times 1 - (first moment)^2 / second moment: no difference of huge numbers
         return (
             exp_capped(mean + variance / 2 + one),

@@ -46,7 +46,7 @@ class NegativeBinomial(Counts):
     def singular_point(self, y, size=1.0):
         return -np.log(self.value("dispersion")) - np.log(size)  # r + mu = 0 at log r + i pi
 
-    def overdispersion(self):
+    def _overdispersion(self):
         return self.value("dispersion")
 
     def _log_ratio(self, y, f, size):

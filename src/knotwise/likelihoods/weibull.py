@@ -74,7 +74,7 @@ class Weibull(Multiplicative):
         t, var_t = k * self._log_ratio(y, mean), k**2 * variance
         return np.array([1 + t - (t + var_t) * exp_capped(t + 0.5 * var_t)])
 
-    def log_error_moments(self):
+    def _log_error_moments(self):
         k = self.value("shape")
         return float(gammaln(1 + 1 / k)), float(gammaln(1 + 2 / k))
 

@@ -45,9 +45,8 @@ class Estimate:
     Examples
     --------
     >>> from knotwise.numerics.estimates import Estimate
-    >>> estimate = Estimate.read("noise_variance", "sd", "", "y^2", [4.0, 0.4, 3.3, 4.9], "", start=9.0)
-    >>> estimate.estimate, estimate.given
-    (2.0, 'started at 3')
+    >>> Estimate("noise_variance", "sd", "", "y", 2.0, 0.1, 1.8, 2.2, "", "started at 3").remark
+    'started at 3'
     """
 
     parameter: str
@@ -68,53 +67,21 @@ class Estimate:
         without = "" if np.isfinite(self.standard_error) or held else self.note
         return "; ".join(filter(None, [without, self.given]))
 
-    @staticmethod
-    def read(
-        parameter: str,
-        reads_as: str,
-        column: str,
-        units: str,
-        numbers: Sequence[float],
-        note: str,
-        *,
-        start: float | None = None,
-        held: bool = False,
-    ) -> Estimate:
-        """Make an estimate of a value and its error on the natural scale  (F4).
 
-        Parameters
-        ----------
-        parameter : str
-            Name of the parameter.
-        reads_as : "sd", "length-scale" or "value"
-            On which scale people read it; "sd" takes roots.
-        column : str
-            The column of the inputs that it is about, in words.
-        units : str
-            Units of the value on the natural scale.
-        numbers : sequence of float
-            The value, its standard error, and the ends of its interval.
-        note : str
-            Why there is no standard error, or "".
-        start : float, optional
-            The value that the user gave, on the natural scale; None or NaN for none.
-        held : bool, default False
-            Whether it was held there.
+def read_estimate(
+    name: str, reads_as: str, column: str, units: str, numbers: Sequence[float], note: str, start: float, held: bool
+) -> Estimate:
+    """Make an estimate of numbers on the natural scale: the value, its standard error, the ends of its interval  (F4).
 
-        Returns
-        -------
-        Estimate
-            With all numbers on the scale that is read.
-        """
-        value, error, low, high = numbers
-        start = np.nan if start is None else start
-        if reads_as == "sd":
-            root = np.sqrt(value)
-            value, error, low, high = root, error / (2 * root) if root else np.nan, np.sqrt(low), np.sqrt(high)
-            units, start = units.replace("^2", ""), np.sqrt(start)
-        given = f"{'held' if held else 'started'} at {start:.6g}" if np.isfinite(start) else ""
-        ends = float(low), float(high)
-        return Estimate(parameter, reads_as, column, units, float(value), float(error), *ends, note, given)
+    `start` is the value that the user gave, NaN for none, and `held` whether it was held there.
+    """
+    value, error, low, high = numbers
+    if reads_as == "sd":
+        root = np.sqrt(value)
+        value, error, low, high = root, error / (2 * root) if root else np.nan, np.sqrt(low), np.sqrt(high)
+        units, start = units.replace("^2", ""), np.sqrt(start)
+    given = f"{'held' if held else 'started'} at {start:.6g}" if np.isfinite(start) else ""
+    return Estimate(name, reads_as, column, units, float(value), float(error), float(low), float(high), note, given)
 
 
 @dataclass(frozen=True, repr=False)

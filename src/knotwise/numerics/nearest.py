@@ -34,18 +34,8 @@ def nearest_earlier(points: np.ndarray, order: np.ndarray, n_neighbors: int) -> 
 
     Takes O(N log N) with a tree where the points vary in few directions, and O(N^2) products where they vary in many.
 
-    Parameters
-    ----------
-    points : array of shape [N, q]
-    order : array of shape [N]
-        The rows in their order: the numbers 0 to N - 1, each once.
-    n_neighbors : int
-        How many neighbours a row has, where so many rows come earlier.
-
-    Returns
-    -------
-    array of int32 of shape [N, n_neighbors]
-        Numbers of the neighbours of each row; `MISSING` where fewer rows come earlier.
+    `order` [N] are the rows of points [N, q] in their order. Returns numbers of rows, [N, n_neighbors] of int32;
+    `MISSING` where fewer rows come earlier.
     """
     N, m = len(points), n_neighbors
     ordered = np.ascontiguousarray(points[order])

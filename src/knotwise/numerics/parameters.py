@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.numerics.estimates import Estimate, Estimates
-from knotwise.numerics.standard_errors import ErrorSource, ParameterErrors
+from knotwise.numerics.estimates import Estimates, read_estimate
+from knotwise.numerics.standard_errors import ErrorSource, ParameterErrors, natural_intervals, no_errors
 from knotwise.numerics.tabular import html_table, make_frame
 
 ROLES = ("amplitude", "lengthscale", "noise", "nugget", "shape", "mean", "other")
@@ -540,7 +540,7 @@ class ParameterTable:
             `standard_error`, `covariance`, `correlation`, and in words why a parameter has none.
         """
         if self.errors is None:
-            return ParameterErrors.none(len(self), "Standard errors are those of a fitted model.")
+            return no_errors(len(self), "Standard errors are those of a fitted model.")
         return self.errors.errors(compute)
 
     def estimates(self, standard_errors: bool | None = None) -> Estimates:
@@ -568,7 +568,7 @@ class ParameterTable:
             i = line.entry
             words = self.names[i], self.parameters[i].reads_as, line.column, line.units
             start = given[i] * line.value / self.values[i] if self.values[i] else given[i]
-            lines.append(Estimate.read(*words, numbers, found.notes[i], start=float(start), held=bool(held[i])))
+            lines.append(read_estimate(*words, numbers, found.notes[i], float(start), bool(held[i])))
         return Estimates(tuple(lines), found.remark)
 
     def variogram(self, standard_errors: bool | None = None) -> Any:
@@ -640,7 +640,7 @@ class ParameterTable:
         """Value, standard error and ends of the interval of each line of `data_values`, [lines, 4]: as in this table,
         and in the units of the data.
         """
-        error, ends = found.around(self.values, [p.positive for p in self.parameters])
+        error, ends = natural_intervals(found, self.values, [p.positive for p in self.parameters])
         numbers = np.column_stack([self.values, error, ends])
         entries, factors = [], []
         for i, p in enumerate(self.parameters):

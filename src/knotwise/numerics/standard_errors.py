@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,33 +44,6 @@ class ParameterErrors:
     notes: tuple[str, ...]
     remark: str = ""
 
-    @staticmethod
-    def none(n_parameters: int, remark: str, notes: Sequence[str] | None = None) -> ParameterErrors:
-        """No standard error at all, for a reason that concerns every parameter.
-
-        Parameters
-        ----------
-        n_parameters : int
-            How many parameters there are.
-        remark : str
-            The reason, in a sentence.
-        notes : sequence of str, optional
-            Reasons of single parameters.
-
-        Returns
-        -------
-        ParameterErrors
-            With a covariance of NaN.
-
-        Examples
-        --------
-        >>> from knotwise.numerics.standard_errors import ParameterErrors
-        >>> ParameterErrors.none(2, "Nothing was fitted.").standard_error.tolist()
-        [nan, nan]
-        """
-        nothing = np.full((n_parameters, n_parameters), np.nan)
-        return ParameterErrors(nothing, tuple(notes or [""] * n_parameters), remark)
-
     @property
     def standard_error(self) -> np.ndarray:
         """Standard errors of theta, [P]; NaN where there is none."""
@@ -81,62 +54,27 @@ class ParameterErrors:
         """Correlations of the estimates of theta, [P, P]; NaN where there is no standard error."""
         return self.covariance / np.outer(self.standard_error, self.standard_error)
 
-    def in_units(self, factor: np.ndarray) -> ParameterErrors:
-        """The same for theta in other units.
 
-        Parameters
-        ----------
-        factor : array [P]
-            What each entry of theta is multiplied with.
+def no_errors(n_parameters: int, remark: str, notes: Sequence[str] | None = None) -> ParameterErrors:
+    """No standard error at all, for a reason that concerns every parameter, and reasons of single ones."""
+    nothing = np.full((n_parameters, n_parameters), np.nan)
+    return ParameterErrors(nothing, tuple(notes or [""] * n_parameters), remark)
 
-        Returns
-        -------
-        ParameterErrors
-            With the covariance in those units.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from knotwise.numerics.standard_errors import ParameterErrors
-        >>> ParameterErrors(np.eye(1), ("",)).in_units(np.array([3.0])).standard_error.tolist()
-        [3.0]
-        """
-        return replace(self, covariance=self.covariance * np.outer(factor, factor))
+def natural_intervals(
+    errors: ParameterErrors, values: np.ndarray, positive: Sequence[bool]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors [P] and 95 % intervals [P, 2] of natural values; NaN where there is none  (F3).
 
-    def around(self, values: np.ndarray, positive: Sequence[bool]) -> tuple[np.ndarray, np.ndarray]:
-        """Standard errors and 95 % intervals of natural values  (F3).
-
-        The interval of a positive parameter is that of its logarithm, so that it ends above 0.
-
-        Parameters
-        ----------
-        values : array [P]
-            Natural values of the parameters.
-        positive : sequence of bool
-            Which of them are positive, with logarithms in theta.
-
-        Returns
-        -------
-        standard_error : array [P]
-            On the natural scale; NaN where there is none.
-        interval : array [P, 2]
-            Lower and upper ends.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from knotwise.numerics.standard_errors import ParameterErrors
-        >>> se, interval = ParameterErrors(0.01 * np.eye(1), ("",)).around(np.array([2.0]), [True])
-        >>> se.round(2).tolist(), interval.round(2).tolist()
-        ([0.2], [[1.64, 2.43]])
-        """
-        log_scale = np.array(positive, bool)
-        se, reach = self.standard_error, REACH_95 * self.standard_error
-        with np.errstate(over="ignore", invalid="ignore"):  # nothing is known of a parameter with a huge error
-            factor = np.exp(np.where(log_scale, reach, 0.0))
-            low = np.where(log_scale, values / factor, values - reach)
-            high = np.where(log_scale, values * factor, values + reach)
-            return np.where(log_scale, values * se, se), np.column_stack([low, high])
+    The interval of a positive parameter is that of its logarithm, so that it ends above 0.
+    """
+    log_scale = np.array(positive, bool)
+    se, reach = errors.standard_error, REACH_95 * errors.standard_error
+    with np.errstate(over="ignore", invalid="ignore"):  # nothing is known of a parameter with a huge error
+        factor = np.exp(np.where(log_scale, reach, 0.0))
+        low = np.where(log_scale, values / factor, values - reach)
+        high = np.where(log_scale, values * factor, values + reach)
+        return np.where(log_scale, values * se, se), np.column_stack([low, high])
 
 
 class ErrorSource(Protocol):

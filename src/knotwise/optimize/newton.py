@@ -17,14 +17,8 @@ class KnownCurvature(OptimizerSettings):
 
     With the right curvature it takes a few evaluations, where L-BFGS needs about a dozen to learn it.
 
-    Parameters
-    ----------
-    information : array of shape (P, P)
-        The negative Hessian of the objective, or what is near it; positive definite.
-    max_iterations : int
-        Limit of steps; reaching it is not convergence.
-    tolerance : float
-        Stop when a step promises to raise the objective by less than this.
+    `information` [P, P] is the negative Hessian of the objective, or what is near it, positive definite. It stops when
+    a step promises to raise the objective by less than `tolerance`; reaching `max_iterations` is not convergence.
     """
 
     def __init__(self, information: np.ndarray, max_iterations: int = 20, tolerance: float = 0.05) -> None:

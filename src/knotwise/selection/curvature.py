@@ -14,7 +14,7 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import Point
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.parameters import ParameterTable
-from knotwise.numerics.standard_errors import ParameterErrors
+from knotwise.numerics.standard_errors import ParameterErrors, no_errors
 from knotwise.selection.base import FittedAt, Selection
 from knotwise.selection.optimizing import Objective
 from knotwise.selection.problem import Problem
@@ -42,7 +42,7 @@ def parameter_errors(problem: Problem, selection: Selection) -> ParameterErrors:
     notes = _notes_of_held(problem, table)
     free = np.array([not note for note in notes], bool)
     if not free.any():
-        return ParameterErrors.none(len(table), "", notes)
+        return no_errors(len(table), "", notes)
     fitted = _sharpened(replace(problem, model=problem.model.with_power(at.power), full=at.full))
     unit = _units(table)[free]
     try:
@@ -52,7 +52,7 @@ def parameter_errors(problem: Problem, selection: Selection) -> ParameterErrors:
         )
     except KnotwiseError as error:
         why = f"No standard errors: the evidence cannot be computed beside the fitted parameters. {error}"
-        return ParameterErrors.none(len(table), why, notes)
+        return no_errors(len(table), why, notes)
     names = np.array(table.names)[free]
     flat, upwards = _weak_parameters(information)
     if upwards.any():
@@ -60,7 +60,7 @@ def parameter_errors(problem: Problem, selection: Selection) -> ParameterErrors:
             f"No standard errors: the fit is at no maximum in {_listed(names[upwards])}. Fit again from another start, "
             "with `n_restarts`, or with another `optimizer`."
         )
-        return ParameterErrors.none(len(table), why, notes)
+        return no_errors(len(table), why, notes)
     for i in np.flatnonzero(free)[flat]:
         notes[i] = "not determined by the data"
     kept = ~flat

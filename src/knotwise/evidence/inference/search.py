@@ -152,13 +152,8 @@ Space = TypeVar("Space", bound=SiteSpace)
 class SiteInference(Inference):
     """An inference that searches for its sites; subclasses say where they should be.
 
-    Parameters
-    ----------
-    tolerance : float
-        Squared length of the residual of all sites, in the Fisher metric, at which the search ends. The value is wrong
-        by about as much, the gradient by its root.
-    max_passes : int
-        Looks at the data after which the search gives up.
+    The search ends where the squared length of the residual of all sites, in the Fisher metric, is below `tolerance`:
+    the value is wrong by about as much, the gradient by its root. It gives up after `max_passes` looks at the data.
     """
 
     tolerance: float = 1e-8

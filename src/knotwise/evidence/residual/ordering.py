@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from knotwise.evidence.residual.neighbours import BLOCK_WIDTH, Neighbours
 from knotwise.kernels.base import Kernel
 from knotwise.numerics.blocks import rows_per_block
 from knotwise.numerics.nearest import MISSING, Nearest, nearest_earlier, random_order, spatial_sort
-
-if TYPE_CHECKING:
-    from knotwise.evidence.model import Rows
 
 #: an order of conditioning: (points [N, q], rng) -> the rows in their order, [N]
 Order = Callable[[np.ndarray, np.random.Generator], np.ndarray]
@@ -44,26 +40,9 @@ def vecchia_ordering(
     evidence is smooth in the parameters for one graph only. The answer does not depend on the order of the input, which
     is sorted by value first: the same rows in another order, with an equal `rng`, have the same ordering.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        With values for all of its parameters, and bound to the columns.
-    rows : Rows
-        Equal rows should be one row with a weight; rows with the same X and other targets are as good as any others.
-    n_neighbors : int
-        How many earlier rows each row is conditioned on. 0 is FIC, and N - 1 the exact GP.
-    rng : numpy.random.Generator
-        Draws the order of conditioning.
-    order : callable
-        (points, rng) -> the rows in their order of conditioning; random by default.
-    around : bool
-        Whether the nearest of all rows are found, too, which data that are not Gaussian need: with them the evidence
-        is smooth in the parameters.
-
-    Returns
-    -------
-    VecchiaOrdering
-        What a caller does with it:
+    The kernel has values and is bound to the columns; `rng` draws the order of conditioning, or `order` is another one.
+    Equal rows should be one row with a weight. 0 neighbours are FIC, N - 1 the exact GP. With `around` the nearest of
+    all rows are found, too: data that are not Gaussian need them for an evidence that is smooth in the parameters.
 
     >>> import numpy as np
     >>> from dataclasses import replace
