@@ -100,3 +100,16 @@ def test_a_file_with_an_unknown_action_is_refused(action):
     content["steps"][0]["action"] = action
     with pytest.raises(ModelFileError, match=r"trace\.steps\.0\.action"):
         TRACE.read(content, "trace", Reading({}))
+
+
+def test_a_step_with_another_kernel_than_the_last_one_has_no_parameters_in_the_units_of_the_data():
+    class OtherKernelFirst(Fixed):
+        def select(self, problem, rng):
+            selection = super().select(problem, rng)
+            selection.trace.add("kernel", 0, 1.0, theta=np.zeros(1), note="a kernel of one parameter")
+            return selection
+
+    X = np.linspace(0, 1, 24)[:, None]
+    gp = GPRegressor(knots=OtherKernelFirst(n_knots=4), random_state=0).fit(X, np.sin(6 * X[:, 0]))
+    assert gp.trace_[-1].note == "a kernel of one parameter" and gp.trace_[-1].theta is None
+    assert gp.trace_[0].theta is None or len(gp.trace_[0].theta) == len(gp.parameters_.theta)

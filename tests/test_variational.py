@@ -290,12 +290,12 @@ class Watched:
         self.space, self.target, self.accepted = space, space.target, []
 
     @property
-    def charge(self):
-        return self.space.charge
+    def kl_penalty(self):
+        return self.space.kl_penalty
 
     def look(self):
         seen = self.space.look()
-        self.value = seen.value - self.charge
+        self.value = seen.value - self.kl_penalty
         return seen
 
     def step(self, shares, size):

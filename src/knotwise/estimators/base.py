@@ -136,8 +136,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         self.n_neighbors_ = fit.n_neighbors
         self.approximation_ = fit.posterior.approximation
         per_row = -float(np.log(scaling.y_scale))
-        user_theta = partial(scaling.theta_to_user, fit.table)
-        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, self._inputs_back, user_theta)
+        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, self._inputs_back, self._theta_in_units)
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts
@@ -176,6 +175,11 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         X = self._engine_inputs(X)
         with executor_for(check_jobs(self.n_jobs)) as executor:
             return self._in_units(self._fit.posterior.latent(X, executor))
+
+    def _theta_in_units(self, theta: np.ndarray) -> np.ndarray | None:
+        """theta of a step in the user's units; None where the step had another kernel than the fit ends with."""
+        table = self._fit.table
+        return self._fit.scaling.theta_to_user(table, theta) if len(theta) == len(table.theta) else None
 
     def _in_units(self, latent: Latent) -> Latent:
         """Marginals of f in the user's units."""

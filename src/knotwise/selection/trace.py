@@ -270,7 +270,7 @@ class KnotTrace:
         n_rows: int | float,
         shift: float,
         knots: Callable[[np.ndarray], np.ndarray],
-        parameters: Callable[[np.ndarray], np.ndarray] = np.array,
+        parameters: Callable[[np.ndarray], np.ndarray | None] = np.array,
     ) -> KnotTrace:
         """The same trace with log evidences, knots and parameters in other units; gains stay.
 
@@ -283,7 +283,7 @@ class KnotTrace:
         knots : function
             From knots in these units to those in the others.
         parameters : function, optional
-            From theta in these units to that in the others; by default it stays.
+            From theta in these units to that in the others, or None; by default it stays.
 
         Returns
         -------
