@@ -9,18 +9,8 @@ from typing import Any
 import numpy as np
 
 from knotwise import plotting
+from knotwise.cli import loading
 from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
-from knotwise.cli.loading import (
-    KNOWN_OPTIONS,
-    choose_columns,
-    given_options,
-    load_model,
-    observed_values,
-    option_word,
-    require_option,
-    say_what_was_left_out,
-    text_inputs,
-)
 from knotwise.cli.output import check_output
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import errors_with_places, read_rows
@@ -33,13 +23,13 @@ ENDINGS = (".png", ".svg", ".pdf")
 PAGE_ENDINGS = (".html", ".htm")
 #: which options a kind of picture takes; all but a trace take DATA
 OPTIONS = {
-    "fit": {"target", "feature", "at", "interval", *KNOWN_OPTIONS},
+    "fit": {"target", "feature", "at", "interval", *loading.KNOWN_OPTIONS},
     "map": {"target", "feature", "at", "what", "threshold", "label", "interval"},
     "effects": {"target", "interval"},
     "trace": {"label"},
-    "calibration": {"target", *KNOWN_OPTIONS, "label"},
-    "pit": {"target", *KNOWN_OPTIONS},
-    "observed": {"target", "interval", *KNOWN_OPTIONS},
+    "calibration": {"target", *loading.KNOWN_OPTIONS, "label"},
+    "pit": {"target", *loading.KNOWN_OPTIONS},
+    "observed": {"target", "interval", *loading.KNOWN_OPTIONS},
 }
 NEEDS_TARGET = ("calibration", "pit", "observed")
 NEEDS_SIZE = ("fit", *NEEDS_TARGET)  # of counts, or known noise
@@ -48,7 +38,7 @@ NEEDS_SIZE = ("fit", *NEEDS_TARGET)  # of counts, or known noise
 def plot(arguments: Namespace) -> None:
     _check_arguments(arguments)
     check_output(arguments.output, inputs=[arguments.model, arguments.data or "-"])
-    gp = load_model(arguments)
+    gp = loading.load_model(arguments)
     _check_fitting(gp, arguments)
     style.require_matplotlib().use("agg")  # no window, also where there is no screen
     from matplotlib import pyplot
@@ -72,7 +62,7 @@ def _check_arguments(arguments: Namespace) -> None:
     for option in sorted(set().union(*OPTIONS.values()) - OPTIONS[kind]):
         if getattr(arguments, option) is not None:
             kinds = [name for name, options in OPTIONS.items() if option in options]
-            raise UsageError(f"{option_word(option)} is for --kind {' or '.join(kinds)}, not for {kind}.")
+            raise UsageError(f"{loading.option_word(option)} is for --kind {' or '.join(kinds)}, not for {kind}.")
     if kind == "trace" and arguments.data is not None:
         raise UsageError("--kind trace takes no table: it is in the model. Leave DATA out.")
     if kind != "trace" and arguments.data is None:
@@ -87,7 +77,7 @@ def _check_fitting(gp: Any, arguments: Namespace) -> None:
     """Refuse pictures that a model does not have, in the words of the command line."""
     if hasattr(gp, "classes_") and arguments.kind in ("pit", "observed"):
         raise UsageError(f"--kind {arguments.kind} is for numbers; for a classifier there is --kind calibration.")
-    numeric = set(map(str, getattr(gp, "feature_names_in_", ()))) - set(text_inputs(gp))
+    numeric = set(map(str, getattr(gp, "feature_names_in_", ()))) - set(loading.text_inputs(gp))
     for name, value in (arguments.at or {}).items():
         if isinstance(value, str) and name in numeric:
             raise UsageError(f"--at has '{name}={value}', but the input {name!r} is a number.")
@@ -104,11 +94,11 @@ def _draw(gp: Any, arguments: Namespace) -> Any:
     if arguments.kind == "trace":
         return plotting.plot_trace(gp, **options)
     if arguments.kind in NEEDS_SIZE:
-        require_option(gp, arguments)
+        loading.require_option(gp, arguments)
     with open_table(arguments) as table:
-        rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
-    say_what_was_left_out(rows.n_dropped)
-    values = observed_values(gp, table, rows, arguments)
+        rows = read_rows(table, loading.choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
+    loading.say_what_was_left_out(rows.n_dropped)
+    values = loading.observed_values(gp, table, rows, arguments)
     y = None if values is None else Named(values, arguments.target)
     for name in ("at", "what", "threshold"):
         if getattr(arguments, name) is not None:
@@ -135,11 +125,12 @@ def report(arguments: Namespace) -> None:
     output = arguments.output or Path(arguments.model.with_suffix(".html").name)
     if output.suffix.lower() not in PAGE_ENDINGS:
         raise unknown_option("The ending of the page's name", output.suffix, PAGE_ENDINGS)
-    given = [option_word(name) for name in ("target", *KNOWN_OPTIONS, "inputs") if getattr(arguments, name) is not None]
+    options = ("target", *loading.KNOWN_OPTIONS, "inputs")
+    given = [loading.option_word(name) for name in options if getattr(arguments, name) is not None]
     if arguments.data is None and given:
         raise UsageError(f"{given[0]} is about a table: knotwise report MODEL DATA {given[0]} ...")
     check_output(output, inputs=[arguments.model, arguments.data or "-"])
-    gp = load_model(arguments)
+    gp = loading.load_model(arguments)
     style.require_matplotlib()
     from knotwise.report.page import write_report
 
@@ -161,10 +152,10 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
     with open_table(arguments) as table:
         arguments.target = arguments.target or _only_other_column(gp, table, arguments)
         if arguments.target is not None:
-            require_option(gp, arguments)
-        rows = read_rows(table, choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
-    say_what_was_left_out(rows.n_dropped)
-    y = observed_values(gp, table, rows, arguments)
+            loading.require_option(gp, arguments)
+        rows = read_rows(table, loading.choose_columns(gp, table, arguments), drop_missing=arguments.drop_missing)
+    loading.say_what_was_left_out(rows.n_dropped)
+    y = loading.observed_values(gp, table, rows, arguments)
     names |= {"data_name": Path(table.name).name, "target": arguments.target, **rows.extras}
     with errors_with_places(rows, table):
         write_report(gp, output, rows.X, y, **names)
@@ -173,7 +164,7 @@ def _report_on_table(gp: Any, output: Path, arguments: Namespace, names: dict[st
 def _only_other_column(gp: Any, table: Table, arguments: Namespace) -> str | None:
     """The one column that is neither an input nor a size: it has the observed values. Said, or asked for."""
     inputs = arguments.inputs or [str(name) for name in getattr(gp, "feature_names_in_", ())]
-    taken = {*inputs, *given_options(arguments).values()}
+    taken = {*inputs, *loading.given_options(arguments).values()}
     others = [name for name in table.columns if name and name not in taken]
     if len(others) == 1:
         note(f"the observed values are taken from {others[0]!r}, the only column that is no input")

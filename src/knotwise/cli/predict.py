@@ -17,16 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.cli import loading
 from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
-from knotwise.cli.loading import (
-    choose_columns,
-    given_options,
-    load_model,
-    require_option,
-    say_what_was_left_out,
-    size_name,
-    unit_name,
-)
 from knotwise.cli.output import check_output, write_table
 from knotwise.cli.parquet import open_parquet, write_no_rows, write_parquet
 from knotwise.cli.parts import are_parts, columns_of_all, files_of, workers
@@ -47,7 +39,7 @@ def run(arguments: Namespace) -> None:
         return
     kind_of_file(arguments.output)
     check_output(arguments.output, inputs=[arguments.model, arguments.data])
-    gp = load_model(arguments)
+    gp = loading.load_model(arguments)
     with warnings_as_notes() as notes:
         check_arguments(gp, arguments)
         pieces = Counted(_predictions(gp, arguments))
@@ -59,13 +51,13 @@ def run(arguments: Namespace) -> None:
             write_table(arguments.output, pieces, raw_text=arguments.raw_text)
         if arguments.json:
             print_json({"rows": pieces.n_rows, "dropped": pieces.n_dropped, "warnings": notes} | result)
-    say_what_was_left_out(pieces.n_dropped)
+    loading.say_what_was_left_out(pieces.n_dropped)
 
 
 def _predictions(gp: Any, arguments: Namespace) -> Iterator[tuple[dict[str, Any], int]]:
     """Predicted columns of the table, piece by piece, and how many rows were left out."""
     with open_table(arguments) as table:
-        yield from predict_table(gp, table, choose_columns(gp, table, arguments), arguments)
+        yield from predict_table(gp, table, loading.choose_columns(gp, table, arguments), arguments)
 
 
 def predict_table(
@@ -158,7 +150,7 @@ def check_arguments(gp: Any, arguments: Namespace) -> None:
     _refuse_other_kinds(gp, arguments)
     if arguments.kind in (None, "observation"):
         what = "function" if gp_is_gaussian(gp) else "rate"
-        require_option(gp, arguments, f"; or ask for the {what} with --kind mean")
+        loading.require_option(gp, arguments, f"; or ask for the {what} with --kind mean")
     _say_for_which_unit(gp, arguments)
 
 
@@ -191,9 +183,9 @@ def _refuse_other_kinds(gp: Any, arguments: Namespace) -> None:
 
 def _say_for_which_unit(gp: Any, arguments: Namespace) -> None:
     """Say what is easily forgotten: that counts are for one unit."""
-    size = size_name(gp)
-    if size is not None and not given_options(arguments) and arguments.kind != "latent":
-        note(f"predictions are for one {unit_name(size)}; name the column of another number with --{size}")
+    size = loading.size_name(gp)
+    if size is not None and not loading.given_options(arguments) and arguments.kind != "latent":
+        note(f"predictions are for one {loading.unit_name(size)}; name the column of another number with --{size}")
 
 
 class Counted:
@@ -218,16 +210,16 @@ def predict_parts(arguments: Namespace) -> None:
     """Predict the files one by one where they are read; some thousand rows of each are in memory at a time."""
     folder = _output_folder(arguments.output)
     files = files_of(arguments.data)
-    gp = load_model(arguments)
+    gp = loading.load_model(arguments)
     with warnings_as_notes() as notes, workers(arguments):
         check_arguments(gp, arguments)
-        wanted = columns_of_all(files, lambda table: choose_columns(gp, table, arguments))
+        wanted = columns_of_all(files, lambda table: loading.choose_columns(gp, table, arguments))
         with whole_folder(folder) as unfinished:
             targets = [unfinished / name for name in part_names(files)]
             counts = _compute(gp, PredictFile(wanted, arguments), files, targets)
             _complete(arguments.data, targets, [n_rows for n_rows, _ in counts])
     n_rows, n_dropped = (sum(each) for each in zip(*counts, strict=True))
-    say_what_was_left_out(n_dropped)
+    loading.say_what_was_left_out(n_dropped)
     if arguments.json:
         found = {"rows": n_rows, "dropped": n_dropped, "warnings": notes, "output": str(folder), "parts": len(files)}
         print_json(found)

@@ -16,16 +16,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from knotwise.data import validation
 from knotwise.data.exposure import check_noise_variance, check_size
 from knotwise.data.observations import EqualRows, Observations
-from knotwise.data.validation import (
-    as_numbers,
-    check_row_weights,
-    refuse_masked_and_dates,
-    refuse_missing_labels,
-    refuse_non_finite,
-    refuse_text,
-)
 from knotwise.errors import InvalidInputError
 from knotwise.likelihoods.base import Likelihood
 from knotwise.numerics.weighted import Moments, counted, whole_if_near
@@ -60,17 +53,19 @@ class Reading:
         with in_partition(number):
             inputs = self.inputs(X)
             n = len(inputs)
-            targets = as_numbers(y, "y") if self.label is None else (labels_of(y) == self.label).astype(float)
+            targets = (
+                validation.as_numbers(y, "y") if self.label is None else (labels_of(y) == self.label).astype(float)
+            )
             if targets.shape != (n,):
                 raise InvalidInputError(f"X has {n} rows, but y has shape {targets.shape}.")
-            refuse_non_finite(targets, "y")
+            validation.refuse_non_finite(targets, "y")
             name = self.likelihood.size_name
             data = Observations(
                 inputs,
                 targets,
                 check_noise_variance(noise, n),
                 None if name is None else check_size(self.likelihood, n, **{name: size}),
-                check_row_weights(weights, n),
+                validation.check_row_weights(weights, n),
             )
             with _caught_warnings() as remarks:
                 data = data.checked_for(self.likelihood)
@@ -86,22 +81,22 @@ class Reading:
                 f"The columns are {list(X.columns)}, but Dask says that those of all partitions are {self.columns}. "
                 "Select them by name where the partitions are made."
             )
-        refuse_masked_and_dates(X, "X")
-        refuse_text(X, f"Correct it; {LEVELS_AS_NUMBERS[0].lower()}{LEVELS_AS_NUMBERS[1:]}, {IN_MEMORY}")
-        values = np.ascontiguousarray(as_numbers(X, "X"))
+        validation.refuse_masked_and_dates(X, "X")
+        validation.refuse_text(X, f"Correct it; {LEVELS_AS_NUMBERS[0].lower()}{LEVELS_AS_NUMBERS[1:]}, {IN_MEMORY}")
+        values = np.ascontiguousarray(validation.as_numbers(X, "X"))
         if values.shape[1:] != (self.n_columns,):
             raise InvalidInputError(f"X must have {self.n_columns} columns, but has shape {values.shape}.")
-        refuse_non_finite(values, "X", self.columns, "Drop these rows (`frame.dropna()`), or impute them.")
+        validation.refuse_non_finite(values, "X", self.columns, "Drop these rows (`frame.dropna()`), or impute them.")
         return values
 
 
 def labels_of(y: Any) -> np.ndarray:
     """Labels of classes as an array."""
-    refuse_masked_and_dates(y, "y")
-    refuse_missing_labels(y)
+    validation.refuse_masked_and_dates(y, "y")
+    validation.refuse_missing_labels(y)
     labels = np.asarray(y)
     if labels.dtype.kind in "fc":
-        refuse_non_finite(labels, "y")
+        validation.refuse_non_finite(labels, "y")
     return labels
 
 
@@ -112,7 +107,7 @@ def labels_in_partition(number: int, X: Any, y: Any, weights: Any, size: Any, no
         if labels.ndim != 1 or len(labels) != len(X):
             raise InvalidInputError(f"X has {len(X)} rows, but y has shape {labels.shape}.")
         check_classification_targets(labels)
-        counts = check_row_weights(weights, len(labels))
+        counts = validation.check_row_weights(weights, len(labels))
         return np.unique(labels if counts is None else labels[counts > 0])
 
 

@@ -12,18 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _num_samples, check_array, check_X_y, validate_data
 
-from knotwise.data.cells import (
-    and_more,
-    bad_rows,
-    first_repeated,
-    is_missing,
-    is_number,
-    is_text,
-    missing_in,
-    number_of,
-    plain,
-    where_bad,
-)
+from knotwise.data import cells
 from knotwise.data.encoding.choose import choose_encoding
 from knotwise.data.encoding.encoding import CodedRows, EncodedRows
 from knotwise.data.geometry import as_columns
@@ -127,14 +116,14 @@ def check_row_weights(given: Any, n_rows: int) -> np.ndarray | None:
     if len(bad):
         raise InvalidInputError(
             f"`sample_weight` must be finite and not negative, but is {weights[bad[0]]:g} in row {bad[0]}"
-            f"{and_more(len(bad))}. Drop these rows, or give them a weight of 0.",
+            f"{cells.and_more(len(bad))}. Drop these rows, or give them a weight of 0.",
             rows=bad,
         )
     bad = np.flatnonzero(weights > LARGEST_WEIGHT)
     if len(bad):
         raise InvalidInputError(
-            f"`sample_weight` is {weights[bad[0]]:g} in row {bad[0]}{and_more(len(bad))}, but a row can count at most "
-            f"{LARGEST_WEIGHT:.0e} times: more copies that agree exactly would be known to more digits than the "
+            f"`sample_weight` is {weights[bad[0]]:g} in row {bad[0]}{cells.and_more(len(bad))}, but a row can count at "
+            f"most {LARGEST_WEIGHT:.0e} times: more copies that agree exactly would be known to more digits than the "
             "computer has. If only their ratios matter, divide them by their mean, `w / w.mean()`; "
             "if they are precisions, give `noise_variance` instead.",
             rows=bad,
@@ -192,10 +181,10 @@ def as_numbers(given: Any, name: str) -> np.ndarray:
     values = np.asarray(given, object)
     numbers = np.full(values.shape, np.nan)
     for place, value in np.ndenumerate(values):
-        if is_missing(value):
+        if cells.is_missing(value):
             continue
         try:
-            numbers[place] = number_of(value)
+            numbers[place] = cells.number_of(value)
         except (TypeError, ValueError):
             where = f" in row {place[0]}" if place else ""
             raise InvalidInputError(
@@ -211,7 +200,7 @@ def _holds_text(given: Any) -> bool:
         values = np.asarray(given)
     except ValueError:  # rows of different lengths, for which there are other words
         return False
-    return values.dtype.kind in "SU" or (values.dtype.kind == "O" and any(map(is_text, values.flat)))
+    return values.dtype.kind in "SU" or (values.dtype.kind == "O" and any(map(cells.is_text, values.flat)))
 
 
 def as_finite_numbers(given: Any, name: str) -> np.ndarray:
@@ -237,7 +226,7 @@ def refuse_masked(given: Any, name: str) -> None:
     """Refuse masked values, which an array without masks would take for data."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         masked = np.ma.getmaskarray(given)
-        raise _masked(f"{_what(name)} is masked{where_bad(masked)}", bad_rows(masked))
+        raise _masked(f"{_what(name)} is masked{cells.where_bad(masked)}", cells.bad_rows(masked))
 
 
 def refuse_masked_and_dates(given: Any, name: str) -> None:
@@ -280,12 +269,13 @@ def refuse_text(
             if isinstance(value, DATES):
                 raise _dates(f"Column {name!r}", f"{value!s} in row {row}")
             what = "which is not a number"
-            if is_number(value):
-                if numerals or not is_text(value):
+            if cells.is_number(value):
+                if numerals or not cells.is_text(value):
                     continue
                 what = "which is text and may be a code (`pandas.to_numeric(column)` makes numbers of it)"
             raise InvalidInputError(
-                f"Column {name!r} holds {plain(value)!r:.100} in row {row}, {what}. {advice}", rows=np.array([row])
+                f"Column {name!r} holds {cells.plain(value)!r:.100} in row {row}, {what}. {advice}",
+                rows=np.array([row]),
             )
 
 
@@ -298,7 +288,7 @@ def _columns_of_objects(X: Any) -> list[tuple[Any, Any]]:
         values = np.asarray(X)
     except ValueError:  # rows of different lengths, for which there are other words
         return []
-    if values.ndim != 2 or values.dtype.kind not in "OSU" or not any(map(is_text, values.flat)):
+    if values.ndim != 2 or values.dtype.kind not in "OSU" or not any(map(cells.is_text, values.flat)):
         return []
     return list(enumerate(values.T))
 
@@ -306,7 +296,7 @@ def _columns_of_objects(X: Any) -> list[tuple[Any, Any]]:
 def refuse_repeated_names(X: Any) -> None:
     """Refuse a data frame in which two columns have one name: nobody knows which of them is meant."""
     names = column_names(X)
-    repeated = None if names is None else first_repeated(names)
+    repeated = None if names is None else cells.first_repeated(names)
     if repeated is not None:
         where = [str(i) for i, name in enumerate(names or ()) if name == repeated]
         raise InvalidInputError(
@@ -318,10 +308,11 @@ def refuse_repeated_names(X: Any) -> None:
 def refuse_missing_labels(y: Any) -> None:
     """Refuse labels of classes of which some are missing, with the first row; numbers are looked at elsewhere."""
     labels = np.asarray(y)
-    missing = missing_in(labels) if labels.ndim == 1 and labels.dtype.kind == "O" else np.zeros(1, bool)
+    missing = cells.missing_in(labels) if labels.ndim == 1 and labels.dtype.kind == "O" else np.zeros(1, bool)
     if missing.any():
         raise InvalidInputError(
-            f"Input y contains no label{where_bad(missing)}. Drop these rows, or give them one.", rows=bad_rows(missing)
+            f"Input y contains no label{cells.where_bad(missing)}. Drop these rows, or give them one.",
+            rows=cells.bad_rows(missing),
         )
 
 
@@ -341,8 +332,8 @@ def refuse_non_finite(
         fill = ", or fit with `missing='mean'`" if name == "X" and kind == "NaN" else ""
         advice = f"Drop or impute these rows{fill}."
     raise InvalidInputError(
-        f"{_what(name)} contains {kind}{where_bad(bad, columns)}. {advice}",
-        rows=bad_rows(bad),
+        f"{_what(name)} contains {kind}{cells.where_bad(bad, columns)}. {advice}",
+        rows=cells.bad_rows(bad),
     )
 
 

@@ -12,19 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y
 
+from knotwise.data import validation
 from knotwise.data.encoding.encoding import EncodingMixin
 from knotwise.data.geometry import as_columns, crs_of
 from knotwise.data.partitions import read_collections
-from knotwise.data.validation import (
-    check_count,
-    check_inputs,
-    check_weights,
-    fit_inputs,
-    generator_from,
-    refuse_masked_and_dates,
-    refuse_missing_labels,
-    series_name,
-)
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.base import unchanged_on_failure
 from knotwise.estimators.classes import ByClass, LabelPrediction
@@ -188,7 +179,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         (['left', 'right'], 3)
         """
         with unchanged_on_failure(self) as new:
-            new.crs_, new._target_name = crs_of(X, self.coords), series_name(y)
+            new.crs_, new._target_name = crs_of(X, self.coords), validation.series_name(y)
             if any(map(is_dask, (X, y, sample_weight))):
                 new._fit_partitions(X, y, sample_weight)
             else:
@@ -197,12 +188,12 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
     def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
         X = as_columns(X)
-        refuse_masked_and_dates(y, "y")
-        refuse_missing_labels(y)
+        validation.refuse_masked_and_dates(y, "y")
+        validation.refuse_missing_labels(y)
         X_given = X
-        X, y = check_X_y(fit_inputs(self, X, sample_weight), y, ensure_all_finite=False, estimator=self)
+        X, y = check_X_y(validation.fit_inputs(self, X, sample_weight), y, ensure_all_finite=False, estimator=self)
         check_classification_targets(y)
-        weights = check_weights(sample_weight, len(X))
+        weights = validation.check_weights(sample_weight, len(X))
         counts = np.ones(len(X), bool) if weights is None else weights > 0
         codes = np.full(len(X), -1)  # of rows that do not count, for which no class is needed
         self.classes_, codes[counts] = np.unique(y[counts], return_inverse=True)
@@ -238,7 +229,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
 
     def _fit_models(self, fit: Callable[[GPRegressor, int], None], *data: Any) -> None:
         """Fit a model for each class, or one for two; `data` are what a checkpoint knows them by."""
-        rng = generator_from(self.random_state)
+        rng = validation.generator_from(self.random_state)
         wanted = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         models = [self._model(rng) for _ in wanted]
         with RunContext.of(self) as context:
@@ -362,7 +353,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         >>> f.shape, bool(0.3 < np.median(border) < 0.7)
         ((200, 20), True)
         """
-        rng = generator_from(random_state)
+        rng = validation.generator_from(random_state)
         samples = [model.sample_latent(rows, n_samples, rng) for model, rows in self._rows_for_models(X)]
         return samples[0] if len(samples) == 1 else np.stack(samples, axis=-1)
 
@@ -409,12 +400,12 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         if label is not None and label not in labels:
             raise InvalidInputError(f"`label` is {label!r}, but must be one of the classes {labels}.")
         if is_dask(X):
-            seed = int(generator_from(random_state).integers(2**32))  # the same for all partitions
+            seed = int(validation.generator_from(random_state).integers(2**32))  # the same for all partitions
             options = {"threshold": threshold, "label": label, "n_samples": n_samples, "random_state": seed}
             columns = labels if label is None and len(self.models_) > 1 else None
             return predict_lazily(self, "predict_exceedance", X, columns=columns, **options)
-        n_samples = check_count(n_samples, "n_samples", least=1)
-        return self._prediction(X).exceedance(threshold, label, n_samples, generator_from(random_state))
+        n_samples = validation.check_count(n_samples, "n_samples", least=1)
+        return self._prediction(X).exceedance(threshold, label, n_samples, validation.generator_from(random_state))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class; those of several models are scaled to sum to one.
@@ -487,8 +478,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         """
         if is_dask(X):
             return lazy_accuracy(self, X, y=y, sample_weight=sample_weight)
-        refuse_masked_and_dates(y, "y")
-        refuse_masked_and_dates(sample_weight, "sample_weight")
+        validation.refuse_masked_and_dates(y, "y")
+        validation.refuse_masked_and_dates(sample_weight, "sample_weight")
         return float(super().score(X, y, sample_weight))
 
     def predict_interval(self, X: Any, level: float = 0.95, kind: str = "mean") -> np.ndarray:
@@ -593,7 +584,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         """
         if is_dask(X):
             return predict_lazily(self, "log_predictive_density", X, per_row={"y": y})
-        refuse_masked_and_dates(y, "y")
+        validation.refuse_masked_and_dates(y, "y")
         return self._prediction(X).log_density(np.asarray(y))
 
     def summary(self, standard_errors: bool | None = None, variogram: bool = False) -> Summary:
@@ -692,6 +683,6 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
     def _rows_for_models(self, X: Any) -> list[tuple[GPRegressor, Any]]:
         check_is_fitted(self)
         X = as_columns(X, self.crs_)
-        checked = check_inputs(self, X)  # rows that are encoded are passed on so
+        checked = validation.check_inputs(self, X)  # rows that are encoded are passed on so
         as_given = hasattr(X, "columns") and self._encoding is None
         return [(model, X if as_given else checked) for model in self.models_]

@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from knotwise.data import validation
 from knotwise.data.exposure import check_known_noise, check_size, exposure_of, missing_name, require
 from knotwise.data.geometry import crs_of
 from knotwise.data.observations import Observations
 from knotwise.data.partitions import read_collections
-from knotwise.data.validation import (
-    as_finite_numbers,
-    check_data,
-    check_jobs,
-    check_level,
-    check_weights,
-    generator_from,
-    refuse_masked_and_dates,
-    series_name,
-)
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.base import LatentGP, unchanged_on_failure
 from knotwise.estimators.docstrings import documented
@@ -229,7 +220,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         [3.0]
         """
         with unchanged_on_failure(self) as new:
-            new.crs_, new._target_name = crs_of(X, self.coords), series_name(y)
+            new.crs_, new._target_name = crs_of(X, self.coords), validation.series_name(y)
             likelihood = likelihood_from(self.likelihood)
             exposure = exposure_of(exposure, offset)
             if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
@@ -238,11 +229,11 @@ class GPRegressor(RegressorMixin, LatentGP):
                 has_size = exposure is not None or trials is not None
                 new._fit_latent(partitions, has_size=has_size, has_noise=noise_variance is not None)
                 return self
-            X, y = check_data(new, X, y, sample_weight)
+            X, y = validation.check_data(new, X, y, sample_weight)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
             noise = check_known_noise(likelihood, noise_variance, len(X))
             columns = None if new._encoding is None else new._encoding.columns
-            data = Observations(X, y, noise, size, check_weights(sample_weight, len(X)), columns=columns)
+            data = Observations(X, y, noise, size, validation.check_weights(sample_weight, len(X)), columns=columns)
             new._fit_latent(data, has_size=size is not None, has_noise=noise is not None)
         return self
 
@@ -407,8 +398,8 @@ class GPRegressor(RegressorMixin, LatentGP):
         sizes = require(self, "gp.score(X, y", exposure=exposure, trials=trials)
         if is_dask(X):
             return lazy_r2(self, X, y=y, sample_weight=sample_weight, **sizes)
-        y = as_finite_numbers(y, "y")
-        refuse_masked_and_dates(sample_weight, "sample_weight")
+        y = validation.as_finite_numbers(y, "y")
+        validation.refuse_masked_and_dates(sample_weight, "sample_weight")
         return float(r2_score(y, self.predict(X, **sizes), sample_weight=sample_weight))
 
     def predict_median(self, X: Any, exposure: Any = None, trials: Any = None, offset: Any = None) -> np.ndarray:
@@ -477,7 +468,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         True
         """
         exposure = exposure_of(exposure, offset)
-        check_level(level)
+        validation.check_level(level)
         if kind not in ("observation", "mean", "latent"):
             raise unknown_option("`kind`", kind, ["observation", "mean", "latent"])
         known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
@@ -560,7 +551,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         if is_dask(X):
             return predict_lazily(self, "log_predictive_density", X, per_row={"y": y, **known})
         prediction = self._prediction(X, **known)
-        return prediction.log_density(as_finite_numbers(y, "y"))
+        return prediction.log_density(validation.as_finite_numbers(y, "y"))
 
     def predictive(
         self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None, offset: Any = None
@@ -699,7 +690,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
         known = require(self, "gp.sample_observations(X", **known)
         likelihood, size = self._observation(X, len(self._engine_inputs(X)), **known)
-        rng = generator_from(random_state)
+        rng = validation.generator_from(random_state)
         f = self.sample_latent(X, n_samples, rng)
         if self.nugget_:
             f += np.sqrt(self.nugget_) * rng.standard_normal(f.shape)
@@ -714,7 +705,7 @@ class GPRegressor(RegressorMixin, LatentGP):
     ) -> Prediction:
         """The prediction of rows X whose latent marginals are known, in the user's units."""
         likelihood, size = self._observation(X, len(latent.mean), exposure, trials, noise_variance)
-        n_jobs = check_jobs(self.n_jobs)
+        n_jobs = validation.check_jobs(self.n_jobs)
         return Prediction.of(likelihood, latent, size=size, nugget=self.nugget_, n_jobs=n_jobs)
 
     def _observation(

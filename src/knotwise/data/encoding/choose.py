@@ -9,19 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data import cells
 from knotwise.data.cell_text import is_basic_date, is_guessed_date, is_iso_date, is_numeral, meant_as_number
-from knotwise.data.cells import (
-    MICROSECONDS_PER_DAY,
-    as_dates,
-    as_floats,
-    is_category,
-    is_number,
-    is_text,
-    kind_of,
-    missing_in,
-    plain,
-    raw_columns,
-)
 from knotwise.data.encoding.encoding import Encoding, Kind, source_names
 from knotwise.data.encoding.kinds import DAYS, MISSING_LEVEL, Category, Dates, LonLat, Numbers, labels_in
 from knotwise.errors import InvalidInputError, unknown_option, warn
@@ -46,7 +35,7 @@ def choose_encoding(options: Any, X: Any, weights: np.ndarray | None = None) -> 
         warn_of_degrees(X)
     if not asked and isinstance(options.categorical, str) and _all_numbers(X):
         return None
-    columns, names = raw_columns(X)
+    columns, names = cells.raw_columns(X)
     if not len(columns) or not len(columns[0]):
         return None  # for which there are words elsewhere
     features = None if names is None else tuple(names)
@@ -99,15 +88,15 @@ class _Chooser:
 
     def _kind(self, i: int) -> Kind:
         column = self.columns[i]
-        if i in self.categorical or is_category(column):
+        if i in self.categorical or cells.is_category(column):
             return self._category(i, named=True)
-        kind = kind_of(column)
+        kind = cells.kind_of(column)
         if kind in "biuf":
             return self._numbers(i)
         if kind == "M":
             return self._dates(i)
         values = np.asarray(column, object)[self.counted]
-        values = values[~missing_in(values)]
+        values = values[~cells.missing_in(values)]
         words = _what_values_are(values)
         if words == "numbers":
             _refuse_numerals(column, self.names[i])
@@ -121,10 +110,10 @@ class _Chooser:
         return Numbers(self.names[i], i, *self._fill(i), self._periods_of(i, {}))
 
     def _dates(self, i: int) -> Dates:
-        micro, has_zone = as_dates(self.columns[i], f"Column {self.names[i]!r}")
+        micro, has_zone = cells.as_dates(self.columns[i], f"Column {self.names[i]!r}")
         present = micro[self.counted][np.isfinite(micro[self.counted])]
         origin = int(present.min()) if len(present) else 0
-        fill, indicator = self._fill(i, (micro - origin) / MICROSECONDS_PER_DAY)
+        fill, indicator = self._fill(i, (micro - origin) / cells.MICROSECONDS_PER_DAY)
         return Dates(self.names[i], i, fill, indicator, self._periods_of(i, DAYS), origin, has_zone)
 
     def _fill(self, i: int, values: np.ndarray | None = None) -> tuple[float | None, bool]:
@@ -132,7 +121,7 @@ class _Chooser:
         if self.missing == "error":
             return None, False
         if values is None:
-            values = as_floats(self.columns[i], f"Column {self.names[i]!r}")
+            values = cells.as_floats(self.columns[i], f"Column {self.names[i]!r}")
         present = self.counted[~np.isnan(values[self.counted])]
         if not len(present):
             raise InvalidInputError(f"Column {self.names[i]!r} has no value in any row. Leave it out.")
@@ -228,7 +217,7 @@ def _what_values_are(values: np.ndarray) -> str:
     text. What is neither (a list, a duration) counts as a number here, and is refused as one.
     """
     found = values.tolist()
-    n_text = sum(map(is_text, found))
+    n_text = sum(map(cells.is_text, found))
     n_dates = sum(isinstance(value, date | np.datetime64) or is_iso_date(value) for value in found)
     if n_dates > len(found) / 2 or (n_text and all(map(is_basic_date, found))):
         return "dates"
@@ -238,10 +227,10 @@ def _what_values_are(values: np.ndarray) -> str:
 def _refuse_numerals(column: Any, name: str) -> None:
     """Refuse text that looks like a number among numbers: it may be one, or a code."""
     for row, value in enumerate(np.asarray(column, object).tolist()):
-        if is_text(value) and is_number(value):
+        if cells.is_text(value) and cells.is_number(value):
             raise InvalidInputError(
-                f"Column {name!r} holds the text {plain(value)!r:.100} in row {row}, among numbers. Convert the column "
-                "(`pandas.to_numeric(column)`), or name it in `categorical` if its values are levels.",
+                f"Column {name!r} holds the text {cells.plain(value)!r:.100} in row {row}, among numbers. Convert the "
+                "column (`pandas.to_numeric(column)`), or name it in `categorical` if its values are levels.",
                 rows=np.array([row]),
             )
 
@@ -327,11 +316,11 @@ def warn_of_degrees(X: Any) -> None:
     """Say so where columns are degrees far from the equator, where a degree of longitude is short."""
     if not hasattr(X, "columns") and not hasattr(X, "column_names"):
         return
-    columns, names = raw_columns(X)
+    columns, names = cells.raw_columns(X)
     found = [] if names is None else _degrees_by_name(tuple(names))
-    if names is None or len(found) < 2 or any(kind_of(columns[i]) not in tuple("iuf") for i in found):
+    if names is None or len(found) < 2 or any(cells.kind_of(columns[i]) not in tuple("iuf") for i in found):
         return
-    lon, lat = (as_floats(columns[i], names[i]) for i in found)
+    lon, lat = (cells.as_floats(columns[i], names[i]) for i in found)
     lon, lat = lon[np.isfinite(lon)], lat[np.isfinite(lat)]
     if not len(lat) or not len(lon) or np.abs(lat).max() > 90 or lon.min() < -180 or lon.max() > 360:
         return
