@@ -78,7 +78,7 @@ def test_a_trend_has_the_posterior_of_the_dense_linear_model(columns, approximat
 def test_a_level_has_the_posterior_of_the_dense_linear_model(approximation):
     found = fit("constant", approximation).coefficients_
     mean, cov = linear_model(np.ones((N, 1)), covariance(approximation), *trend_prior([], 10.0))
-    assert found.names == ("level",)
+    assert found.names == ("intercept",)
     assert_allclose(found.estimate, mean, rtol=1e-8)
     assert_allclose(found.standard_error**2, cov[0], rtol=1e-7)
 
@@ -143,7 +143,7 @@ def test_a_row_of_weight_2_is_the_row_twice():
 @pytest.mark.parametrize("mean", ["zero", 3.5, Constant(prior_sd=None)], ids=str)
 def test_a_mean_without_uncertainty_has_one_row_without_a_standard_error(mean):
     gp = GPRegressor(mean=mean, knots=8, random_state=0).fit(X, Y)
-    assert gp.coefficients_.names == ("level",)
+    assert gp.coefficients_.names == ("intercept",)
     assert_allclose(gp.coefficients_.estimate, gp.parameters_["mean"], rtol=1e-10, atol=1e-12)
     assert np.isnan(gp.coefficients_.standard_error).all() and np.isnan(gp.coefficients_.interval()).all()
     assert repr(gp.coefficients_) not in gp.summary()

@@ -251,7 +251,7 @@ def test_every_likelihood_has_a_level_with_its_uncertainty(likelihood):
 def test_a_classifier_has_the_coefficients_of_its_models():
     labels = np.array(["a", "b", "c"])[np.digitize(F, np.quantile(F, [0.4, 0.7]))]
     two = GPClassifier(k.SquaredExponential(), knots=4, random_state=0).fit(X, labels == "a")
-    assert two.coefficients_.names == ("level",)
+    assert two.coefficients_.names == ("intercept",)
     three = GPClassifier(k.SquaredExponential(), knots=4, random_state=0).fit(X, labels)
     assert [len(table) for table in three.coefficients_] == [1, 1, 1]
 

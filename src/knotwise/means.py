@@ -145,14 +145,14 @@ class Mean(Part):
         Parameters
         ----------
         origin : array [D]
-            The row at which a level or an intercept is read.
+            The row at which the intercept is read.
 
         Returns
         -------
         list of Term
             Each has a `name`, `weights` [p] of the basis, and for a slope its `column`.
         """
-        return [Term("level", self.basis(origin[None])[0])]
+        return [Term("intercept", self.basis(origin[None])[0])]
 
     def in_units(self, y_centre: float, y_scale: float, x_centre: np.ndarray, x_scale: np.ndarray) -> Mean:
         """What was learned from data, in other units; parameters stay as they are.
@@ -206,7 +206,7 @@ class Zero(Mean):
 
 
 class Constant(Mean):
-    """A constant prior mean: one level, which the data tell with an uncertainty.
+    """A constant prior mean: one intercept, which is learned with its uncertainty.
 
     A fitted `mean_` has the prior of its fit, and keeps it in another.
 
@@ -215,7 +215,7 @@ class Constant(Mean):
     mean : float, optional
         The mean is held exactly there, in the units of y (of f, for data with a link). None takes it from the data.
     prior_sd : "auto", float or None, default "auto"
-        Standard deviation of the level's Gaussian prior about the overall level of the data. The level is integrated
+        Standard deviation of the intercept's Gaussian prior about that of the data. The intercept is integrated
         out, so that its uncertainty is part of every prediction. A number counts in standard deviations of y; for data
         with a link (counts, classes, ...) it is on the scale of f, a log rate for example. "auto" says little: 10, or
         3 with a link. None is a point estimate instead, learned with the other parameters under the name `mean`:

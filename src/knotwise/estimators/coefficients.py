@@ -65,7 +65,7 @@ class Contrast:
 
 @dataclass(frozen=True, repr=False)
 class Coefficients:
-    """The mean of a fitted model in numbers: a level, or the intercept and slopes of a trend.
+    """The mean of a fitted model in numbers: the intercept, and the slopes of a trend.
 
     Estimates are on the scale of f: in the units of y for Gaussian data, on the link's scale (a log rate, log odds)
     for others. The intercept is the trend's height where all inputs are 0, and a slope is for one unit of its column.
@@ -77,7 +77,7 @@ class Coefficients:
     Parameters
     ----------
     names : tuple of str
-        "level"; or "intercept" and the columns of the trend, with "city: Rome - Oslo" for levels of a category.
+        "intercept" and the columns of the trend, with "city: Rome - Oslo" for levels of a category.
     estimate : ndarray [q]
         Posterior means.
     covariance : ndarray [q, q]
