@@ -149,6 +149,11 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         self.callback = callback
         self.checkpoint = checkpoint
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan, tags.input_tags.categorical = self.missing != "error", True
+        return tags
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit one latent model (two classes), or one for each class against the rest.
 

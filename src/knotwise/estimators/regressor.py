@@ -239,6 +239,7 @@ class GPRegressor(RegressorMixin, LatentGP):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan, tags.input_tags.categorical = self.missing != "error", True
         lowest = lowest_target_named if isinstance(self.likelihood, str) else lowest_target
         tags.target_tags.positive_only = lowest(self.likelihood) >= 0
         return tags

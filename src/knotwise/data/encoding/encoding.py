@@ -244,12 +244,6 @@ class EncodingMixin:
 
     _encoding: Encoding | None = None  # None where all columns are plain numbers, which need none
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = self.missing != "error"  # type: ignore[attr-defined]
-        tags.input_tags.categorical = True
-        return tags
-
     @property
     def encoding_(self) -> Encoding:
         """What each column of X was taken for: numbers, dates, a category or a place, and how it becomes numbers.
