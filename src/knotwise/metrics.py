@@ -28,10 +28,7 @@ Vector = NDArray[np.float64]
 ARGUMENTS = {
     "y": ("array [n]", "Targets: what was observed."),
     "mean": ("array [n]", "Predicted means, in the units of y."),
-    "variance": (
-        "array [n]",
-        "Predictive variances of an observation, noise included; in the units of y squared.",
-    ),
+    "variance": ("array [n]", "Predictive variances of an observation, noise included; in the units of y squared."),
     "log_density": ("array [n]", "Log predictive densities, as from `log_predictive_density` of an estimator."),
     "full_mean": ("array [n]", "Posterior means of f under the full GP."),
     "full_variance": ("array [n]", "Its posterior variances, without noise."),
@@ -88,8 +85,7 @@ def srmse(y: ArrayLike, mean: ArrayLike) -> float:
     y, mean = _finite_rows(y=y, mean=mean)
     if y.size < 2:
         raise InvalidInputError(
-            f"`srmse` needs at least 2 rows to have a standard deviation, but got {y.size}. Use `rmse`.",
-            n_rows=y.size,
+            f"`srmse` needs at least 2 rows to have a standard deviation, but got {y.size}. Use `rmse`.", n_rows=y.size
         )
     spread = float(np.std(y, ddof=1))
     if spread == 0 or np.ptp(y) == 0:  # the rounded mean of equal targets can leave a spread above 0

@@ -155,7 +155,7 @@ class ConstantNoise(Noise):
             return self
         warn(
             f"A noise variance of {self.noise_variance:.1g} cannot be used: it was raised to the floor of "
-            f"{NOISE_FLOOR:.0e} times the variance of y.",
+            f"{NOISE_FLOOR:.0e} times the variance of y."
         )
         return ConstantNoise(NOISE_FLOOR * variance)
 

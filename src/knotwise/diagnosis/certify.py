@@ -11,12 +11,7 @@ from scipy.optimize import brentq
 
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence import Jitter, Model, full_evidence
-from knotwise.evidence.certificate import (
-    MAX_PRODUCT_ROWS,
-    evidence_bounds,
-    posterior_bound,
-    variational_model,
-)
+from knotwise.evidence.certificate import MAX_PRODUCT_ROWS, evidence_bounds, posterior_bound, variational_model
 from knotwise.evidence.inference import inference_of
 from knotwise.noise import NOISE_FLOOR
 from knotwise.selection.places import Pivots
@@ -214,7 +209,7 @@ def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
     found = [own]
     if more is not None:
         with suppress(KnotwiseError):  # the bounds through the fit's knots hold by themselves
-            found.append(evidence_bounds(model, blocks, more.Z, jitter=more.jitter, max_product_rows=MAX_PRODUCT_ROWS))
+            found.append(evidence_bounds(model, blocks, more[0], jitter=more[1], max_product_rows=MAX_PRODUCT_ROWS))
     lower, tops = max(each.lower for each in found), [each.upper for each in found if each.upper is not None]
     if not np.isfinite(lower):
         return Found(why=own.why)
@@ -225,7 +220,7 @@ def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
         lower,
         min(tops) if tops else None,
         posterior if np.isfinite(posterior) else None,
-        len(state.Z) if more is None or len(found) == 1 else len(more.Z),
+        len(state.Z) if more is None or len(found) == 1 else len(more[0]),
         lower - own.lower,
         likelihood.quadratic,
         why=next((each.why for each in found if each.why), ""),
@@ -234,17 +229,10 @@ def _through_knots(fit: Any, problem: Problem, more_knots: int | None) -> Found:
     )
 
 
-@dataclass(frozen=True)
-class Knots:
-    """Knots for the bounds, with the jitter that they need. The bounds are of the exact GP without any."""
-
-    Z: np.ndarray
-    jitter: Jitter
-
-
-def _more_knots(fit: Any, problem: Problem, wanted: int) -> Knots | None:
-    """The knots of the fit and, besides, rows that they explain least, weighted by what their data say; None where no
-    row would bring anything new, or knots nearly coincide.
+def _more_knots(fit: Any, problem: Problem, wanted: int) -> tuple[np.ndarray, Jitter] | None:
+    """The knots of the fit and, besides, rows that they explain least, weighted by what their data say; with the jitter
+    that they need, though the bounds are of the exact GP without any. None where no row would bring anything new, or
+    knots nearly coincide.
     """
     state, kernel = fit.posterior.state, fit.model.kernel
     if not wanted:
@@ -256,7 +244,7 @@ def _more_knots(fit: Any, problem: Problem, wanted: int) -> Knots | None:
     try:
         chosen = Pivots(kernel, rows.X, rows.weigh(precision), Z).extend(wanted)
         Z = np.vstack([Z, rows.X[chosen]])
-        return Knots(Z, Jitter.choose(kernel, Z, state.jitter.points, None)) if len(chosen) else None
+        return (Z, Jitter.choose(kernel, Z, state.jitter.points, None)) if len(chosen) else None
     except NotPositiveDefiniteError:
         return None
 

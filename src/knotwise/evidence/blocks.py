@@ -311,10 +311,7 @@ class InMemory:
 
 
 def as_blocks(
-    rows: Rows | Blocks,
-    executor: Executor | None = None,
-    block_size: int | None = None,
-    keep_bytes: int = KEEP_BYTES,
+    rows: Rows | Blocks, executor: Executor | None = None, block_size: int | None = None, keep_bytes: int = KEEP_BYTES
 ) -> Blocks:
     """Rows in memory as blocks; blocks as they are."""
     if isinstance(rows, Rows):

@@ -27,7 +27,6 @@ LENGTHSCALE = Parameter("lengthscale", role="lengthscale", units="x", per_column
 ARGUMENTS = {
     "X": ("array [N, D]", "Rows of inputs, as the kernel sees them."),
     "scale": ("DataScale", "Spread of the columns that the kernel sees, and variance of the function."),
-    "name": ("str", "Of the parameter."),
 }
 
 
@@ -390,7 +389,7 @@ class Kernel(Part):
         if self.column_scales is None or not len(columns):
             return flat
         unknown = isinstance(self.column_scales, str)  # before a fit
-        scales = np.ones(len(columns)) if unknown else self.per_column("column_scales")
+        scales = np.ones(len(columns)) if unknown else self._per_column("column_scales")
         scale = dict(zip(columns, scales.tolist(), strict=True))
         return [replace(p, column_scales=tuple(scale[c] for c in p.columns)) if p.x_power else p for p in flat]
 
@@ -402,20 +401,8 @@ class Kernel(Part):
             for g in range(max(self.groups) + 1)
         ]
 
-    def per_column(self, name: str) -> np.ndarray:
-        """The value of a parameter: one number, or one for each column.
-
-        Returns
-        -------
-        array [] or [D]
-            Columns of one group have the entry of the group.
-
-        Examples
-        --------
-        >>> from knotwise.kernels import Matern32
-        >>> Matern32(lengthscale=[1.0, 2.0]).per_column("lengthscale").tolist()
-        [1.0, 2.0]
-        """
+    def _per_column(self, name: str) -> np.ndarray:
+        """The value of a parameter: one number, or one for each column, which has the entry of its group."""
         if name == "column_scales" and isinstance(self.column_scales, str):
             raise InvalidInputError(
                 f"{type(self).__name__} counts in standard deviations of the columns (`column_scales='standard'`), "
@@ -442,54 +429,16 @@ class Kernel(Part):
                 "positive number for each column, or None for the units of the columns."
             )
 
-    def per_entry(self, name: str, columns_bar: np.ndarray) -> np.ndarray:
-        """Adjoints of what each column has of a parameter, as those of the parameter's entries.
-
-        Parameters
-        ----------
-        columns_bar : array [D]
-            The adjoint of each column's value.
-
-        Returns
-        -------
-        array
-            One adjoint for each entry: of one number the sum.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from knotwise.kernels import Matern32
-        >>> Matern32(lengthscale=2.0).per_entry("lengthscale", np.array([1.0, 0.5])).tolist()
-        [1.5]
-        """
+    def _per_entry(self, name: str, columns_bar: np.ndarray) -> np.ndarray:
+        """Adjoints of each column's value of a parameter, [D], as those of its entries: of one number the sum."""
         if not np.ndim(self.value(name)):
             return np.array([columns_bar.sum()])
         return columns_bar if self.groups is None else np.bincount(self.groups, columns_bar)
 
-    def group_spread(self, spread: np.ndarray) -> np.ndarray:
-        """Standard deviations of columns as those of groups: the root of the total variance of each.
-
-        They count in `column_scales`, where the kernel has some.
-
-        Parameters
-        ----------
-        spread : array [D]
-            Of each column.
-
-        Returns
-        -------
-        array
-            Of each group of columns; of each column where there are no groups.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from knotwise.kernels import Matern32
-        >>> Matern32().group_spread(np.array([3.0, 4.0])).tolist()
-        [3.0, 4.0]
-        """
+    def _group_spread(self, spread: np.ndarray) -> np.ndarray:
+        """Standard deviations of columns, in `column_scales`, as those of groups: roots of total variances."""
         if self.column_scales is not None:
-            spread = spread / self.per_column("column_scales")
+            spread = spread / self._per_column("column_scales")
         return spread if self.groups is None else np.sqrt(np.bincount(self.groups, spread**2))
 
     # -- composition -----------------------------------------------------------------------

@@ -129,10 +129,7 @@ class Product(Pair):
 
     def diag_pullback(self, X, k_bar):
         return np.concatenate(
-            [
-                self.k1.diag_pullback(X, k_bar * self.k2.diag(X)),
-                self.k2.diag_pullback(X, k_bar * self.k1.diag(X)),
-            ]
+            [self.k1.diag_pullback(X, k_bar * self.k2.diag(X)), self.k2.diag_pullback(X, k_bar * self.k1.diag(X))]
         )
 
     def start(self, scale):

@@ -123,11 +123,11 @@ class Linear(Kernel):
 
     def _slopes(self) -> np.ndarray:
         """Variances of slopes in the units of the columns: one number, or one for each column."""
-        variance = self.per_column("variance")
-        return variance if self.column_scales is None else variance / self.per_column("column_scales") ** 2
+        variance = self._per_column("variance")
+        return variance if self.column_scales is None else variance / self._per_column("column_scales") ** 2
 
     def _centred(self, X: np.ndarray) -> np.ndarray:
-        return X if self.centre is None else X - self.per_column("centre")
+        return X if self.centre is None else X - self._per_column("centre")
 
     def value_and_pullback(self, X, Z):
         variance = self._slopes()
@@ -137,9 +137,7 @@ class Linear(Kernel):
             T = K_bar.T @ X  # [K, D]
             theta_bar = (T * Z).sum(0) * variance
             return KernelGradient(
-                self.per_entry("variance", theta_bar),
-                T * variance,
-                (K_bar @ Z) * variance if with_X else None,
+                self._per_entry("variance", theta_bar), T * variance, (K_bar @ Z) * variance if with_X else None
             )
 
         return (Z @ (X * variance).T).T, pullback
@@ -150,7 +148,7 @@ class Linear(Kernel):
 
         def pullback(k_bar):
             theta_bar = (k_bar @ products) * variance
-            return self.per_entry("variance", theta_bar)
+            return self._per_entry("variance", theta_bar)
 
         return products @ np.broadcast_to(variance, X.shape[1:]), pullback
 
@@ -176,9 +174,9 @@ class Linear(Kernel):
     def _typical(self, scale):
         """Variances that give the sum the variance of the data: one per column, or one for all."""
         if np.ndim(self.value("variance")):
-            spread = self.group_spread(scale.spread)
+            spread = self._group_spread(scale.spread)
             return scale.variance / (len(spread) * spread**2)
-        return np.array([scale.variance / (self.group_spread(scale.spread) ** 2).sum()])
+        return np.array([scale.variance / (self._group_spread(scale.spread) ** 2).sum()])
 
     def start(self, scale):
         return self.with_values(variance=fill(self.variance, self._typical(scale)))
@@ -241,7 +239,7 @@ class Periodic(ConstantDiagonal):
         self.validate()
 
     def value_and_pullback(self, X, Z):
-        ell = self.per_column("lengthscale")
+        ell = self._per_column("lengthscale")
         D = X.shape[1]
         circle = SquaredExponential(self.value("variance"), np.concatenate([ell, ell]) if ell.ndim else float(ell))
         X_angle, Z_angle = (2 * np.pi / self.value("period") * points for points in (X, Z))
@@ -258,7 +256,7 @@ class Periodic(ConstantDiagonal):
             theta_bar = np.concatenate(
                 [
                     inner.theta[:1],
-                    self.per_entry("lengthscale", per_column[:D] + per_column[D:]) if ell.ndim else per_column,
+                    self._per_entry("lengthscale", per_column[:D] + per_column[D:]) if ell.ndim else per_column,
                     [-(X_angle * X_angle_bar).sum() - (Z_angle * Z_angle_bar).sum()],
                 ]
             )
@@ -268,7 +266,7 @@ class Periodic(ConstantDiagonal):
         return value, pullback
 
     def pairs(self, X, Z):
-        ell = self.per_column("lengthscale")
+        ell = self._per_column("lengthscale")
         weights = np.broadcast_to(ell**-2.0, X.shape[1:])
         angle = (X - Z) * (np.pi / self.value("period"))  # [n, D]
         sine = np.sin(angle)
@@ -279,14 +277,14 @@ class Periodic(ConstantDiagonal):
             h = 4.0 * k_bar * k
             lengthscale_bar = weights * (h @ squares)
             period_bar = weights @ (h @ (angle * sine * np.cos(angle)))
-            return np.concatenate([[k_bar @ k], self.per_entry("lengthscale", lengthscale_bar), [period_bar]])
+            return np.concatenate([[k_bar @ k], self._per_entry("lengthscale", lengthscale_bar), [period_bar]])
 
         return k, pullback
 
     def own_coordinates(self, X):
         angle = X * (2 * np.pi / self.value("period"))
         return np.hstack([np.cos(angle), np.sin(angle)]) / np.tile(
-            np.broadcast_to(self.per_column("lengthscale"), X.shape[1]), 2
+            np.broadcast_to(self._per_column("lengthscale"), X.shape[1]), 2
         )
 
     def bind(self, columns, n_columns):
@@ -296,7 +294,7 @@ class Periodic(ConstantDiagonal):
         return self.with_values(
             variance=scale.variance if self.variance is None else self.variance,
             # in radii of the circle, whatever the units of the inputs
-            lengthscale=fill(self.lengthscale, np.ones(len(self.group_spread(scale.spread)))),
+            lengthscale=fill(self.lengthscale, np.ones(len(self._group_spread(scale.spread)))),
             period=float(scale.spread.mean()) if self.period is None else self.period,
         )
 

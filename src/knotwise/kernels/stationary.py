@@ -169,7 +169,7 @@ class Stationary(ConstantDiagonal):
             theta_bar = np.concatenate(
                 [
                     [variance_bar],
-                    self.per_entry("lengthscale", lengthscale_bar),
+                    self._per_entry("lengthscale", lengthscale_bar),
                     [np.vdot(K_bar, own) for own in self.shape_slopes(r2, K)],
                 ]
             )
@@ -196,7 +196,7 @@ class Stationary(ConstantDiagonal):
             return np.concatenate(
                 [
                     [k_bar @ k],
-                    self.per_entry("lengthscale", lengthscale_bar),
+                    self._per_entry("lengthscale", lengthscale_bar),
                     [k_bar @ own for own in self.shape_slopes(r2, k)],
                 ]
             )
@@ -208,8 +208,8 @@ class Stationary(ConstantDiagonal):
 
     def _lengths(self) -> np.ndarray:
         """Length-scales in the units of the columns: one number, or one for each column."""
-        ell = self.per_column("lengthscale")
-        return ell if self.column_scales is None else ell * self.per_column("column_scales")
+        ell = self._per_column("lengthscale")
+        return ell if self.column_scales is None else ell * self._per_column("column_scales")
 
     def _values(self, F: np.ndarray, Zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances and values of the kernel, from the features of rows and the scaled knots."""
@@ -230,14 +230,14 @@ class Stationary(ConstantDiagonal):
         return one_per_column(self, "lengthscale", n_columns, columns)
 
     def start(self, scale: DataScale):
-        spread = self.group_spread(scale.spread)
+        spread = self._group_spread(scale.spread)
         return self.with_values(
             variance=scale.variance if self.variance is None else self.variance,
             lengthscale=fill(self.lengthscale, np.sqrt(len(spread)) * spread),
         )
 
     def bounds(self, scale: DataScale) -> np.ndarray:
-        spread = self.group_spread(scale.spread)
+        spread = self._group_spread(scale.spread)
         spread = spread if np.ndim(self.value("lengthscale")) else np.array([spread.mean()])
         return np.vstack(
             [scale.variance_bounds, np.outer(spread, [1e-3, 1e3])]

@@ -36,7 +36,7 @@ def check_counts(y: np.ndarray, what: str) -> np.ndarray:
         warn(
             f"{len(rows)} of {len(y)} targets are not whole numbers, the first is {y[rows[0]]:g} in row {rows[0]}; "
             f"the formula for a {what} is used as it is. If they are rates, give the counts as y and pass the "
-            "divisor to `fit` (exposure or trials).",
+            "divisor to `fit` (exposure or trials)."
         )
     return y
 

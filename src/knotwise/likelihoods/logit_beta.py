@@ -219,13 +219,7 @@ def _bound(p: float, precision: float, mean: np.ndarray, s: np.ndarray) -> np.nd
 
 
 def _evaluate(
-    p: float,
-    precision: float,
-    mean: np.ndarray,
-    s: np.ndarray,
-    rule: Rule,
-    x: np.ndarray,
-    rows: np.ndarray,
+    p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, x: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The normal score of P(logit Y <= x) and its derivatives in x, of some rows."""
     tail = lower_tail(p, precision, mean[rows], s[rows], rule, x)

@@ -44,10 +44,7 @@ class StudentT(Likelihood):
     [2.0]
     """
 
-    parameters = (
-        Parameter("scale", role="noise", units="y"),
-        Parameter("df", role="shape", bounds=(1.0, 200.0)),
-    )
+    parameters = (Parameter("scale", role="noise", units="y"), Parameter("df", role="shape", bounds=(1.0, 200.0)))
     log_concave = False
     heavy_tailed = True
     scales_targets = True
@@ -75,9 +72,7 @@ class StudentT(Likelihood):
     def derivatives(self, y, f, size=1.0):
         s, nu, r, A = self._residuals(y, f)
         return Derivatives(
-            (nu + 1) * r / A / s,
-            (nu + 1) * (r**2 - nu) / A**2 / s**2,
-            2 * (nu + 1) * r * (r**2 - 3 * nu) / A**3 / s**3,
+            (nu + 1) * r / A / s, (nu + 1) * (r**2 - nu) / A**2 / s**2, 2 * (nu + 1) * r * (r**2 - 3 * nu) / A**3 / s**3
         )
 
     def fisher(self, y, f, size=1.0):
@@ -94,9 +89,7 @@ class StudentT(Likelihood):
         x, share = nu / 2, r**2 / A
         digammas = 0.5 * (nu * np.log1p(1 / nu) - 1) + digamma_defect(x) - digamma_defect(x + 0.5) * x / (x + 0.5)
         in_scale = ParameterDerivatives(
-            (nu + 1) * share - 1,
-            -2 * nu * (nu + 1) * r / A**2 / s,
-            2 * nu * (nu + 1) * (A - 4 * r**2) / A**3 / s**2,
+            (nu + 1) * share - 1, -2 * nu * (nu + 1) * r / A**2 / s, 2 * nu * (nu + 1) * (A - 4 * r**2) / A**3 / s**2
         )
         in_df = ParameterDerivatives(
             digammas - x * (np.log1p(r**2 / nu) - share) + 0.5 * share,

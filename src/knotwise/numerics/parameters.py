@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from knotwise.docstrings import documented
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.numerics.estimates import Estimates, read_estimate
 from knotwise.numerics.standard_errors import ErrorSource, ParameterErrors, natural_intervals, no_errors
@@ -23,6 +24,16 @@ ROLES = ("amplitude", "lengthscale", "noise", "nugget", "shape", "mean", "other"
 UNITS = {
     **{"none": (0, 0), "x": (1, 0), "1/x": (-1, 0), "1/x^2": (-2, 0)},
     **{"y": (0, 1), "y^2": (0, 2), "y^2/x": (-1, 2), "y^2/x^2": (-2, 2)},
+}
+
+
+#: what methods of a table of parameters say of their arguments
+ARGUMENTS = {
+    "theta": ("array [P]", "The values, with logarithms of positive parameters."),
+    "standard_errors": (
+        "bool, optional",
+        "None computes standard errors unless that takes long, True in any case; False takes no time for them.",
+    ),
 }
 
 
@@ -278,6 +289,7 @@ def unique_names(names: Sequence[str], parts: Sequence[str]) -> list[str]:
     return [name if len(owners[name]) == 1 else f"{part}__{name}" for name, part in zip(names, parts, strict=True)]
 
 
+@documented(ARGUMENTS)
 @dataclass(frozen=True, repr=False)
 class ParameterTable:
     """Names, natural values, bounds and holds of all parameters of a model, and theta in this order.
@@ -409,11 +421,6 @@ class ParameterTable:
     def log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Log density of the parameters' priors, and its gradient; 0 for those without one.
 
-        Parameters
-        ----------
-        theta : array [P]
-            Where, with logarithms of positive parameters.
-
         Returns
         -------
         value : float
@@ -462,11 +469,6 @@ class ParameterTable:
 
     def with_theta(self, theta: np.ndarray) -> ParameterTable:
         """The same table at other values.
-
-        Parameters
-        ----------
-        theta : array [P]
-            The values, with logarithms of positive parameters.
 
         Returns
         -------
@@ -548,11 +550,6 @@ class ParameterTable:
 
         Standard deviations stand for variances. `summary()` shows this table.
 
-        Parameters
-        ----------
-        standard_errors : bool, optional
-            None computes standard errors unless that takes long, True in any case; False leaves them out.
-
         Returns
         -------
         Estimates
@@ -577,11 +574,6 @@ class ParameterTable:
         The words of geostatistics for noise, variances and length-scales; a line for each summand of the kernel, and
         one for each column along which its range differs.
 
-        Parameters
-        ----------
-        standard_errors : bool, optional
-            None computes standard errors unless that takes long, True in any case; False takes those that are known.
-
         Returns
         -------
         Variogram
@@ -595,11 +587,6 @@ class ParameterTable:
 
     def to_frame(self, standard_errors: bool | None = None) -> Any:
         """The parameters as a pandas DataFrame.
-
-        Parameters
-        ----------
-        standard_errors : bool, optional
-            None computes standard errors unless that takes long, True in any case; False leaves their columns out.
 
         Returns
         -------

@@ -23,12 +23,7 @@ class SiteRule(Protocol):
         """The sites of a block's rows, each counted once."""
 
     def likelihood_bar(
-        self,
-        block: Block,
-        sites: Sites,
-        noise_bar: np.ndarray,
-        W_bar: np.ndarray | float,
-        slope: np.ndarray | float,
+        self, block: Block, sites: Sites, noise_bar: np.ndarray, W_bar: np.ndarray | float, slope: np.ndarray | float
     ) -> np.ndarray:
         """Gradient in the likelihood's own parameters, [Q].
 

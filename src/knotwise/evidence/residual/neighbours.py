@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.evidence.residual.base import Pulled, RowAdjoints, Sites, Summed
-from knotwise.evidence.residual.conditionals import (
-    NOISE_FLOOR,
-    Conditionals,
-    Joint,
-    Members,
-    noise_of_rows,
-    with_zeros,
-)
+from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, Members, noise_of_rows, with_zeros
 
 if TYPE_CHECKING:
     from knotwise.evidence.blocks import Block, Halo
