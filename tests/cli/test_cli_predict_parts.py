@@ -11,7 +11,7 @@ import pytest
 from cli_tables import make_columns
 from numpy.testing import assert_allclose
 
-from knotwise.cli import parquet, parts
+from knotwise.cli import parquet
 from knotwise.cli.predict import part_names
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -154,7 +154,7 @@ def test_parquet_is_written_in_groups_of_rows_that_hold_what_was_given(tmp_path,
 
 
 def test_a_wrong_address_is_an_error_in_words_within_seconds(rows, folder, run, monkeypatch):
-    monkeypatch.setattr(parts, "SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr(parquet, "SECONDS_TO_ANSWER", 1)
     for address in ("tcp://127.0.0.1:9", "nonsense", "127.0.0.1:9"):
         start = time.perf_counter()
         words = ["predict", folder / "y.knotwise", "rows/*", "--scheduler", address, "-o", "out"]
@@ -196,11 +196,11 @@ def scheduler(tmp_path):
 @pytest.mark.filterwarnings("default")
 def test_a_scheduler_and_its_workers_fit_and_predict(scheduler, rows, folder, run, monkeypatch):
     address, start_worker = scheduler
-    monkeypatch.setattr(parts, "SECONDS_TO_ANSWER", 2)
+    monkeypatch.setattr(parquet, "SECONDS_TO_ANSWER", 2)
     code, _, said = run("predict", folder / "y.knotwise", "rows/*", "--scheduler", address, "-o", "out")
     assert code == 1
     assert f"The Dask scheduler at {address!r} has no workers" in said
-    monkeypatch.setattr(parts, "SECONDS_TO_ANSWER", 60)
+    monkeypatch.setattr(parquet, "SECONDS_TO_ANSWER", 60)
     start_worker()
     words = ["--target", "y", "--inputs", "a,b", "--knots", "6", "--kernel", "se"]
     assert run("fit", "rows/*", *words, "--scheduler", address, "-o", "there.knotwise")[0] == 0

@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from knotwise import GPRegressor
 from knotwise.errors import FitWarning, InvalidInputError, TooLargeError
 from knotwise.spatial import count_points
-from knotwise.spatial.cutting import cut
-from knotwise.spatial.windows import Window
+from knotwise.spatial.windows import Window, cut
 
 RNG = np.random.default_rng(3)
 LAKE = shapely.Polygon([(0.4, 0.4), (0.6, 0.45), (0.5, 0.62)])

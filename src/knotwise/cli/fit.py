@@ -15,7 +15,7 @@ from knotwise.cli.command import UsageError, explain_interruption, note, print_j
 from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
 from knotwise.cli.loading import KNOWN_OPTIONS, given_options, option_word
 from knotwise.cli.output import check_output
-from knotwise.cli.parts import are_parts, columns_of_all, files_of, read_parts, workers
+from knotwise.cli.parquet import are_parts, columns_of_all, files_of, read_parts, workers
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, are_labels, errors_with_places, labels_of, read_rows, target_numbers
 from knotwise.cli.tables import Table, require_columns, same_for_all

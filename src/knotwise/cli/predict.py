@@ -20,8 +20,15 @@ import numpy as np
 from knotwise.cli import loading
 from knotwise.cli.command import UsageError, note, print_json, warnings_as_notes
 from knotwise.cli.output import check_output, write_table
-from knotwise.cli.parquet import open_parquet, write_no_rows, write_parquet
-from knotwise.cli.parts import are_parts, columns_of_all, files_of, workers
+from knotwise.cli.parquet import (
+    are_parts,
+    columns_of_all,
+    files_of,
+    open_parquet,
+    workers,
+    write_no_rows,
+    write_parquet,
+)
 from knotwise.cli.reading import open_table
 from knotwise.cli.rows import Rows, Wanted, errors_with_places, iterate_rows, read_rows
 from knotwise.cli.tables import PARQUET, TEXT, Table, kind_of_file

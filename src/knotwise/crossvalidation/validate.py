@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.crossvalidation.folds import Fold, folds_from
-from knotwise.crossvalidation.given import Given
-from knotwise.crossvalidation.held import with_knots_anew, with_knots_held
-from knotwise.crossvalidation.places import places_of
+from knotwise.crossvalidation.folds import Fold, folds_from, places_of
+from knotwise.crossvalidation.held import Given, with_knots_anew, with_knots_held
 from knotwise.crossvalidation.result import CrossValidation
 from knotwise.data.exposure import exposure_of, require
 from knotwise.data.geometry import as_columns

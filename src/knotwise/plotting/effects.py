@@ -12,7 +12,7 @@ from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.effects import Effect, Effects, checked_rows, chosen_columns
 from knotwise.plotting.columns import write_dates
-from knotwise.plotting.curve import response_name
+from knotwise.plotting.fit import response_name
 from knotwise.plotting.knots import draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, MARKERS, documented, look, shorten
 from knotwise.plotting.view import View, class_name, target_name, view_of

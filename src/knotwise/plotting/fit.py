@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from knotwise.data.exposure import exposure_of
+from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.effects import checked_rows
 from knotwise.numerics.columns import column_index
 from knotwise.plotting.columns import describe_others, place_of, points_along, refuse_levels, write_dates
-from knotwise.plotting.curve import Curve, curve_of, kind_of, response_name
 from knotwise.plotting.knots import RUG_HEIGHT, draw_rug
 from knotwise.plotting.style import BLUE, CYCLE, DASHES, GREY, axes_or_new, counted, documented, shorten, write_title
-from knotwise.plotting.view import View, checked_targets, class_name, noise_of, require, size_of, view_of
+from knotwise.plotting.view import View, checked_targets, class_name, noise_of, require, size_of, target_name, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 N_POINTS = 240
 LEGEND_HEIGHT = 0.185  # of a row of the legend, in inches
@@ -188,3 +190,74 @@ def _make_room(ax: Axes) -> None:
     head = 0.06 + LEGEND_HEIGHT * (-(-len(legend.get_texts()) // 2)) / height
     unit = ((high - low) or max(1.0, abs(high))) / max(1.0 - foot - head, 0.3)
     ax.set_ylim(low - foot * unit, high + head * unit)
+
+
+KINDS = ("observation", "mean", "latent")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Centre and band at each point, [n] each, and their names in a legend."""
+
+    centre: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    name: str
+    band_name: str
+
+
+def kind_of(view: View, kind: str | None) -> str:
+    """The kind of band that is asked for; by default that of observations, or of a probability."""
+    if kind is None:
+        return "mean" if view.of_labels else "observation"
+    if kind not in KINDS:
+        raise unknown_option("`kind`", kind, KINDS)
+    if view.classes is not None and kind == "observation":
+        raise InvalidInputError("A label has no band: use kind='mean' (the probability) or kind='latent'.")
+    if view.n_classes > 2 and kind == "latent":
+        raise InvalidInputError("Several classes have a latent function each: plot `gp.models_[k]` with kind='latent'.")
+    return kind
+
+
+def curve_of(
+    view: View, points: np.ndarray, size: np.ndarray | None, noise: float | None = None, *, level: float, kind: str
+) -> Curve:
+    """Predict a curve at points; of counts per unit of exposure or per trial, at the median size.
+
+    `noise` is the known noise variance of new observations, None for the fitted one.
+    """
+    likelihood = view.model.likelihood_
+    unit, typical = 1.0, {}
+    known = {} if noise is None else {"noise_variance": noise}
+    if size is not None:
+        unit = float(np.median(size))
+        unit = max(round(unit), 1) if likelihood.size_name == "trials" else unit
+        typical = {likelihood.size_name: unit}
+    prediction = view.of_model(view.prediction(points, **typical, **known))
+    low, high = prediction.interval(level, kind).T
+    band = f"{100 * level:g} % of "
+    if kind == "latent":
+        return Curve(prediction.latent.mean, low, high, "mean of f", band + "f")
+    if kind == "observation":
+        band += "new observations" if size is None else f"new counts at {likelihood.size_name} {unit:.3g}"
+        band += "" if noise is None else f" with noise sd {np.sqrt(noise):.3g}"
+        return Curve(prediction.mean / unit, low / unit, high / unit, "mean", band)
+    if view.of_labels or likelihood.conjugate:
+        name = "probability" if view.of_labels else "mean"
+        return Curve(prediction.mean, low, high, name, f"{band}the {name}")
+    # the mean of a skewed response can leave the band of its own parameter; the median cannot
+    return Curve(prediction.median() / unit, low / unit, high / unit, "median", band + "the mean response")
+
+
+def response_name(view: View, y: Any, size: np.ndarray | None, kind: str) -> str:
+    """What the vertical axis shows."""
+    name = target_name(y)
+    if kind == "latent":
+        return f"{name} without noise" if view.model.likelihood_.conjugate else "latent f"
+    if view.n_classes > 2:
+        return "probability"
+    if view.of_labels:
+        return f"P({name} = 1)" if view.classes is None else f"P({view.label_name})"
+    if size is None:
+        return name
+    return f"{name} per {'trial' if view.model.likelihood_.size_name == 'trials' else 'unit of exposure'}"

@@ -14,10 +14,20 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.effects import checked_rows
 from knotwise.numerics.columns import column_index
 from knotwise.plotting.columns import describe_others, place_of, refuse_levels, write_dates
-from knotwise.plotting.extent import Box, aspect_of, cells_of, extent_of, figure_size, within_reach
 from knotwise.plotting.knots import describe_knots, draw_knots
 from knotwise.plotting.style import BLACK, axes_or_new, documented, shorten, write_title
-from knotwise.plotting.surface import Surface, add_bar, norm_of, surface_of
+from knotwise.plotting.surface import (
+    Box,
+    Surface,
+    add_bar,
+    aspect_of,
+    cells_of,
+    extent_of,
+    figure_size,
+    norm_of,
+    surface_of,
+    within_reach,
+)
 from knotwise.plotting.view import View, checked_targets, class_name, target_name, view_of
 
 if TYPE_CHECKING:

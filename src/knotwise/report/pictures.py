@@ -12,10 +12,10 @@ from knotwise.numerics.columns import coordinate_pair
 from knotwise.plotting import plot_fit, plot_trace
 from knotwise.plotting.calibration import draw_calibration, draw_pit
 from knotwise.plotting.effects import draw_effect, effect_name, heights_of, name_classes
-from knotwise.plotting.extent import figure_size
 from knotwise.plotting.maps import MapCells, draw_map
 from knotwise.plotting.observed import MOST_MARKS, draw_observed
 from knotwise.plotting.style import counted, shorten
+from knotwise.plotting.surface import figure_size
 from knotwise.plotting.view import Named, View, view_of
 from knotwise.report.data import Data
 from knotwise.report.html import Picture, new_figure, picture_of

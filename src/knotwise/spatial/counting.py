@@ -9,8 +9,7 @@ import numpy as np
 
 from knotwise.errors import InvalidInputError, warn
 from knotwise.spatial.covariates import covariates_at, refuse_gaps
-from knotwise.spatial.cutting import cut
-from knotwise.spatial.windows import common_crs, places_of, refuse_degrees, require_spatial, steps_of, window_of
+from knotwise.spatial.windows import common_crs, cut, places_of, refuse_degrees, require_spatial, steps_of, window_of
 
 #: columns of the tables of cells
 OWN_COLUMNS = {"x", "y", "count", "area", "intensity", "geometry"}

@@ -9,9 +9,8 @@ import numpy as np
 from knotwise.data.exposure import is_needed
 from knotwise.errors import InvalidInputError
 from knotwise.spatial.covariates import covariates_at, refuse_gaps
-from knotwise.spatial.cutting import cut
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of
-from knotwise.spatial.windows import common_crs, refuse_degrees, regions_of, require_spatial, steps_of
+from knotwise.spatial.windows import common_crs, cut, refuse_degrees, regions_of, require_spatial, steps_of
 
 if TYPE_CHECKING:
     from knotwise.estimators.totals import Totals
