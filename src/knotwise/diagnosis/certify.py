@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from textwrap import TextWrapper
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,6 @@ class Certificate:
         return self.variational_upper if self.upper is None else self.upper
 
     def __str__(self) -> str:
-        from textwrap import TextWrapper
-
         wrapper = TextWrapper(110, initial_indent="  ", subsequent_indent="  ")
         lines = [self.model, *(f"  {name:<44}{_number(value)}" for name, value in self._table())]
         return "\n".join(lines + [line for words in self.words for line in wrapper.wrap(words)])

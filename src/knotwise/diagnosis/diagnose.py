@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from textwrap import TextWrapper
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from knotwise.diagnosis import findings
 from knotwise.diagnosis.autocorrelation import AutocorrelationTest, autocorrelation_test, residuals_and_graph, try_exact
 from knotwise.diagnosis.findings import Finding, Place
 from knotwise.diagnosis.heteroscedasticity import HeteroscedasticityTest, compare_sizes, describe_spread
+from knotwise.errors import unknown_option
 from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.numerics.blocks import Serial, single_threaded_blas
 from knotwise.numerics.tabular import html_table, make_frame
@@ -111,8 +113,6 @@ class Diagnosis:
         Finding
             `name`, `level`, `text` and `advice`.
         """
-        from knotwise.errors import unknown_option
-
         for finding in self.findings:
             if finding.name == name:
                 return finding
@@ -139,8 +139,6 @@ class Diagnosis:
         return make_frame([asdict(finding) for finding in self.findings])
 
     def __str__(self) -> str:
-        from textwrap import TextWrapper
-
         def wrap(text: str, indent: int) -> list[str]:
             return TextWrapper(110, "  ", " " * indent, drop_whitespace=True).wrap(text)
 

@@ -8,6 +8,9 @@ import numpy as np
 
 from knotwise.docstrings import documented
 from knotwise.errors import InvalidInputError
+from knotwise.likelihoods.expectations import expectations, expected_parameter_derivatives
+from knotwise.likelihoods.response import predictive_cdf, predictive_quantile, response_moments
+from knotwise.likelihoods.tilted import log_tilted_integral, tilted, tilted_parameter_derivatives
 from knotwise.likelihoods.values import Derivatives, Expectations, ParameterDerivatives, Tilted
 from knotwise.noise import Noise, NoisyRows
 from knotwise.numerics.part import Part
@@ -295,8 +298,6 @@ class Likelihood(Part):
         Expectations
             `log_density`, `first` and `second`, [n] each; by quadrature where there is no closed form.
         """
-        from knotwise.likelihoods.expectations import expectations
-
         return expectations(self, y, mean, variance, size)
 
     def expected_parameter_derivatives(
@@ -309,8 +310,6 @@ class Likelihood(Part):
         array [Q, n]
             A row for each entry of theta.
         """
-        from knotwise.likelihoods.expectations import expected_parameter_derivatives
-
         return expected_parameter_derivatives(self, y, mean, variance, size)
 
     def tilted(
@@ -323,8 +322,6 @@ class Likelihood(Part):
         Tilted
             `log_integral`, `first` and `second`, [n] each; by quadrature where there is no closed form.
         """
-        from knotwise.likelihoods.tilted import tilted
-
         return tilted(self, y, mean, variance, size, power)
 
     def tilted_parameter_derivatives(
@@ -337,8 +334,6 @@ class Likelihood(Part):
         array [Q, n]
             A row for each entry of theta.
         """
-        from knotwise.likelihoods.tilted import tilted_parameter_derivatives
-
         return tilted_parameter_derivatives(self, y, mean, variance, size, power)
 
     # -- a new observation, for f ~ N(mean, variance) -------------------------------------------
@@ -355,8 +350,6 @@ class Likelihood(Part):
         variance : array [n]
             Variances of y. Both by quadrature where there is no closed form.
         """
-        from knotwise.likelihoods.response import response_moments
-
         return response_moments(self, mean, variance, size)
 
     def log_predictive_density(
@@ -369,9 +362,7 @@ class Likelihood(Part):
         array [n]
             In nats; by quadrature where there is no closed form.
         """
-        from knotwise.likelihoods.response import log_predictive_density
-
-        return log_predictive_density(self, y, mean, variance, size)
+        return log_tilted_integral(self, y, mean, variance, size)
 
     def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
         """P(Y <= y) for f ~ N(mean, variance).
@@ -386,8 +377,6 @@ class Likelihood(Part):
         array [n]
             Between 0 and 1; by quadrature where there is no closed form.
         """
-        from knotwise.likelihoods.response import predictive_cdf
-
         return predictive_cdf(self, y, mean, variance, size)
 
     def predictive_quantile(self, p: float, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0) -> np.ndarray:
@@ -403,8 +392,6 @@ class Likelihood(Part):
         array [n]
             In the units of y; by quadrature and search where nothing quicker is known.
         """
-        from knotwise.likelihoods.response import predictive_quantile
-
         return predictive_quantile(self, p, mean, variance, size)
 
     def support(self, size: Sizes = 1.0) -> tuple[float, Any]:

@@ -45,15 +45,6 @@ def by_blocks(function: Callable[..., Any], *per_row: Any, executor: Executor | 
     return np.concatenate(parts)
 
 
-def log_predictive_density(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes
-) -> np.ndarray:
-    """log of the integral of p(y | f) N(f; mean, variance), one per row."""
-    from knotwise.likelihoods.tilted import log_tilted_integral
-
-    return log_tilted_integral(likelihood, y, mean, variance, size)
-
-
 def _narrow_cuts(
     likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: np.ndarray
 ) -> np.ndarray:

@@ -96,42 +96,37 @@ class Word:
         return word
 
 
-class Trace:
+class Trace(Fields):
     """The steps of a selection; without the rows that were tried for knots, which are training data."""
 
-    fields = Fields(
-        stop_reason=Text,
-        steps=ListOf(
-            Record(
-                KnotStep,
-                action=Word(),
-                n_knots=Whole,
-                evidence=Number(finite=False),
-                seconds=Number(),
-                n_rows=Optional(Count()),
-                n_tried=Whole,
-                chosen=Optional(Array(("D",))),
-                gain=Number(finite=False),
-                share=Number(finite=False),
-                residual_information=Number(finite=False),
-                theta=Optional(Array(("P",))),
-                note=Text,
-                inference=Text,
-            )
-        ),
-    )
-
-    def write(self, value: KnotTrace, at: str, out: Writing) -> dict[str, Any]:
-        return self.fields.write(value, at, out)
-
-    def read(self, data: Any, at: str, given: Reading) -> KnotTrace:
-        content = self.fields.read(data, at, given)
+    def read(self, data: Any, at: str, given: Reading) -> KnotTrace:  # type: ignore[override]
+        content = super().read(data, at, given)
         trace = KnotTrace()
         trace.stop_reason, trace.steps = content["stop_reason"], content["steps"]
         return trace
 
 
-TRACE = Trace()
+TRACE = Trace(
+    stop_reason=Text,
+    steps=ListOf(
+        Record(
+            KnotStep,
+            action=Word(),
+            n_knots=Whole,
+            evidence=Number(finite=False),
+            seconds=Number(),
+            n_rows=Optional(Count()),
+            n_tried=Whole,
+            chosen=Optional(Array(("D",))),
+            gain=Number(finite=False),
+            share=Number(finite=False),
+            residual_information=Number(finite=False),
+            theta=Optional(Array(("P",))),
+            note=Text,
+            inference=Text,
+        )
+    ),
+)
 
 RESULT = Record(
     OptimizeResult,
