@@ -131,7 +131,6 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Time since `fit` was called."""
         return self.clock() - self.started
 
     def text(self) -> str:
@@ -178,13 +177,11 @@ class FitObserver:
         self.last = self.now = FitEvent("start", 0, n_rows, np.nan, label=label)
 
     def tick(self, n_knots: int, value: float, n_rows: int | float) -> None:
-        """An evaluation of the evidence."""
         if self.progress.wants_evaluations():
             now = replace(self.now, n_knots=n_knots, n_rows=n_rows, log_evidence=value + self.shift * n_rows)
             self.progress.evaluated(replace(now, seconds=self.progress.seconds, note=""))
 
     def step(self, step: KnotStep) -> None:
-        """A step of the selection."""
         self._tell(
             action=str(step.action),
             n_knots=step.n_knots,

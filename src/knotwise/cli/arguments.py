@@ -65,7 +65,6 @@ def whole(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """A number."""
     try:
         return to_float(text)
     except ValueError:

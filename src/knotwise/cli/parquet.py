@@ -42,7 +42,6 @@ def _pyarrow() -> Any:
 
 @contextlib.contextmanager
 def open_parquet(path: str) -> Iterator[ParquetTable]:
-    """Open a Parquet file."""
     arrow = _pyarrow()
     try:
         file = arrow.parquet.ParquetFile(path)

@@ -89,7 +89,6 @@ def predict_table(
 
 
 def predict_rows(gp: Any, rows: Rows, arguments: Namespace) -> dict[str, list[Any]]:
-    """Predicted columns of some rows."""
     if hasattr(gp, "classes_"):
         return _predict_labels(gp, rows.X, arguments)
     kind, known = arguments.kind or "observation", dict(rows.extras)

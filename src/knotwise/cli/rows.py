@@ -81,7 +81,6 @@ class Rows:
 
 
 def read_rows(table: Table, wanted: Wanted, *, drop_missing: bool) -> Rows:
-    """Read the whole table."""
     parts = list(iterate_rows(table, wanted, drop_missing=drop_missing))
     return Rows(
         np.concatenate([part.X for part in parts]),
@@ -285,7 +284,6 @@ def are_labels(texts: Sequence[str], decimal: str) -> bool:
 
 
 def target_numbers(table: Table, rows: Rows, target: str, decimal: str) -> np.ndarray:
-    """The target as numbers."""
     try:
         return numbers_of(rows.target, decimal)
     except NotANumberError as bad:

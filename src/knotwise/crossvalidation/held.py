@@ -146,7 +146,6 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Latent:
 
 
 def engine_rows(gp: Any, given: Given) -> Rows:
-    """The rows in the units of the fit."""
     scaling, model = gp._fit.scaling, gp._fit.model
     X = gp._engine_inputs(given.X)
     data = Observations(X, given.targets, given.known_noise, given.size, given.weights).checked_for(gp.likelihood_)

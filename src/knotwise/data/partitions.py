@@ -172,7 +172,6 @@ class PartitionedObservations:
         return np.unique(np.concatenate([labels for _, labels in known]))
 
     def digests(self) -> list[str]:
-        """What the partitions are known by."""
         from dask import delayed
 
         task = delayed(_digest_of_pieces, pure=False)

@@ -91,7 +91,6 @@ class Reading:
 
 
 def labels_of(y: Any) -> np.ndarray:
-    """Labels of classes as an array."""
     validation.refuse_masked_and_dates(y, "y")
     validation.refuse_missing_labels(y)
     labels = np.asarray(y)

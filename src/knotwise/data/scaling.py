@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -259,20 +259,7 @@ def _spread(centred: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return unit * np.sqrt(np.average((centred / unit) ** 2, axis=0, weights=weights))
 
 
-class InputUnits(Protocol):
-    """Of the inputs: x_engine = (x - centre) / x_scale, and `scales` are x_scale in the units of length-scales."""
-
-    @property
-    def centres(self) -> np.ndarray: ...
-
-    @property
-    def x_scale(self) -> np.ndarray: ...
-
-    @property
-    def scales(self) -> np.ndarray: ...
-
-
-def kernel_to_engine(kernel: Kernel, units: InputUnits) -> Kernel:
+def kernel_to_engine(kernel: Kernel, units: Scaling) -> Kernel:
     """The kernel with its scales and centres of columns in the engine's units; its parameters stay as they are."""
 
     def change(leaf: Any, columns: list[int]) -> Any:
@@ -295,7 +282,7 @@ def kernel_to_engine(kernel: Kernel, units: InputUnits) -> Kernel:
     return kernel.map_leaves(change, range(len(units.x_scale)))
 
 
-def kernel_to_user(kernel: Kernel, units: InputUnits) -> Kernel:
+def kernel_to_user(kernel: Kernel, units: Scaling) -> Kernel:
     """The kernel of a fit with its scales and centres of columns in the units of the data.
 
     A kernel that has one value for several columns gets their scales, which are 1 where one scale is that of all.

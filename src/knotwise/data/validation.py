@@ -332,8 +332,7 @@ def refuse_non_finite(
         fill = ", or fit with `missing='mean'`" if name == "X" and kind == "NaN" else ""
         advice = f"Drop or impute these rows{fill}."
     raise InvalidInputError(
-        f"{_what(name)} contains {kind}{cells.where_bad(bad, columns)}. {advice}",
-        rows=cells.bad_rows(bad),
+        f"{_what(name)} contains {kind}{cells.where_bad(bad, columns)}. {advice}", rows=cells.bad_rows(bad)
     )
 
 

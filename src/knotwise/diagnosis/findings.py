@@ -208,7 +208,6 @@ def _describe(place: Place) -> str:
 
 
 def _explained(estimator: Any) -> Finding:
-    """What knots and neighbours explain."""
     shares = estimator._fit.shares
     if shares is None:
         return Finding("knots", "ok", "residuals are predicted from Vecchia neighbours")
@@ -356,5 +355,4 @@ def _learn_more(estimator: Any) -> str:
 
 
 def is_auto(estimator: Any) -> bool:
-    """Whether the knots were chosen automatically."""
     return isinstance(estimator.knots, Auto) or (isinstance(estimator.knots, str) and estimator.knots == "auto")

@@ -114,7 +114,6 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         self._warn()
 
     def _publish(self) -> None:
-        """Set the public attributes, in the user's units."""
         fit, final = self._fit, self._fit.final
         selection, scaling = fit.selection, fit.scaling
         user = scaling.to_user(fit.model)
@@ -182,7 +181,6 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         return self._fit.scaling.theta_to_user(table, theta) if len(theta) == len(table.theta) else None
 
     def _in_units(self, latent: Latent) -> Latent:
-        """Marginals of f in the user's units."""
         scaling = self._fit.scaling
         return Latent(latent.mean * scaling.y_scale + scaling.y_centre, latent.variance * scaling.y_scale**2)
 

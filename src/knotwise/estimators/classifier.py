@@ -256,7 +256,6 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         return GPRegressor(likelihood=Bernoulli(self.link), **options | {"random_state": random_state})
 
     def _publish(self) -> None:
-        """Set the public attributes from those of the models."""
         tables = ("parameters_", "trace_")
         outcome = ("status_", "converged_", "stop_reason_", "approximation_", "inference_", "jitter_")
         for name in ("kernel_", "knots_", "n_knots_", "n_neighbors_", *outcome, *tables):

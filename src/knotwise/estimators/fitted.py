@@ -70,7 +70,6 @@ class Fit:
 
     @property
     def model(self) -> Model:
-        """The model at the fitted parameters."""
         return self.posterior.state.model
 
     @property
@@ -100,7 +99,6 @@ class Fit:
 
     @property
     def problem(self) -> Problem:
-        """The problem that was solved."""
         if self.training is None:
             raise NoTrainingDataError(
                 "This model comes from a file, which holds what predictions need and not the data of the fit, so the "

@@ -218,7 +218,6 @@ def without_training_data(estimator: Any) -> Any:
 
 
 def _array(found: list[Any], parts: Partitions, predict: PredictPartition) -> Any:
-    """Lazy partitions as one array."""
     import dask.array as da
 
     sizes = parts.sizes or (np.nan,) * len(parts)

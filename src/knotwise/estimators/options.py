@@ -256,7 +256,7 @@ def parameter_table(
         which = ", ".join(name for name, out in zip(names, outside, strict=True) if out)
         warn(
             f"The start of {which} lies beyond the bounds taken from the data and was moved to them. "
-            "Give `bounds` if it is meant, or name it in `fixed`.",
+            "Give `bounds` if it is meant, or name it in `fixed`."
         )
         values = np.where(outside, np.clip(values, lower, upper), values)
     return replace(table, values=values, lower=np.minimum(lower, values), upper=np.maximum(upper, values), fixed=hold)

@@ -513,13 +513,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         return self._prediction(X, exposure, trials).exceedance(threshold)
 
     def log_predictive_density(
-        self,
-        X: Any,
-        y: Any,
-        exposure: Any = None,
-        trials: Any = None,
-        noise_variance: Any = None,
-        offset: Any = None,
+        self, X: Any, y: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None, offset: Any = None
     ) -> np.ndarray:
         """Log density of each observation under its own prediction; of counts the log probability.
 

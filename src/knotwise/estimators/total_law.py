@@ -153,12 +153,7 @@ def group_covariance(posterior: Posterior, rows: GroupedRows, group: int) -> np.
     return posterior.covariance(places)
 
 
-def linear_variances(
-    posterior: Posterior,
-    rows: GroupedRows,
-    slopes: np.ndarray,
-    executor: Executor,
-) -> np.ndarray:
+def linear_variances(posterior: Posterior, rows: GroupedRows, slopes: np.ndarray, executor: Executor) -> np.ndarray:
     """Variance of the sum of slopes [p] times f over the places of each group, [G], in the engine's units. (T2)"""
     variances = np.empty(rows.n_groups)
     if posterior.is_exact:

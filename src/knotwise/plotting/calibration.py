@@ -74,13 +74,7 @@ def plot_calibration(
 
 
 def draw_calibration(
-    ax: Axes,
-    view: View,
-    prediction: Any,
-    y: np.ndarray,
-    label: Any = None,
-    n_bins: int = 10,
-    random_state: Any = 0,
+    ax: Axes, view: View, prediction: Any, y: np.ndarray, label: Any = None, n_bins: int = 10, random_state: Any = 0
 ) -> None:
     """Draw how often predicted things happen: values in intervals, or classes."""
     ax.plot([0, 1], [0, 1], color=LIGHT_GREY, linewidth=1, zorder=0)
@@ -143,7 +137,6 @@ def plot_pit(
 
 
 def draw_pit(ax: Axes, prediction: Prediction, y: np.ndarray, n_bins: int | None = None, random_state: Any = 0) -> None:
-    """Draw the histogram of the probability integral transform."""
     u = prediction.pit(y, generator_from(random_state))
     bins = n_bins or int(np.clip(round(len(u) / 15), 5, 20))
     low, high = (float(end) * bins / len(u) for end in _right_range(len(u), np.array(1 / bins)))

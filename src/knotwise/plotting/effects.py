@@ -38,7 +38,6 @@ class EffectAxes(np.ndarray):
 
     @staticmethod
     def of(axes: np.ndarray, effects: Effects) -> EffectAxes:
-        """The axes, with the numbers."""
         panels = axes.view(EffectAxes)
         panels.effects = effects
         return panels

@@ -250,7 +250,6 @@ def curve_of(
 
 
 def response_name(view: View, y: Any, size: np.ndarray | None, kind: str) -> str:
-    """What the vertical axis shows."""
     name = target_name(y)
     if kind == "latent":
         return f"{name} without noise" if view.model.likelihood_.conjugate else "latent f"

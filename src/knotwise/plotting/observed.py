@@ -74,7 +74,6 @@ def plot_observed(
 
 
 def draw_observed(ax: Axes, prediction: Prediction, targets: np.ndarray, name: str, level: float = 0.95) -> None:
-    """Draw observed against predicted values."""
     mean, (low, high) = prediction.mean, prediction.interval(level).T
     inside = (low <= targets) & (targets <= high)
     many = len(targets) > MOST_MARKS

@@ -55,10 +55,7 @@ documented = docstrings.documented(
         "trials": (ROWS, "Of each row, for binomial counts. Needed if the fit had them."),
         "offset": (ROWS, "Logarithm of the exposure, instead of it."),
         "noise_variance": (ROWS, "Known noise variance of each row of Gaussian data. Needed if the fit had it."),
-        "random_state": (
-            "int or Generator, default 0",
-            "For random draws, such as those within the steps of counts.",
-        ),
+        "random_state": ("int or Generator, default 0", "For random draws, such as those within the steps of counts."),
         "ax": ("Axes, optional", "Where to draw; a new figure by default."),
         "return": ("Axes", "Of matplotlib, with the picture."),
     }

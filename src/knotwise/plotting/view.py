@@ -64,7 +64,6 @@ class View:
 
     @property
     def classes(self) -> list[Any] | None:
-        """The labels of a classifier."""
         return self.gp.classes_.tolist() if hasattr(self.gp, "classes_") else None
 
     @property

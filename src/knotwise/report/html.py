@@ -72,7 +72,6 @@ def empty_tag(element: str, **attributes: str) -> Html:
 
 
 def join(*pieces: Html) -> Html:
-    """Several pieces as one."""
     return Html("".join(pieces))
 
 

@@ -28,7 +28,6 @@ RESOLUTION = 110
 
 
 def curve(view: View, data: Data) -> Picture:
-    """The fit along the only column."""
     figure = new_figure((WIDTH, 3.7))
     counts_without_size = data.y is None and view.model.likelihood_.size_name is not None
     noise_unknown = view.model._fit.noise_given and "noise_variance" not in data.sizes
@@ -127,7 +126,6 @@ def calibration(view: View, data: Data) -> Picture:
 
 
 def observed(data: Data) -> Picture:
-    """Observed against predicted values."""
     figure = new_figure((4.4, 4.2))
     draw_observed(figure.subplots(), data.prediction, np.asarray(data.y), shorten(data.target, 32))
     shown = "Each row at its prediction, with its 95 % interval"
@@ -138,7 +136,6 @@ def observed(data: Data) -> Picture:
 
 
 def pit(data: Data) -> Picture:
-    """The histogram of the probability integral transform."""
     figure = new_figure((WIDTH, 3.1))
     draw_pit(figure.subplots(), data.prediction, np.asarray(data.y))
     words = (

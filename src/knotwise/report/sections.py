@@ -154,7 +154,6 @@ def checks_section(found: list[tuple[str, Diagnosis]]) -> Html:
 
 
 def predict_section(view: View, model_name: str) -> Html:
-    """How to predict new rows."""
     intro = "From a model that was saved with gp.save:" if not model_name else ""
     return join(
         paragraph(intro), code_block(_python_lines(view, model_name)), paragraph("At the shell:"),
@@ -163,7 +162,6 @@ def predict_section(view: View, model_name: str) -> Html:
 
 
 def _python_lines(view: View, model_name: str) -> str:
-    """Predictions of new rows in Python."""
     gp = view.gp
     named = hasattr(gp, "feature_names_in_")
     if named:
@@ -206,7 +204,6 @@ def _command_lines(view: View, model_name: str) -> str:
 
 
 def facts(values: dict[str, Any]) -> Html:
-    """A list of names and values."""
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", str(value))) for name, value in values.items() if value))
 
 
@@ -254,7 +251,6 @@ def _coefficient_table(gp: Any, label: Any, model: Any) -> Table | None:
 
 
 def _score_table(scores: dict[str, float]) -> Table:
-    """How near predictions are."""
     lines = tuple((name.replace("_", " "), number(value)) for name, value in scores.items())
     return Table("Errors", ("what", "value"), lines)
 
@@ -286,7 +282,6 @@ def _confusion_table(view: View, data: Data) -> Table | None:
 
 
 def _trace_table(gp: Any, label: Any, model: Any) -> Table:
-    """The steps of a selection."""
     lines = []
     for i, step in enumerate(model.trace_):
         share = "" if np.isnan(step.share) else f"{step.share:.3f}"

@@ -241,7 +241,6 @@ class Surface:
 
     @property
     def names(self) -> list[str]:
-        """The variables of the map."""
         return ["mean", "sd", "lower", "upper", *([] if self.threshold is None else ["exceedance"])]
 
     @property

@@ -31,7 +31,6 @@ def sphere_of(gp: Any) -> LonLat | None:
 
 
 def levels_of(gp: Any) -> set[str]:
-    """The columns that are categories."""
     return set() if gp._encoding is None else set(gp._encoding.levels)
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.data.cells import label_of, raw_columns
 from knotwise.data.encoding.kinds import Category, Dates, LonLat, Numbers
+from knotwise.docstrings import documented
 from knotwise.errors import unknown_option
 from knotwise.numerics.columns import InputColumns
 from knotwise.persistence.schema import (
@@ -40,6 +41,14 @@ class CodedRows(np.ndarray):
     """Rows with one number for each of the user's columns, as `Encoding.read` makes them: no door reads them again."""
 
 
+@documented(
+    {
+        "column": ("int", "The number of the column, from 0."),
+        "X": ("data frame or array [n, D]", "Rows with the columns of the fit."),
+        "quiet": ("bool, default False", "Say nothing of levels that are new."),
+        "coded": ("array [n, D]", "Rows as `read` makes them."),
+    }
+)
 @dataclass(frozen=True)
 class Encoding:
     """How each column of a table becomes columns of numbers: what a fitted estimator has in `encoding_`.
@@ -98,11 +107,6 @@ class Encoding:
     def kind_of(self, column: int) -> Kind:
         """The kind of one of the user's columns.
 
-        Parameters
-        ----------
-        column : int
-            Its number, from 0.
-
         Returns
         -------
         Numbers, Dates, Category or LonLat
@@ -115,8 +119,6 @@ class Encoding:
 
         Parameters
         ----------
-        column : int
-            The number of the column, from 0.
         value : object
             A value as the table has it: a level, a date or a number.
 
@@ -138,13 +140,6 @@ class Encoding:
     def read(self, X: Any, *, quiet: bool = False) -> np.ndarray:
         """The coded columns of a table: numbers, days, numbers of levels, degrees.
 
-        Parameters
-        ----------
-        X : data frame or array [n, D]
-            Rows with the columns of the fit.
-        quiet : bool, default False
-            Say nothing of levels that are new.
-
         Returns
         -------
         array [n, D]
@@ -159,11 +154,6 @@ class Encoding:
     def expand(self, coded: np.ndarray) -> np.ndarray:
         """The engine's columns of coded columns.
 
-        Parameters
-        ----------
-        coded : array [n, D]
-            Rows as `read` makes them.
-
         Returns
         -------
         array [n, E]
@@ -174,13 +164,6 @@ class Encoding:
 
     def __call__(self, X: Any, *, quiet: bool = False) -> np.ndarray:
         """The engine's columns of a table.
-
-        Parameters
-        ----------
-        X : data frame or array [n, D]
-            Rows with the columns of the fit.
-        quiet : bool, default False
-            Say nothing of levels that are new.
 
         Returns
         -------
@@ -211,11 +194,6 @@ class Encoding:
 
     def decode(self, coded: np.ndarray) -> np.ndarray:
         """Values as the table has them.
-
-        Parameters
-        ----------
-        coded : array [n, D]
-            Rows as `read` makes them.
 
         Returns
         -------
