@@ -50,7 +50,7 @@ PHRASES = (
     r"mix(ing|es|ed)? (of )?the last steps",
     r"did not arrive",
     r"not settled",
-    r"held[- ]out",
+    r"held(-| )out",
     r"hold out",
     r"nats of evidence on",
     r"where chance gives",
@@ -133,6 +133,12 @@ def places_of(phrase, paths, root):
         for text in [path.read_text(encoding="utf-8")]
         for match in pattern.finditer(text)
     ]
+
+
+@pytest.mark.parametrize("text", ["rows held out", "held-out rows", "# rows held\n# out", 'x = "rows held "\n"out"'])
+def test_a_phrase_is_found_with_a_hyphen_and_across_lines(text, tmp_path):
+    (tmp_path / "page.md").write_text(text, encoding="utf-8")
+    assert any(places_of(phrase, [tmp_path / "page.md"], tmp_path) for phrase in PHRASES)
 
 
 @pytest.mark.parametrize("phrase", PHRASES)
