@@ -276,14 +276,8 @@ def split(dataset: Dataset, test_share: float | None = None, seed: int = 0, *, n
     n_train = _training_size(n, test_share, n_train)
     permutation = np.random.default_rng(seed).permutation(n)
     train_rows, test_rows = permutation[:n_train], permutation[n_train:]
-    return Split(
-        X_train=_read_only(dataset.X[train_rows]),
-        y_train=_read_only(dataset.y[train_rows]),
-        X_test=_read_only(dataset.X[test_rows]),
-        y_test=_read_only(dataset.y[test_rows]),
-        train_rows=_read_only(train_rows),
-        test_rows=_read_only(test_rows),
-    )
+    parts = [each[rows] for rows in (train_rows, test_rows) for each in (dataset.X, dataset.y)]
+    return Split(*map(_read_only, [*parts, train_rows, test_rows]))
 
 
 def _training_size(n: int, test_share: float | None, n_train: int | None) -> int:

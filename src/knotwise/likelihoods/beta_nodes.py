@@ -1,4 +1,4 @@
-"""Nodes for the density of logit Y given f, and for its average over f: see `beta_tail`, which chooses between them."""
+"""Nodes for the density of logit Y given f, and for its average over f; `logit_beta` chooses between them."""
 
 from __future__ import annotations
 

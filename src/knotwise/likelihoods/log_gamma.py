@@ -11,12 +11,10 @@ is elementary: no incomplete beta or gamma function is called but one, for the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import betaincc, expit, gammaincc, gammaincinv, gammaln, ndtr, ndtri
 
-from knotwise.likelihoods.roots import find_root, normal_score
+from knotwise.likelihoods.roots import Probability, find_root, normal_score
 from knotwise.likelihoods.special import factorial_excess
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -27,17 +25,8 @@ NARROW = 1e6  # from here on |U| is below 0.01
 SQRT_2PI = float(np.sqrt(2 * np.pi))
 
 
-@dataclass(frozen=True)
-class Average:
-    """E Phi((U + e) / s) and its first two derivatives in e, [n] each."""
-
-    value: np.ndarray
-    slope: np.ndarray
-    curvature: np.ndarray
-
-
-def average_over_log_gamma(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s: np.ndarray) -> Average:
-    """Average Phi((U + e) / s) over U = log(G_a / G_b) - log(a / b), or log G_a - log a where b is None.
+def average_over_log_gamma(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s: np.ndarray) -> Probability:
+    """Average Phi((U + e) / s), as a function of e, over U = log(G_a / G_b) - log(a / b), or log(G_a / a) for b None.
 
     A Gauss-Legendre rule on both sides of the mode of U, over the part of its reach in which Phi is neither 0 nor 1: on
     its length both factors are smooth, however different their widths. Exact to about 1e-11 (1e-9 for s above 3) if the
@@ -48,12 +37,12 @@ def average_over_log_gamma(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s
     # exchanging a and b turns U around; in terms of the smaller of the two nothing cancels
     turned = a > b
     small = _average(np.minimum(a, b), np.maximum(a, b), np.where(turned, -e, e), s)
-    return Average(
+    return Probability(
         np.where(turned, 1 - small.value, small.value), small.slope, np.where(turned, -small.curvature, small.curvature)
     )
 
 
-def _average(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s: np.ndarray) -> Average:
+def _average(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s: np.ndarray) -> Probability:
     """The same for a <= b."""
     share = None if b is None else a / (a + b)
     curvature = a if share is None else a * (1 - share)  # of -log density at the mode of U
@@ -81,7 +70,7 @@ def _average(a: np.ndarray, b: np.ndarray | None, e: np.ndarray, s: np.ndarray) 
     curvature = -peak * np.einsum("ijn,ijn->n", density, x) / (SQRT_2PI * s**2)
     beyond = np.flatnonzero(high < right)  # there Phi is 1
     value[beyond] += _upper_tail(a[beyond], None if b is None else b[beyond], high[beyond])
-    return Average(value, slope, curvature)
+    return Probability(value, slope, curvature)
 
 
 def _reach(a: np.ndarray, b: np.ndarray | None, curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

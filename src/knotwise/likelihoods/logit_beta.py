@@ -16,21 +16,12 @@ import numpy as np
 from scipy.special import betaincinv, expit, gammaln, log_expit, logit, ndtri
 
 from knotwise.likelihoods.beta_nodes import MovingNodes, Rule, SharedNodes
-from knotwise.likelihoods.roots import find_root, normal_score
+from knotwise.likelihoods.roots import Probability, find_root, normal_score
 
 LOGISTIC = 0.5  # nodes of f for each unit of f, in units of those for each standard deviation
 MOST_NODES = 100_000  # nodes of f times rows that are in memory together
 SMALLEST = 1e-300
 SQRT_2PI = float(np.sqrt(2 * np.pi))
-
-
-@dataclass(frozen=True)
-class Tail:
-    """P(logit Y <= x) and its first two derivatives in x, [n] each."""
-
-    value: np.ndarray
-    slope: np.ndarray
-    curvature: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -46,8 +37,8 @@ class Reach:
         return Reach(self.left[rows], self.right[rows], self.length[rows], self.n_panels[rows])
 
 
-def lower_tail(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, x: np.ndarray) -> Tail:
-    """P(logit Y <= x), of about p, for f ~ N(mean, s^2)."""
+def lower_tail(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule: Rule, x: np.ndarray) -> Probability:
+    """P(logit Y <= x), of about p, for f ~ N(mean, s^2), as a function of x."""
     reach = _reach(p, precision, mean, s, rule, x)
     moving = (reach.length > rule.longest) & (precision * expit(x) * expit(-x) > rule.nearly_normal)
     parts = np.empty((3, len(x)))
@@ -57,7 +48,7 @@ def lower_tail(p: float, precision: float, mean: np.ndarray, s: np.ndarray, rule
     rows = np.flatnonzero(moving)
     if len(rows):
         parts[:, rows] = _with_moving_nodes(p, precision, mean[rows], s[rows], rule, x[rows])
-    return Tail(*parts)
+    return Probability(*parts)
 
 
 def _with_shared_nodes(

@@ -6,6 +6,7 @@ Each row keeps a bracket, so a bad step costs time and never the result; rows th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,15 @@ Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.n
 
 MOST_STEPS = 200
 NEARLY = 1e-4  # a third-order step of this share of the scale leaves an error of its cube
+
+
+@dataclass(frozen=True)
+class Probability:
+    """A probability as a function of one number, and its first two derivatives, [n] each."""
+
+    value: np.ndarray
+    slope: np.ndarray
+    curvature: np.ndarray
 
 
 def normal_score(

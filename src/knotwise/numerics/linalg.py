@@ -58,14 +58,20 @@ def smallest_jitter(A: np.ndarray, scale: float) -> float:
     )
 
 
+def identity_plus(gram: np.ndarray) -> np.ndarray:
+    """I + gram, a new array."""
+    B = gram.copy()
+    B.flat[:: len(B) + 1] += 1.0
+    return B
+
+
 def cholesky_of_identity_plus(gram: np.ndarray) -> np.ndarray:
     """Lower factor of I + gram for a gram that is not negative.
 
     Such a matrix always has a factor; where rounding leaves none (weights of 1e8 on a mean with a wide prior), what
     rounding may have taken from the diagonal is given back.
     """
-    B = gram.copy()
-    B.flat[:: len(B) + 1] += 1.0
+    B = identity_plus(gram)
     try:
         return cholesky(B)
     except NotPositiveDefiniteError:

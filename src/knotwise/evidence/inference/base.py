@@ -110,6 +110,7 @@ class Inference(Protocol):
 
     def for_power(self, power: float) -> Inference:
         """The inference to be used where knots are looked at under another power; itself, if it can be."""
+        return self
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         """Find the sites through knots; `start` is the gamma of a fit through the same knots."""

@@ -40,9 +40,6 @@ class Conjugate(Inference):
             return "it is for Gaussian data; use 'laplace'."
         return "a nugget cannot be told from Gaussian noise." if model.sizes[2] else ""
 
-    def for_power(self, power: float) -> Conjugate:
-        return self
-
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         total = at.blocks.sum(EvidencePass(at.projector))
         LB = cholesky_of_identity_plus(total.gram)  # (S5)
@@ -146,9 +143,6 @@ class HeldSites(Inference):
 
     def refuses(self, model: Model) -> str:
         return ""
-
-    def for_power(self, power: float) -> HeldSites:
-        return self
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         return Conjugate().fit(at, start)

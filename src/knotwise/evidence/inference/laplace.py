@@ -21,7 +21,7 @@ from knotwise.evidence.model import Evidence, Model, Rows
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import Sites, residual_of
 from knotwise.evidence.residual.base import damping, independent_of
-from knotwise.numerics.linalg import cholesky, invert_lower, log_det, weighted_gram
+from knotwise.numerics.linalg import cholesky, identity_plus, invert_lower, log_det, weighted_gram
 
 NO_V = np.empty((0, 0))
 
@@ -39,9 +39,6 @@ class Laplace(Inference):
         if residual_of(model).diagonal:
             return ""
         return "it needs rows that are independent given the knots; leave `residual` at None."
-
-    def for_power(self, power: float) -> Laplace:
-        return self
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         """Search for the mode from `start`, from the warm start in the per-block caches, or from the mean."""
@@ -101,8 +98,8 @@ class SparseSearch:
         try:
             self.factor()
         except NotPositiveDefiniteError:
-            B = self._B()
-            self.target = self.gamma
+            assert self.sums is not None
+            self.target, B = self.gamma, identity_plus(self.sums.gram)
             if np.isfinite(B).all():
                 self.target = self.gamma + eigh(B, subset_by_index=[0, 0])[1][:, 0]  # (L7)
             return True
@@ -110,14 +107,9 @@ class SparseSearch:
 
     def factor(self) -> None:
         """Factorise B at the current point."""
-        self.LB = cholesky(self._B())
-        self.T = invert_lower(self.LB)
-
-    def _B(self) -> np.ndarray:
         assert self.sums is not None
-        B = self.sums.gram.copy()
-        B.flat[:: len(B) + 1] += 1.0
-        return B
+        self.LB = cholesky(identity_plus(self.sums.gram))
+        self.T = invert_lower(self.LB)
 
 
 @dataclass

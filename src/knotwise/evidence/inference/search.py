@@ -164,16 +164,6 @@ class SiteInference(Inference):
     target: ClassVar[SiteTarget]
     several_passes: ClassVar[bool] = True
 
-    @property
-    def value_name(self) -> str:
-        raise NotImplementedError
-
-    def refuses(self, model: Model) -> str:
-        raise NotImplementedError
-
-    def for_power(self, power: float) -> SiteInference:
-        return self
-
     def with_tolerance(self, tolerance: float, *, at_least: bool = False) -> SiteInference:
         return replace(self, tolerance=max(tolerance, self.tolerance) if at_least else tolerance)
 

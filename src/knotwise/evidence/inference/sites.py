@@ -17,10 +17,8 @@ from knotwise.evidence.residual.base import damping
 
 SMALLEST_VARIANCE = 1e-300  # one can divide by it
 HISTORY = 4  # steps that Anderson acceleration combines
-MAX_SITE_PASSES, SITES_CONVERGED = (
-    200,
-    1e-18,
-)  # looks of rows by themselves, and squared residual of each at which they end
+MAX_SITE_PASSES = 200  # looks of rows by themselves
+SITES_CONVERGED = 1e-18  # squared residual of each of them at which they end
 LARGEST_FALL = 0.25  # of a precision in one step, where it cannot be negative
 LARGEST_RISE = 10.0  # of a precision in one step, relative to that of the row's posterior
 

@@ -15,7 +15,14 @@ from knotwise.evidence.model import Model
 from knotwise.evidence.projection import Evaluation, ProjectedPass, Projection, Projector, next_serial
 from knotwise.evidence.residual import Sites
 from knotwise.evidence.residual.base import damping
-from knotwise.numerics.linalg import cholesky, invert_lower, log_det, times_lower_transposed, weighted_gram
+from knotwise.numerics.linalg import (
+    cholesky,
+    identity_plus,
+    invert_lower,
+    log_det,
+    times_lower_transposed,
+    weighted_gram,
+)
 
 
 class SparseSites:
@@ -29,7 +36,7 @@ class SparseSites:
     def from_last(at: Evaluation, target: SiteTarget) -> SparseSites | None:
         """Begin with the sites of the last search; None where a block does not have them."""
         serial = next_serial()
-        sums = at.blocks.sum(StartPass(at.projector, serial, None))
+        sums = at.blocks.sum(StartPass(at.projector, serial))
         return None if sums.n_lost else SparseSites(at, target, serial, sums)
 
     @staticmethod
@@ -64,9 +71,7 @@ class SparseSites:
         return SiteFit(value, self.gram, self.T, self.gamma, rule, converged, why)
 
     def _factor(self, sums: SiteSums) -> None:
-        B = sums.gram.copy()
-        B.flat[:: len(B) + 1] += 1.0
-        LB = cholesky(B)
+        LB = cholesky(identity_plus(sums.gram))
         self.LB, self.T, self.gram = LB, invert_lower(LB), sums.gram
         self.gamma = self.T.T @ (self.T @ sums.projected)
 
@@ -107,11 +112,8 @@ class SitesPass(ProjectedPass):
         return SiteSums(weighted_gram(seen.V, rows.weigh(W * h)), rows.weigh(h * b) @ seen.V, n_lost)
 
 
-@dataclass(frozen=True)
 class StartPass(SitesPass):
     """Take up the sites of the last search; a block without them is lost."""
-
-    rule: SiteRule | None
 
     def __call__(self, block: Block, cache: BlockCache) -> SiteSums:
         last = cache.get(WARM_START)
