@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=BaseEstimator)
 
 
+def keep_settings(estimator: BaseEstimator, given: dict[str, Any]) -> None:
+    """Keep every argument of a constructor, its `locals()`, unchanged and under its name, as scikit-learn wants it."""
+    vars(estimator).update({name: value for name, value in given.items() if name != "self"})
+
+
 @contextmanager
 def unchanged_on_failure(estimator: E) -> Iterator[E]:
     """Yield a copy to fit; the estimator becomes it when the block ends well, and stays as it was when it raises."""

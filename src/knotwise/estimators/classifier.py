@@ -17,7 +17,7 @@ from knotwise.data.encoding.encoding import EncodingMixin
 from knotwise.data.geometry import as_columns, crs_of
 from knotwise.data.partitions import read_collections
 from knotwise.errors import InvalidInputError
-from knotwise.estimators.base import unchanged_on_failure
+from knotwise.estimators.base import keep_settings, unchanged_on_failure
 from knotwise.estimators.classes import ByClass, LabelPrediction
 from knotwise.estimators.coefficients import Coefficients
 from knotwise.estimators.docstrings import documented
@@ -123,31 +123,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         callback: Callable[[FitEvent], Any] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.link = link
-        self.approximation = approximation
-        self.knots = knots
-        self.n_neighbors = n_neighbors
-        self.mean = mean
-        self.nugget = nugget
-        self.inference = inference
-        self.fixed = fixed
-        self.bounds = bounds
-        self.priors = priors
-        self.jitter = jitter
-        self.optimizer = optimizer
-        self.n_restarts = n_restarts
-        self.standardize = standardize
-        self.categorical = categorical
-        self.missing = missing
-        self.coords = coords
-        self.periods = periods
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.block_size = block_size
-        self.progress = progress
-        self.callback = callback
-        self.checkpoint = checkpoint
+        keep_settings(self, locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,7 +15,7 @@ from knotwise.data.geometry import crs_of
 from knotwise.data.observations import Observations
 from knotwise.data.partitions import read_collections
 from knotwise.errors import InvalidInputError, unknown_option
-from knotwise.estimators.base import LatentGP, unchanged_on_failure
+from knotwise.estimators.base import LatentGP, keep_settings, unchanged_on_failure
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.lazy import lazy_r2, predict_lazily
 from knotwise.estimators.options import likelihood_from, lowest_target, lowest_target_named
@@ -129,31 +129,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         callback: Callable[[FitEvent], Any] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.approximation = approximation
-        self.knots = knots
-        self.n_neighbors = n_neighbors
-        self.mean = mean
-        self.nugget = nugget
-        self.inference = inference
-        self.fixed = fixed
-        self.bounds = bounds
-        self.priors = priors
-        self.jitter = jitter
-        self.optimizer = optimizer
-        self.n_restarts = n_restarts
-        self.standardize = standardize
-        self.categorical = categorical
-        self.missing = missing
-        self.coords = coords
-        self.periods = periods
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.block_size = block_size
-        self.progress = progress
-        self.callback = callback
-        self.checkpoint = checkpoint
+        keep_settings(self, locals())
 
     def fit(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ class VariogramLine:
 
 
 @dataclass(frozen=True, repr=False)
-class Variogram:
+class Variogram(Sequence[VariogramLine]):
     """Nugget, sills and ranges of a fitted model with 95 % intervals; printed, it is a table.
 
     `parameters_.variogram()` makes it, and `summary(variogram=True)` shows it. The *nugget* is the variance of the
@@ -77,10 +77,7 @@ class Variogram:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def __iter__(self) -> Iterator[VariogramLine]:
-        return iter(self.lines)
-
-    def __getitem__(self, number: int) -> VariogramLine:
+    def __getitem__(self, number: Any) -> Any:
         return self.lines[number]
 
     def to_frame(self) -> Any:
