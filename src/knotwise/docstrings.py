@@ -9,12 +9,39 @@ from textwrap import indent, wrap
 from types import FunctionType
 from typing import Any, TypeVar
 
-__all__ = ["documented", "filled"]
+__all__ = ["EXAMPLES", "documented", "filled"]
 
 C = TypeVar("C", bound=type)
 D = TypeVar("D", bound=Callable[..., Any])
 #: a section of a numpydoc docstring, up to the next one
 SECTION = r"\n\n{}\n-+\n(?P<entries>.*?)(?=\n\n\w[\w ]*\n---|\Z)"
+
+#: what examples begin with, for `filled`
+EXAMPLES = {
+    "curve": """\
+>>> import numpy as np
+>>> from knotwise import GPRegressor
+>>> X = np.linspace(0, 1, 24)[:, None]
+>>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
+>>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)""",
+    "smooth_curve": """\
+>>> import numpy as np
+>>> from knotwise import GPRegressor
+>>> X = np.linspace(0, 1, 24)[:, None]
+>>> y = np.sin(6 * X[:, 0])
+>>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)""",
+    "counts": """\
+>>> import numpy as np
+>>> from knotwise import GPRegressor
+>>> X = np.linspace(0, 1, 24)[:, None]
+>>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)""",
+    "two_classes": """\
+>>> import numpy as np
+>>> from knotwise import GPClassifier
+>>> X = np.linspace(0, 1, 20)[:, None]
+>>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
+>>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)""",
+}
 
 
 def documented(fragments: Mapping[str, tuple[str, str]]) -> Callable[[D], D]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from knotwise.docstrings import documented
+from knotwise.docstrings import EXAMPLES, documented, filled
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.response import by_blocks
@@ -70,6 +70,7 @@ class Component:
 
 
 @documented(ARGUMENTS)
+@filled(EXAMPLES)
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """The distribution of a new observation at each of n rows; what `GPRegressor.predictive` returns.
@@ -90,10 +91,7 @@ class Prediction:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from knotwise import GPRegressor
-    >>> X = np.linspace(0, 1, 24)[:, None]
-    >>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)
+    {counts}
     >>> p = gp.predictive([[0.1], [0.9]])
     >>> p.mean.round(1).tolist(), p.std.round(1).tolist()
     ([0.4, 3.8], [0.7, 2.1])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from knotwise.docstrings import EXAMPLES, filled
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence import Jitter, Model, full_evidence
 from knotwise.evidence.certificate import MAX_PRODUCT_ROWS, evidence_bounds, posterior_bound, variational_model
@@ -22,6 +23,7 @@ MAX_PIVOT_ROWS = 20_000  # among which further knots for the bounds are looked f
 USEFUL_KL = 2.0  # nats beyond which a bound of the divergence says next to nothing about means and variances
 
 
+@filled(EXAMPLES)
 @dataclass(frozen=True)
 class Certificate:
     """What is certain of a fit's distance from the exact GP with the same parameters; shown when printed.
@@ -50,11 +52,8 @@ class Certificate:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from knotwise import GPRegressor
-    >>> X = np.linspace(0, 1, 24)[:, None]
-    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
-    >>> certificate = GPRegressor(knots=6, random_state=0).fit(X, y).certify()
+    {curve}
+    >>> certificate = gp.certify()
     >>> certificate.lower <= certificate.upper, certificate.gap < 0.1
     (True, True)
     """

@@ -12,6 +12,7 @@ from knotwise.diagnosis import findings
 from knotwise.diagnosis.autocorrelation import AutocorrelationTest, autocorrelation_test, residuals_and_graph, try_exact
 from knotwise.diagnosis.findings import Finding, Place
 from knotwise.diagnosis.heteroscedasticity import HeteroscedasticityTest, compare_sizes, describe_spread
+from knotwise.docstrings import EXAMPLES, filled
 from knotwise.errors import unknown_option
 from knotwise.evidence.scores import WIDE, RowScores
 from knotwise.numerics.blocks import Serial, single_threaded_blas
@@ -24,6 +25,7 @@ N_PLACES = 5
 SAMPLE_ROWS = 25_000  # of rows that are elsewhere, as many as the test of neighbours looks at
 
 
+@filled(EXAMPLES)
 @dataclass(frozen=True)
 class Diagnosis:
     """What can be said about a fit; a printed one shows the findings with advice, `to_dict` is for machines.
@@ -67,11 +69,8 @@ class Diagnosis:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from knotwise import GPRegressor
-    >>> X = np.linspace(0, 1, 24)[:, None]
-    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
-    >>> diagnosis = GPRegressor(knots=6, random_state=0).fit(X, y).diagnose()
+    {curve}
+    >>> diagnosis = gp.diagnose()
     >>> diagnosis.ok, diagnosis.finding("convergence").level
     (True, 'ok')
     >>> diagnosis.to_frame()["name"].tolist()
@@ -159,10 +158,7 @@ class Diagnosis:
 
         Examples
         --------
-        >>> import numpy as np
-        >>> from knotwise import GPRegressor
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+        {smooth_curve}
         >>> [finding.name for finding in gp.diagnose().shown()][:2]
         ['convergence', 'bounds']
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knotwise.docstrings import filled
+from knotwise.docstrings import EXAMPLES, filled
 
 FRAGMENTS = {
     # -- parameters of constructors -----------------------------------------------------------------
@@ -174,31 +174,7 @@ Parameters
 ----------
 path : path
     The file to write; one that is there is replaced.""",
-    # -- what examples begin with ---------------------------------------------------------------------
-    "curve": """\
->>> import numpy as np
->>> from knotwise import GPRegressor
->>> X = np.linspace(0, 1, 24)[:, None]
->>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
->>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)""",
-    "smooth_curve": """\
->>> import numpy as np
->>> from knotwise import GPRegressor
->>> X = np.linspace(0, 1, 24)[:, None]
->>> y = np.sin(6 * X[:, 0])
->>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)""",
-    "counts": """\
->>> import numpy as np
->>> from knotwise import GPRegressor
->>> X = np.linspace(0, 1, 24)[:, None]
->>> gp = GPRegressor(likelihood="poisson", knots=4, random_state=0).fit(X, np.arange(24) // 5)""",
-    "two_classes": """\
->>> import numpy as np
->>> from knotwise import GPClassifier
->>> X = np.linspace(0, 1, 20)[:, None]
->>> y = np.repeat(["left", "right"] * 3, [7, 1, 2, 2, 1, 7])
->>> gp = GPClassifier(knots=3, random_state=0).fit(X, y)""",
 }
 
 
-documented = filled(FRAGMENTS)
+documented = filled(FRAGMENTS | EXAMPLES)

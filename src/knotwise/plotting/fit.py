@@ -20,7 +20,6 @@ from knotwise.plotting.view import View, checked_targets, class_name, noise_of, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 N_POINTS = 240
 LEGEND_HEIGHT = 0.185  # of a row of the legend, in inches
 
