@@ -160,8 +160,7 @@ def gaussian_log_density(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> 
     array([-0.9189])
     """
     y, mean, variance = _finite_rows(positive=("variance",), y=y, mean=mean, variance=variance)
-    log_density: Vector = -0.5 * (np.log(2 * np.pi) + np.log(variance) + ((y - mean) / np.sqrt(variance)) ** 2)
-    return log_density
+    return -0.5 * (np.log(2 * np.pi) + np.log(variance) + ((y - mean) / np.sqrt(variance)) ** 2)
 
 
 @documented(ARGUMENTS)
@@ -190,8 +189,7 @@ def gaussian_crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Vector:
     sd = np.sqrt(variance)
     z = (y - mean) / sd
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    crps: Vector = sd * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-    return crps
+    return sd * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
 
 
 def univariate_kl(
@@ -340,8 +338,7 @@ def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float
 
 def _gaussian_kl(m_f: Vector, v_f: Vector, m_s: Vector, v_s: Vector) -> Vector:
     with np.errstate(over="ignore"):  # a divergence beyond the largest float is inf
-        kl: Vector = 0.5 * (_ratio_excess(v_f, v_s) + ((m_f - m_s) / np.sqrt(v_s)) ** 2)
-    return kl
+        return 0.5 * (_ratio_excess(v_f, v_s) + ((m_f - m_s) / np.sqrt(v_s)) ** 2)
 
 
 def _ratio_excess(v: Vector, w: Vector) -> Vector:
@@ -357,8 +354,7 @@ def _ratio_excess(v: Vector, w: Vector) -> Vector:
     tail = np.polynomial.polynomial.polyval(s**2, 1 / np.arange(3.0, 17.0, 2.0))
     # d rounds to -1 where v/w is below rounding; the logs apart lose digits where they are large
     log_ratio = np.where(d < -0.5, np.log(v) - np.log(w), np.log1p(np.clip(d, -0.5, np.finfo(float).max)))
-    excess: Vector = np.where(near, s * (d_near - 2 * s**2 * tail), d - log_ratio)
-    return excess
+    return np.where(near, s * (d_near - 2 * s**2 * tail), d - log_ratio)
 
 
 def _per_row(value: ArrayLike, n: int) -> ArrayLike:

@@ -42,8 +42,7 @@ class FitEvent:
     action : str
         What was done, as in `trace_`: "parameters", "move", "add", ...; "fitted" is the last event of a model.
     n_knots, n_rows : int
-        Knots after the step, and rows of the data that it saw, with their sample weights (perhaps a
-        fraction).
+        Knots after the step, and rows of the data that it saw, with their sample weights (perhaps a fraction).
     log_evidence : float
         Log evidence of these rows; NaN for "signal", where models with and without inputs are compared.
     share, residual_information : float, default nan

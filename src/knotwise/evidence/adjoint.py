@@ -19,19 +19,8 @@ from knotwise.evidence.residual.base import independent_of
 from knotwise.numerics.linalg import scratch, times_lower, times_lower_transposed
 
 
-@dataclass(frozen=True)
-class Gradient:
-    """Gradient in theta [P] and in the knots [K, D]."""
-
-    theta: np.ndarray | None
-    Z: np.ndarray | None
-
-
-NO_GRADIENT = Gradient(None, None)
-
-
-def sparse_gradient(at: Evaluation, fit: SiteFit) -> Gradient:
-    """Pull the log evidence back to all parameters and all knots.
+def sparse_gradient(at: Evaluation, fit: SiteFit) -> tuple[np.ndarray, np.ndarray]:
+    """Pull the log evidence back to all parameters, [P], and all knots, [K, D].
 
     One pass over the rows, and one more where the sites move with the parameters.
     """
@@ -64,7 +53,7 @@ def sparse_gradient(at: Evaluation, fit: SiteFit) -> Gradient:
     kernel_bar += at.jitter.scale_pullback(model.kernel, at.jitter.relative * float(Kuu_bar.trace()))
     assert knots.X is not None
     theta = model.in_order(kernel_bar, total.likelihood, total.nugget, total.mean)
-    return Gradient(theta, total.Z + knots.Z + knots.X)
+    return theta, total.Z + knots.Z + knots.X
 
 
 @dataclass

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from knotwise.errors import TooLargeError
-from knotwise.evidence.adjoint import NO_GRADIENT, sparse_gradient
+from knotwise.evidence.adjoint import sparse_gradient
 from knotwise.evidence.blocks import KEEP_BYTES, Blocks, as_blocks
 from knotwise.evidence.inference import inference_of
 from knotwise.evidence.inference.base import PseudoData
@@ -61,9 +61,9 @@ def sparse_evidence(
     blocks = as_blocks(rows, executor, block_size, keep_bytes)
     with Evaluation.of(model, blocks, Z, jitter, keep=gradient or inference.several_passes) as at:
         fit = inference.fit(at, start)
-        bar = sparse_gradient(at, fit) if gradient else NO_GRADIENT
+        theta_bar, Z_bar = sparse_gradient(at, fit) if gradient else (None, None)
     state = SparseState(model, Z, jitter, at.projector.L_inverse, fit.T, fit.gamma, pseudo=fit.pseudo)
-    return Evidence(fit.value, bar.theta, bar.Z, state, fit.converged, fit.why)
+    return Evidence(fit.value, theta_bar, Z_bar, state, fit.converged, fit.why)
 
 
 #: the exact GP keeps a handful of N x N matrices: 4 GB at this size

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 class Summed:
     """What a block gives to the sums: V~ [n, K + p], r~ [n] and w [n] for its own rows.
 
-    The log evidence has sums of w V~ V~', w V~ r~ and w r~^2. `copies` [n] are sample weights, None for one
-    each.
+    The log evidence has sums of w V~ V~', w V~ r~ and w r~^2. `copies` [n] are sample weights, or None.
     """
 
     V: np.ndarray
