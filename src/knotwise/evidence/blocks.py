@@ -117,15 +117,9 @@ class RowSummary:
 
     @staticmethod
     def of(rows: Rows) -> RowSummary:
-        weights = rows.weights
-        return RowSummary(
-            len(rows),
-            rows.count,
-            rows.X.min(0),
-            rows.X.max(0),
-            *mean_and_variance(rows.X, weights),
-            weights is not None,
-        )
+        X, weights = rows.X, rows.weights
+        columns = X.min(0), X.max(0), *mean_and_variance(X, weights)
+        return RowSummary(len(rows), rows.count, *columns, weights is not None)
 
 
 class Blocks(Protocol):

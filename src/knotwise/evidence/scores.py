@@ -208,7 +208,7 @@ def knot_scores(
 
     Rows that are scored by themselves: `at_rows`, or as many as `widest` says of which most is left unexplained.
     """
-    with _evaluation(model, rows, Z, jitter) as at:
+    with Evaluation.of(model, as_blocks(rows), Z, jitter) as at:
         fit, blocks = inference_of(model).fit(at), at.blocks
         total, count = blocks.sum(KnotScorePass(at.projector, fit)), float(blocks.summary.count)
         if widest is not None:
@@ -230,7 +230,7 @@ def row_scores(
     model: Model, rows: Rows | Blocks, Z: np.ndarray, *, jitter: Jitter, at_rows: Rows | None = None
 ) -> RowScores:
     """Score rows at the posterior through the knots Z: some of them, `at_rows`, or all. Costs O(N K^2)."""
-    with _evaluation(model, rows, Z, jitter) as at:
+    with Evaluation.of(model, as_blocks(rows), Z, jitter) as at:
         fit = inference_of(model).fit(at)
         return _score_rows(at, fit, at_rows)
 
@@ -310,7 +310,7 @@ def rank_one_gains(
 
     # some candidates at a time: a block's [n, M] arrays stay small
     parts = [candidates[i : i + CANDIDATES_AT_ONCE] for i in range(0, len(candidates), CANDIDATES_AT_ONCE)]
-    with _evaluation(model, rows, Z, jitter) as at:
+    with Evaluation.of(model, as_blocks(rows), Z, jitter) as at:
         fit = inference_of(model).fit(at)
         return np.concatenate([gains(part, at, fit) for part in parts]) if parts else np.empty(0)
 
@@ -319,15 +319,11 @@ def knot_sums(model: Model, rows: Rows | Blocks, Z: np.ndarray, *, jitter: Jitte
     """Sums over the rows from which VFE can be had through any subset of the knots Z. Costs O(N K^2)."""
     vfe = model.with_power(0.0)
     inference = inference_of(vfe)
-    with _evaluation(vfe, rows, Z, jitter) as at:
+    with Evaluation.of(vfe, as_blocks(rows), Z, jitter) as at:
         fit = inference.fit(at)
     Kuu = model.kernel(Z, Z)
     Kuu.flat[:: len(Z) + 1] += jitter.relative * jitter.scale(model.kernel)
     return KnotSums(Kuu, fit.gram, fit.gamma + fit.gram @ fit.gamma, inference.several_passes)
-
-
-def _evaluation(model: Model, rows: Rows | Blocks, Z: np.ndarray, jitter: Jitter) -> Evaluation:
-    return Evaluation.of(model, as_blocks(rows), Z, jitter)
 
 
 @dataclass(frozen=True)

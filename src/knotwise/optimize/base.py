@@ -158,15 +158,8 @@ class Trials:
                 why=self.failure,
             )
         parameters, gradient = self.best
-        return OptimizeResult(
-            self.best_value,
-            parameters,
-            len(self.history),
-            projected_norm(parameters, gradient, bounds),
-            converged,
-            reason,
-            np.array(self.history),
-        )
+        norm, history = projected_norm(parameters, gradient, bounds), np.array(self.history)
+        return OptimizeResult(self.best_value, parameters, len(history), norm, converged, reason, history)
 
 
 def projected_norm(parameters: np.ndarray, gradient: np.ndarray, bounds: np.ndarray) -> float:

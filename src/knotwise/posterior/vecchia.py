@@ -59,19 +59,8 @@ class VecchiaState(SparseState):
             r, noise = state.pseudo.r, state.pseudo.noise
         else:
             r, noise = rows.y - model.mean.offset, noise_of_means(model, rows)
-        return VecchiaState(
-            replace(model, residual=None),
-            state.Z,
-            state.jitter,
-            state.L_inverse,
-            state.T,
-            state.gamma,
-            rows.X,
-            r,
-            noise,
-            residual.n_neighbors,
-            min(n_predicting, len(rows)),
-        )
+        through_knots = replace(model, residual=None), state.Z, state.jitter, state.L_inverse, state.T, state.gamma
+        return VecchiaState(*through_knots, rows.X, r, noise, residual.n_neighbors, min(n_predicting, len(rows)))
 
 
 @dataclass(frozen=True)
