@@ -67,17 +67,9 @@ def run(arguments: Namespace) -> None:
         with errors_with_places(rows, table):
             if hold:
                 gp.fit(X, y, **per_row)
-            found = cross_validate(
-                gp,
-                X,
-                y,
-                blocks=blocks,
-                coords=NamedRows.of(np.column_stack(at), coords) if at else None,
-                refit=not hold,
-                level=arguments.interval,
-                random_state=arguments.seed,
-                **per_row,
-            )
+            places_at = NamedRows.of(np.column_stack(at), coords) if at else None
+            how: dict[str, Any] = {"blocks": blocks, "coords": places_at, "refit": not hold}
+            found = cross_validate(gp, X, y, **how, level=arguments.interval, random_state=arguments.seed, **per_row)
     if arguments.output is not None:
         places = {table.unit: rows.places.tolist()} if arguments.drop_missing else {}
         kept = {name: rows.kept[name] for name in arguments.keep}

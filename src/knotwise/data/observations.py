@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from inspect import signature
+from typing import Any
 
 import numpy as np
 
@@ -90,15 +91,9 @@ class Observations:
         if full:
             check_full_size(len(data))
         weights = data.weights
-        scaling = Scaling.of(
-            data.X,
-            data.y,
-            standardize,
-            targets=likelihood.scales_targets,
-            weights=weights,
-            columns=self.columns,
-            noise=None if data.noise is None else float(np.mean(data.noise)),
-        )
+        targets, typical = likelihood.scales_targets, None if data.noise is None else float(np.mean(data.noise))
+        known: dict[str, Any] = {"targets": targets, "weights": weights, "columns": self.columns}
+        scaling = Scaling.of(data.X, data.y, standardize, **known, noise=typical)
         X, y = scaling.inputs(data.X), scaling.targets(data.y)
         # a constant target has its mean square, or 1, for a variance
         variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0

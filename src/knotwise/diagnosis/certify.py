@@ -140,19 +140,11 @@ def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> 
         problem = replace(problem, run=replace(problem.run, blocks=problem.run.blocks.as_given()))
     found = _exact(fit, problem) if problem.full else _through_knots(fit, problem, more_knots)
     inference = inference_of(fit.model).name
-    lower, upper, variational_upper, posterior_lower = (
-        None if value is None else float(value + shift) for value in found.values
-    )
-    return Certificate(
-        f"{type(estimator).__name__}: {fit.posterior.size_in_words}, {round(fit.n_rows, 2):,} rows",
-        float(estimator.log_evidence_),
-        lower,
-        upper,
-        variational_upper,
-        posterior_lower,
-        found.n_knots,
-        tuple(_words(found, fit, inference)),
-    )
+    lower, upper, variational, posterior = (None if v is None else float(v + shift) for v in found.values)
+    model = f"{type(estimator).__name__}: {fit.posterior.size_in_words}, {round(fit.n_rows, 2):,} rows"
+    words = tuple(_words(found, fit, inference))
+    fitted = float(estimator.log_evidence_)
+    return Certificate(model, fitted, lower, upper, variational, posterior, found.n_knots, words)
 
 
 @dataclass(frozen=True)

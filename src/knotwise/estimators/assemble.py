@@ -160,28 +160,12 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
 
     said = {"fixed": options.fixed, "bounds": options.bounds, "priors": options.priors}
     said |= {"held": held, "keep": options.optimizer is None}
+    run = Run(blocks)
     make = KernelMaker(
-        wanted,
-        asked,
-        model,
-        scaling,
-        scale,
-        other_bounds,
-        said,
-        latent_variance,
-        feature_names,
-        n_columns,
-        Run(blocks),
-        rest,
+        wanted, asked, model, scaling, scale, other_bounds, said, latent_variance, feature_names, n_columns, run, rest
     )
-    return Assembly(
-        make(SquaredExponential() if options.kernel is None else options.kernel),
-        scaling,
-        seen.numbers,
-        make,
-        seen.noise_remarks,
-        information != "enough",
-    )
+    problem = make(SquaredExponential() if options.kernel is None else options.kernel)
+    return Assembly(problem, scaling, seen.numbers, make, seen.noise_remarks, information != "enough")
 
 
 def _least_nugget(link: LinkScale) -> Nugget:

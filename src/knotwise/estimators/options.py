@@ -218,17 +218,8 @@ def parameter_table(
     if bounds is not None and not isinstance(bounds, Mapping):
         raise InvalidInputError(f"`bounds` is {bounds!r}; it must be a dict of (low, high) by parameter name.")
     hold = np.zeros(len(names), bool)
-    table = ParameterTable(
-        names,
-        parameters,
-        values.copy(),
-        lower.copy(),
-        upper.copy(),
-        hold.copy(),
-        tuple(model.owners),
-        scaling.columns(columns),
-        given,
-    )
+    starts = values.copy(), lower.copy(), upper.copy(), hold.copy()
+    table = ParameterTable(names, parameters, *starts, tuple(model.owners), scaling.columns(columns), given)
     _refuse_mean_that_is_no_parameter(model, [*([fixed] if isinstance(fixed, str) else fixed), *(bounds or {})])
     for part in held:
         hold |= table.of_part(part)

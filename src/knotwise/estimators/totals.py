@@ -160,19 +160,9 @@ def predict_total(
         spread = summed.spread(estimate, level, n_samples, rng, executor)
         left_out = summed.left_out(spread.sd**2, rng)
     divisor = rows.sum_by_group(rows.weights) if statistic == "mean" else 1.0
-    result = Totals(
-        group.labels,
-        np.diff(rows.group_rows),
-        estimate / divisor,
-        spread.lower / divisor,
-        spread.upper / divisor,
-        spread.sd / divisor,
-        left_out,
-        float(level),
-        kind,
-        statistic,
-        spread.n_samples,
-    )
+    estimate, lower, upper, sd = (each / divisor for each in (estimate, spread.lower, spread.upper, spread.sd))
+    about = float(level), kind, statistic, spread.n_samples
+    result = Totals(group.labels, np.diff(rows.group_rows), estimate, lower, upper, sd, left_out, *about)
     _warn_of_left_out(result)
     return result
 

@@ -294,19 +294,9 @@ def _draw_labels(
         (~ours, "s", 0.0, "white", class_name(others[0]) if len(others) == 1 else f"not {view.label_name}"),
     )
     for chosen, marker, end, colour, name in groups:
-        ax.scatter(
-            places[chosen, 0],
-            places[chosen, 1],
-            s=area,
-            marker=marker,
-            color=image.get_cmap()(end),
-            edgecolor=colour,
-            linewidths=edge,
-            zorder=2,
-            label=name,
-        )
+        marks: Any = {"marker": marker, "color": image.get_cmap()(end), "edgecolor": colour, "label": name}
+        ax.scatter(places[chosen, 0], places[chosen, 1], s=area, linewidths=edge, zorder=2, **marks)
     # below the name of the axis, where no title of the user meets it
     below: Any = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "borderaxespad": 3.8}
-    ax.legend(
-        ncols=2, fontsize=9, frameon=False, handletextpad=0.2, markerscale=max(1.0, (14.0 / area) ** 0.5), **below
-    )
+    larger = max(1.0, (14.0 / area) ** 0.5)
+    ax.legend(ncols=2, fontsize=9, frameon=False, handletextpad=0.2, markerscale=larger, **below)

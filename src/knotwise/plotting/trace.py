@@ -138,14 +138,8 @@ def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep], n_neighb
     ax.plot(K[-1:], heights[-1:], "*", color=BLUE, markersize=14, label=final, zorder=4)
     tried = [step for step in few if step.facts.rejects and np.isfinite(step.gain)]
     if tried:
-        ax.plot(
-            [step.n_knots + 1 for step in tried],
-            [height(step, step.gain) for step in tried],
-            "x",
-            color=VERMILION,
-            markersize=7,
-            label="rejected",
-        )
+        places = [step.n_knots + 1 for step in tried], [height(step, step.gain) for step in tried]
+        ax.plot(*places, "x", color=VERMILION, markersize=7, label="rejected")
     ax.set_ylabel("log evidence per row" if all_rows else "log evidence")
     ax.legend(frameon=False, fontsize=9, loc="best")
 
@@ -160,13 +154,8 @@ def _draw_left(ax: Axes, many: list[KnotStep], few: list[KnotStep], nothing: str
         for steps, style in ((many, MANY), (few, {"linewidth": 1.5})):
             known = [(step.n_knots, getattr(step, name)) for step in steps if getattr(step, name) > 0]
             if known:
-                own: dict[str, Any] = {
-                    "color": colour,
-                    "marker": marker,
-                    "markersize": 4.5,
-                    "label": label if steps is few else None,
-                }
-                ax.plot(*zip(*known, strict=True), **{**style, **own})
+                own: dict[str, Any] = {"color": colour, "marker": marker, "label": label if steps is few else None}
+                ax.plot(*zip(*known, strict=True), **{**style, "markersize": 4.5, **own})
     ax.set_ylabel("left by the knots")
     if ax.get_lines():
         ax.set_yscale("log")
