@@ -31,11 +31,9 @@ class Column(Protocol):
 
     def text(self) -> list[str]:
         """The values as text, empty where one is missing."""
-        ...
 
     def numbers(self) -> np.ndarray:
         """The values as numbers, NaN where one is missing."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,6 @@ class Table(Protocol):
 
     def pieces(self, names: Sequence[str]) -> Iterator[Piece]:
         """These columns, some rows at a time."""
-        ...
 
 
 # -- names ----------------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ class TrainingData(Protocol):
 
         `dispersion` names what is learned of noise, scale or shape: where there is any, weights are relative.
         """
-        ...
 
 
 class ScaledData(Protocol):
@@ -67,23 +66,18 @@ class ScaledData(Protocol):
 
     def level(self, likelihood: Likelihood) -> float:
         """The level of the latent function."""
-        ...
 
     def on_link(self, likelihood: Likelihood) -> LinkScale:
         """What the observations say of a latent function on the scale of a link."""
-        ...
 
     def differing(self) -> tuple[float, int | float, int | float]:
         """The median of the targets, how many there are, and how many differ from it, by their sample weights."""
-        ...
 
     def bind(self, mean: Mean, second_moment: float, level: float, *, on_link: bool) -> Mean:
         """The mean for these inputs; see `Mean.bind`."""
-        ...
 
     def blocks(self, mean: Mean, executor: Executor, block_size: int | None) -> Blocks:
         """The rows, with the basis of the mean."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from knotwise.kernels.base import Kernel
 from knotwise.kernels.ranges import columns_seen, name_of, reach_along, summands
 from knotwise.noise import NOISE_FLOOR
 from knotwise.numerics.linalg import cholesky
+from knotwise.numerics.tabular import make_frame
 
 #: ratio of the ranges along two columns from which distances are measured in ranges
 UNLIKE = 3.0
@@ -79,9 +80,7 @@ class EmpiricalVariogram:
 
     def to_frame(self) -> Any:
         """The bins as a pandas DataFrame: `distance`, `semivariance`, `n_pairs`, `lower` and `upper`."""
-        import pandas as pd
-
-        return pd.DataFrame({n: getattr(self, n) for n in ("distance", "semivariance", "n_pairs", "lower", "upper")})
+        return make_frame({n: getattr(self, n) for n in ("distance", "semivariance", "n_pairs", "lower", "upper")})
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.blocks import block_slices
@@ -83,8 +84,6 @@ class LabelPrediction:
         row, so that a row's value does not depend on the others. Given these, the probability of class k has a closed
         form: s_k > odds * (sum of the others), and s_k rises with f_k.
         """
-        from scipy.special import ndtr
-
         odds, likelihood = threshold / (1.0 - threshold), self.each[0].components[0].likelihood
         mean = np.column_stack([each.latent.mean for each in self.each])  # [n, classes]
         sd = np.column_stack([each.latent.std for each in self.each])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from knotwise.data.cells import label_of
 from knotwise.data.scaling import Scaling
@@ -310,8 +311,6 @@ def _contrast_name(column: str, first: str, second: str) -> str:
 
 def _intervals(estimate: np.ndarray, standard_error: np.ndarray, level: float) -> np.ndarray:
     """Central intervals, [q, 2]."""
-    from scipy.special import ndtri
-
     check_level(level)
     reach = ndtri(0.5 + level / 2) * standard_error
     return np.column_stack([estimate - reach, estimate + reach])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from knotwise.data.groups import PLACES_PER_BLOCK, GroupedRows
 from knotwise.data.scaling import Scaling
@@ -205,8 +206,6 @@ class Summed:
         self, estimate: np.ndarray, level: float, n_samples: int, rng: np.random.Generator, executor: Executor
     ) -> Spread:
         """The spread of totals with these expectations [G]: a normal one where it is exact, else from samples."""
-        from scipy.special import ndtri
-
         if not self.linear:
             return self._sampled(level, n_samples, rng, executor)
         sd = np.sqrt(self._linear_variance(executor))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import binom
 
 from knotwise.data.validation import generator_from
 from knotwise.errors import InvalidInputError
@@ -153,8 +154,6 @@ def draw_pit(ax: Axes, prediction: Prediction, y: np.ndarray, n_bins: int | None
 
 def _right_range(n: int | np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Between which numbers of n independent rows, each with probability p, a right model has 95 % of its chance."""
-    from scipy.stats import binom
-
     return binom.ppf(0.5 - BAND / 2, n, p), binom.ppf(0.5 + BAND / 2, n, p)
 
 

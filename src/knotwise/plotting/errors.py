@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.spatial import ConvexHull, QhullError
 
 from knotwise.errors import InvalidInputError
 from knotwise.numerics.columns import column_indices
@@ -120,8 +121,6 @@ def _places(X: Any, features: Sequence[int | str] | None) -> tuple[np.ndarray, l
 
 def _outline_blocks(ax: Axes, places: np.ndarray, block: np.ndarray) -> None:
     """The convex hull of each block, as a thin line."""
-    from scipy.spatial import ConvexHull, QhullError
-
     for label in np.unique(block).tolist():
         own = np.unique(places[block == label], axis=0)
         if len(own) < 3:

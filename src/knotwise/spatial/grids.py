@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from knotwise.data.encoding.kinds import LonLat
 from knotwise.data.exposure import exposure_of, require
@@ -199,8 +200,6 @@ def inside(window: Window, places: np.ndarray) -> np.ndarray:
 
 def within(distance: float, data: np.ndarray, places: np.ndarray, sphere: LonLat | None = None) -> np.ndarray:
     """Which places have a datum at most this far away, [n]; on a `sphere` by chords, in kilometres."""
-    from scipy.spatial import KDTree
-
     if not (isinstance(distance, int | float | np.number) and 0 < distance < np.inf):
         raise InvalidInputError(f"`max_distance` is {distance!r}; it must be a positive distance on the map.")
     if not len(data):
