@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 __all__ = ["EXAMPLES", "documented", "filled"]
 
-C = TypeVar("C", bound=type)
 D = TypeVar("D", bound=Callable[..., Any])
 #: a section of a numpydoc docstring, up to the next one
 SECTION = r"\n\n{}\n-+\n(?P<entries>.*?)(?=\n\n\w[\w ]*\n---|\Z)"
@@ -30,6 +29,18 @@ EXAMPLES = {
 >>> X = np.linspace(0, 1, 24)[:, None]
 >>> y = np.sin(6 * X[:, 0])
 >>> gp = GPRegressor(knots=5, random_state=0).fit(X, y)""",
+    "saved_and_loaded": """\
+>>> import tempfile
+>>> from pathlib import Path
+>>> import numpy as np
+>>> import knotwise
+>>> X = np.linspace(0, 1, 24)[:, None]
+>>> gp = knotwise.GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
+>>> with tempfile.TemporaryDirectory() as folder:
+...     gp.save(Path(folder) / "model.knotwise")
+...     again = knotwise.load(Path(folder) / "model.knotwise")
+>>> bool((again.predict(X) == gp.predict(X)).all())
+True""",
     "counts": """\
 >>> import numpy as np
 >>> from knotwise import GPRegressor
@@ -92,14 +103,16 @@ def _entry(name: str, kind: str, text: str) -> str:
     return "\n".join([f"{name} : {kind}", *wrap(text, 112, initial_indent="    ", subsequent_indent="    ")])
 
 
-def filled(paragraphs: Mapping[str, str]) -> Callable[[C], C]:
-    """Put paragraphs into the docstrings of a class and of its own methods and properties, where a line is `{name}`."""
+def filled(paragraphs: Mapping[str, str]) -> Callable[[D], D]:
+    """Put paragraphs where a line is `{name}`: into the docstring of a function, or of a class, its methods and
+    properties.
+    """
 
-    def decorate(cls: C) -> C:
-        for each in (cls, *(value for value in vars(cls).values() if isinstance(value, FunctionType | property))):
+    def decorate(owner: D) -> D:
+        for each in (owner, *(value for value in vars(owner).values() if isinstance(value, FunctionType | property))):
             if each.__doc__:
                 lines = r"^( *)\{(\w+)\}$"
                 each.__doc__ = re.sub(lines, lambda m: indent(paragraphs[m[2]], m[1]), each.__doc__, flags=re.MULTILINE)
-        return cls
+        return owner
 
     return decorate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 import knotwise.cli.arguments as words
@@ -170,82 +171,70 @@ def run(arguments: Namespace) -> None:
     work(arguments)
 
 
+def _command(help: str, add_arguments: Callable[[ArgumentParser], None], *examples: str) -> Command:
+    return Command(help, add_arguments, run, "\n  ".join(["examples:", *examples]))
+
+
 COMMANDS = {
-    "fit": Command(
+    "fit": _command(
         "fit a model to a table and save it",
         add_fit_arguments,
-        run,
-        """examples:
-  knotwise fit boston.csv --target medv -o boston.knotwise
-  knotwise fit boston.csv --target medv --inputs lstat,rm --kernel matern52 --ard -o boston.knotwise
-  knotwise fit banana.csv --target y --classes -o banana.knotwise
-  knotwise fit hickory.csv --target count --likelihood poisson --exposure area --nugget fit -o hickory.knotwise
-  knotwise fit long.parquet --target y --checkpoint state -o long.knotwise
-  knotwise fit 'rows/*.parquet' --target y --workers 2 --memory 2GB -o rows.knotwise""",
+        "knotwise fit boston.csv --target medv -o boston.knotwise",
+        "knotwise fit boston.csv --target medv --inputs lstat,rm --kernel matern52 --ard -o boston.knotwise",
+        "knotwise fit banana.csv --target y --classes -o banana.knotwise",
+        "knotwise fit hickory.csv --target count --likelihood poisson --exposure area --nugget fit -o hickory.knotwise",
+        "knotwise fit long.parquet --target y --checkpoint state -o long.knotwise",
+        "knotwise fit 'rows/*.parquet' --target y --workers 2 --memory 2GB -o rows.knotwise",
     ),
-    "predict": Command(
+    "predict": _command(
         "predict the rows of a table",
         add_predict_arguments,
-        run,
-        """examples:
-  knotwise predict boston.knotwise new.csv -o predictions.csv
-  knotwise predict boston.knotwise new.csv --interval 0.8 --std --keep id -o predictions.parquet
-  knotwise predict boston.knotwise new.csv --level 0.8 0.95 --exceed 30 --samples 100 -o predictions.csv
-  knotwise predict hickory.knotwise grid.csv --kind mean --exceed 1000
-  cat new.csv | knotwise predict boston.knotwise - | head
-  knotwise predict rows.knotwise 'rows/*.parquet' --workers 2 --memory 2GB -o predicted""",
+        "knotwise predict boston.knotwise new.csv -o predictions.csv",
+        "knotwise predict boston.knotwise new.csv --interval 0.8 --std --keep id -o predictions.parquet",
+        "knotwise predict boston.knotwise new.csv --level 0.8 0.95 --exceed 30 --samples 100 -o predictions.csv",
+        "knotwise predict hickory.knotwise grid.csv --kind mean --exceed 1000",
+        "cat new.csv | knotwise predict boston.knotwise - | head",
+        "knotwise predict rows.knotwise 'rows/*.parquet' --workers 2 --memory 2GB -o predicted",
     ),
-    "cv": Command(
+    "cv": _command(
         "predict the rows of a table from the others, and score that",
         add_cv_arguments,
-        run,
-        """examples:
-  knotwise cv boston.csv --target medv
-  knotwise cv boston.csv --target medv --blocks 5 --knots 30 --keep lstat,rm -o left_out.csv
-  knotwise cv wells.csv --target level --inputs east,north --blocks district --hold --json""",
+        "knotwise cv boston.csv --target medv",
+        "knotwise cv boston.csv --target medv --blocks 5 --knots 30 --keep lstat,rm -o left_out.csv",
+        "knotwise cv wells.csv --target level --inputs east,north --blocks district --hold --json",
     ),
-    "summary": Command(
+    "summary": _command(
         "say what a model is",
         add_summary_arguments,
-        run,
-        """examples:
-  knotwise summary boston.knotwise
-  knotwise summary boston.knotwise --json""",
+        "knotwise summary boston.knotwise",
+        "knotwise summary boston.knotwise --json",
     ),
-    "diagnose": Command(
+    "diagnose": _command(
         "say whether a model can be trusted, and check its predictions on rows with known values",
         add_diagnose_arguments,
-        run,
-        """examples:
-  knotwise diagnose boston.knotwise
-  knotwise diagnose boston.knotwise test.csv --target medv --json""",
+        "knotwise diagnose boston.knotwise",
+        "knotwise diagnose boston.knotwise test.csv --target medv --json",
     ),
-    "plot": Command(
+    "plot": _command(
         "draw a picture of a model",
         add_plot_arguments,
-        run,
-        """examples:
-  knotwise plot boston.knotwise boston.csv --target medv --kind fit --feature rm --at lstat=10 -o rm.png
-  knotwise plot hickory.knotwise hickory.csv --kind map -o map.png
-  knotwise plot boston.knotwise test.csv --target medv --kind calibration -o calibration.svg
-  knotwise plot boston.knotwise --kind trace -o trace.pdf""",
+        "knotwise plot boston.knotwise boston.csv --target medv --kind fit --feature rm --at lstat=10 -o rm.png",
+        "knotwise plot hickory.knotwise hickory.csv --kind map -o map.png",
+        "knotwise plot boston.knotwise test.csv --target medv --kind calibration -o calibration.svg",
+        "knotwise plot boston.knotwise --kind trace -o trace.pdf",
     ),
-    "report": Command(
+    "report": _command(
         "write a page about a model: what was decided, pictures, checks, and how to predict",
         add_report_arguments,
-        run,
-        """examples:
-  knotwise report boston.knotwise
-  knotwise report boston.knotwise test.csv --target medv -o boston.html
-  knotwise report hickory.knotwise hickory.csv --exposure area --target count""",
+        "knotwise report boston.knotwise",
+        "knotwise report boston.knotwise test.csv --target medv -o boston.html",
+        "knotwise report hickory.knotwise hickory.csv --exposure area --target count",
     ),
-    "data": Command(
+    "data": _command(
         "write one of the data sets that come with knotwise as a table",
         add_data_set_arguments,
-        run,
-        """examples:
-  knotwise data
-  knotwise data boston -o boston.csv
-  knotwise data boston -o train.csv --test test.csv""",
+        "knotwise data",
+        "knotwise data boston -o boston.csv",
+        "knotwise data boston -o train.csv --test test.csv",
     ),
 }

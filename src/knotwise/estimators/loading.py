@@ -10,6 +10,7 @@ import numpy as np
 
 from knotwise.errors import ModelFileError
 from knotwise.estimators.classifier import GPClassifier
+from knotwise.estimators.docstrings import documented
 from knotwise.estimators.fitted import Fit, posterior_of
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.saving import FIT, FORMAT, INPUTS, LEFT_OUT
@@ -25,6 +26,7 @@ from knotwise.selection.base import Selection
 CLASSES: dict[str, type] = {"GPRegressor": GPRegressor, "GPClassifier": GPClassifier}
 
 
+@documented
 def load(path: str | os.PathLike[str]) -> GPRegressor | GPClassifier:
     """Load a model that `save` has written; it predicts the same bits.
 
@@ -49,17 +51,7 @@ def load(path: str | os.PathLike[str]) -> GPRegressor | GPClassifier:
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> import knotwise
-    >>> X = np.linspace(0, 1, 24)[:, None]
-    >>> gp = knotwise.GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     gp.save(Path(folder) / "model.knotwise")
-    ...     again = knotwise.load(Path(folder) / "model.knotwise")
-    >>> bool((again.predict(X) == gp.predict(X)).all())
-    True
+    {saved_and_loaded}
     """
     try:
         archive = read_archive(path)

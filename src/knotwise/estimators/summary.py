@@ -235,17 +235,7 @@ class ReportMixin:
 
         Examples
         --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import numpy as np
-        >>> import knotwise
-        >>> X = np.linspace(0, 1, 24)[:, None]
-        >>> gp = knotwise.GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     gp.save(Path(folder) / "model.knotwise")
-        ...     again = knotwise.load(Path(folder) / "model.knotwise")
-        >>> bool((again.predict(X) == gp.predict(X)).all())
-        True
+        {saved_and_loaded}
         """
         from knotwise.estimators.saving import save
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from knotwise.data.exposure import exposure_of
+from knotwise.docstrings import EXAMPLES, filled
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.effects import checked_rows
 from knotwise.numerics.columns import column_index
@@ -25,6 +26,7 @@ LEGEND_HEIGHT = 0.185  # of a row of the legend, in inches
 
 
 @documented
+@filled(EXAMPLES)
 def plot_fit(
     gp: Any,
     X: Any,
@@ -73,12 +75,9 @@ def plot_fit(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from knotwise import GPRegressor
+    {curve}
     >>> from knotwise.plotting import plot_fit
-    >>> X = np.linspace(0, 1, 24)[:, None]
-    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=24)
-    >>> ax = plot_fit(GPRegressor(knots=5, random_state=0).fit(X, y), X, y, level=0.8)
+    >>> ax = plot_fit(gp, X, y, level=0.8)
     >>> ax.get_xlabel(), ax.get_ylabel()  # ax.figure.savefig("fit.png") saves the picture
     ('x', 'y')
     """
