@@ -121,13 +121,8 @@ def _draw_evidence(ax: Axes, many: list[KnotStep], few: list[KnotStep], n_neighb
         return (step.evidence + gain) / ((step.n_rows or all_rows) if all_rows else 1)
 
     if many:
-        on_rows: dict[str, Any] = {
-            "color": GREY,
-            "marker": "o",
-            "markersize": 4.5,
-            "label": "knots on rows, for the parameters (FIC)",
-        }
-        ax.plot([step.n_knots for step in many], [height(step) for step in many], **MANY, **on_rows)
+        on_rows: dict[str, Any] = {"color": GREY, "marker": "o", "label": "knots on rows, for the parameters (FIC)"}
+        ax.plot([step.n_knots for step in many], [height(step) for step in many], markersize=4.5, **MANY, **on_rows)
     kept = [step for step in few if not step.facts.rejects]
     K, heights = [step.n_knots for step in kept], [height(step) for step in kept]
     alone = len(K) - bool(n_neighbors)

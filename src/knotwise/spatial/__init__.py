@@ -4,8 +4,7 @@ geopandas, shapely and xarray are imported when a function is called, never befo
 """
 
 from knotwise.spatial.cell_size import CellChoice, choose_cell
-from knotwise.spatial.counting import Cells, count_points
+from knotwise.spatial.counting import Cells, count_points, predict_total
 from knotwise.spatial.grids import predict_grid
-from knotwise.spatial.regions import predict_total
 
 __all__ = ["CellChoice", "Cells", "choose_cell", "count_points", "predict_grid", "predict_total"]
