@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from knotwise.errors import InvalidInputError
-from knotwise.evidence.inference.base import Inference, SiteFit, SiteRule
+from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.inference.conjugate import Conjugate, HeldSites
 from knotwise.evidence.inference.ep import PowerEP
 from knotwise.evidence.inference.laplace import Laplace
@@ -18,7 +18,6 @@ __all__ = [
     "Laplace",
     "PowerEP",
     "SiteFit",
-    "SiteRule",
     "Variational",
     "inference_of",
 ]
