@@ -7,9 +7,9 @@ import pytest
 
 from dask_inputs import DaskInputs, is_chosen
 from knotwise import kernels as k
-from knotwise import means
 from knotwise.evidence import Jitter, Model, Rows
 from knotwise.likelihoods import Gaussian
+from toys import MEANS
 
 # for data with two columns, of unit size
 KERNELS = {
@@ -26,7 +26,6 @@ KERNELS = {
     "product": k.SquaredExponential(1.2, 0.9) * k.Periodic(1.0, 1.1, period=1.7),
     "columns": k.Matern52(1.1, 0.6).on(0) * k.Linear(0.8).on(1) + k.Constant(0.5) + k.Matern12(0.4, 0.8).on([1, 0]),
 }
-MEANS = {"zero": means.Zero(), "constant": means.Constant(0.4), "linear": means.Linear(prior_sd=1.0)}
 
 
 @dataclass(frozen=True)

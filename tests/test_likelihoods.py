@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import expit, ndtr
 
-from knotwise import GPRegressor
+from knotwise import GPRegressor, names
 from knotwise.errors import FitWarning, InvalidInputError, UnknownOptionError
 from knotwise.likelihoods import (
     Bernoulli,
@@ -31,8 +31,7 @@ from knotwise.likelihoods.response import response_moments
 from knotwise.likelihoods.tilted import log_tilted_integral
 from knotwise.testing.likelihood import check_likelihood
 
-NAMES = ["gaussian", "bernoulli", "binomial", "poisson", "negative_binomial", "gamma", "exponential", "weibull"]
-NAMES += ["lognormal", "beta", "student_t"]
+NAMES = list(names.LIKELIHOODS)
 ALL = [
     Gaussian(0.3),
     Gaussian(1e-4),

@@ -23,7 +23,7 @@ from sklearn.exceptions import NotFittedError
 
 import knotwise
 import model_files
-from knotwise import GPClassifier, GPRegressor, kernels, knots, likelihoods, means, optimize, priors
+from knotwise import GPClassifier, GPRegressor, kernels, knots, likelihoods, means, noise, optimize, priors
 from knotwise.errors import (
     InvalidInputError,
     KnotwiseError,
@@ -346,10 +346,16 @@ def test_every_public_part_can_be_saved():
     assert set(LIKELIHOODS.values()) == set(FAMILIES["likelihood"].values())
     assert public_classes(likelihoods, has="log_density") - abstract == set(FAMILIES["likelihood"].values())
     assert public_classes(means, has="basis") - abstract == set(FAMILIES["mean"].values())
+    assert public_classes(noise, has="pullback") - {noise.Noise} == set(FAMILIES["noise"].values())
     assert public_classes(knots, has="select") == set(FAMILIES["knots"].values())
     assert public_classes(knots, has="propose") == set(FAMILIES["proposal"].values())
     assert public_classes(priors, has="log_density") == set(FAMILIES["prior"].values())
     assert public_classes(optimize, has="maximize") == set(FAMILIES["optimizer"].values())
+
+
+def test_the_page_about_files_has_the_version_of_the_format():
+    page = (Path(__file__).parents[1] / "docs" / "files.md").read_text(encoding="utf-8")
+    assert f"a version, now {FORMAT_VERSION}," in page and f'`"knotwise model"`, {FORMAT_VERSION} |' in page
 
 
 def test_a_file_may_name_classes_of_knotwise_only_and_none_that_is_a_base():

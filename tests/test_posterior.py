@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from conftest import MEANS
 from knotwise.errors import TooLargeError
 from knotwise.estimators.fitted import posterior_of
 from knotwise.evidence import Jitter, Model, Rows, full_evidence, sparse_evidence
@@ -21,6 +20,7 @@ from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.posterior.vecchia import VecchiaPosterior
 from knotwise.testing import check_posterior, dense_full_posterior, dense_sparse_posterior
+from toys import MEANS
 
 POWERS = [1.0, 0.5, 0.1, 0.0]
 SETTINGS = [("zero", False), ("constant", True), ("linear", False), ("linear", True)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from knotwise import means
 from knotwise.evidence.blocks import Sums
 from knotwise.evidence.inference import Inference, SiteFit
 from knotwise.evidence.model import Model, Rows
@@ -26,6 +27,9 @@ from knotwise.posterior.residuals import DenseResiduals
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+#: every kind of mean, before it is bound to data
+MEANS = {"zero": means.Zero(), "constant": means.Constant(0.4), "linear": means.Linear(prior_sd=1.0)}
 
 
 class Variational(Inference):
