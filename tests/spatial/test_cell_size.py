@@ -37,13 +37,13 @@ def test_half_the_chosen_cells_give_the_same_intensity_and_totals_within_the_sha
     assert choice.converged and choice.tolerance == 0.1
     coarse, fine = fit(points, choice.cell), fit(points, np.array(choice.cell) / 2)
     cells = fine[0]
-    before, after = coarse[1].predict(cells.X), fine[1].predict(cells.X)
+    before, after = (each[1].predict(cells.X, exposure=1) for each in (coarse, fine))
     assert np.abs(before - after) @ cells.area <= 0.1 * after @ cells.area
     for side in (cells.X["x"] < 1, cells.X["x"] > 1, cells.X["y"] < 0.5, cells.X["y"] > 0.5):
         assert abs((before - after)[side] @ cells.area[side]) <= 0.1 * after @ cells.area / 2
     # nearer to the truth than a flat intensity, and no farther than the coarsest cells that were tried
     true = intensity(cells.X["x"], cells.X["y"])
-    first = fit(points, 0.5)[1].predict(cells.X)
+    first = fit(points, 0.5)[1].predict(cells.X, exposure=1)
     assert np.abs(before - true) @ cells.area <= np.abs(first - true) @ cells.area * 1.01
     assert np.abs(before - true) @ cells.area < 0.6 * np.abs(true - true.mean()) @ cells.area
 
