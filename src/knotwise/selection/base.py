@@ -188,7 +188,7 @@ class Selection(AtPoint):
 
 
 class Observer(Protocol):
-    """Somebody who follows a fit."""
+    """An observer of a fit."""
 
     def tick(self, n_knots: int, value: float, n_rows: int | float) -> None:
         """The evidence was evaluated, with so many knots, on so many rows."""

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Run:
-    """How a problem is computed: where its rows are, what keeps finished steps, and who follows."""
+    """How a problem is computed: where its rows are, what keeps finished steps, and the observer."""
 
     blocks: Blocks
     journal: Journal | None = None
@@ -62,7 +62,7 @@ class Problem:
     table : ParameterTable
         Names, starts, bounds and holds of the parameters.
     run : Run
-        How it is computed: where the rows are, what keeps finished steps, and who follows.
+        How it is computed: where the rows are, what keeps finished steps, and the observer.
     optimizer : Optimizer or None
         What finds parameters and knots; None keeps them.
     given : array [P] of bool
