@@ -13,10 +13,10 @@ from knotwise.decisions.thresholds import LACK_OF_FIT
 from knotwise.decisions.trials import Candidate
 from knotwise.errors import FitWarning
 from knotwise.evidence import Rows
-from knotwise.kernels import Matern32, Matern52, SquaredExponential
+from knotwise.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from knotwise.knots import Auto
 from knotwise.likelihoods import Gaussian
-from knotwise.means import Zero
+from knotwise.means import Linear, Zero
 from knotwise.selection.base import Stage
 
 
@@ -58,20 +58,45 @@ def test_the_smoothness_is_that_of_the_data(kernel):
     assert type(gp.kernel_) is kernel
 
 
+def test_a_rough_function_has_a_rough_kernel_and_intervals_that_hold():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(500, 1))
+    K = Matern12(1.0, [0.05])(X, X)
+    f = np.linalg.cholesky(K + 1e-9 * np.eye(500)) @ rng.standard_normal(500)
+    gp = GPRegressor(random_state=0).fit(X[:300], f[:300] + 0.15 * rng.standard_normal(300))
+    low, high = gp.predict_interval(X[300:], kind="mean").T
+    assert type(gp.kernel_) is Matern12
+    assert np.mean((low <= f[300:]) & (f[300:] <= high)) > 0.88  # Matern 3/2 has 0.8 there
+
+
+def test_a_linear_trend_beside_a_field_is_found_and_goes_on_beyond_the_data():
+    rng = np.random.default_rng(1)
+    X = np.sort(rng.uniform(size=(200, 1)), axis=0)
+    f = 30 * X[:, 0] + draw(SquaredExponential(1.0, 0.05), X, rng, noise=0.0)
+    gp = GPRegressor(random_state=0).fit(X, f + 0.1 * rng.standard_normal(200))
+    assert type(gp.mean_) is Linear
+    with pytest.warns(FitWarning, match="2 of 2 places lie farther from the data than the model was tested"):
+        slope = np.diff(gp.predict([[2.0], [3.0]]))
+    assert_allclose(slope, 30, atol=4)
+
+
 def test_kernels_that_were_tried_are_in_the_trace_with_their_numbers(rng):
     X = rng.uniform(size=(200, 2))
     gp = GPRegressor(random_state=0).fit(X, np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=200))
     tried = [step for step in gp.trace_ if step.action == "kernel"]
-    assert "SquaredExponential(), 140 rows; log density of 60 others" in tried[0].note
-    assert "SquaredExponential(ard=True)" in tried[1].note
-    assert tried[-1].note.endswith("is taken")
-    assert f"the best of {len(tried) - 1} that were tried" in gp.summary()
+    names = [step.note.partition(", ")[0] for step in tried[:-1]]
+    kinds = ("SquaredExponential", "Matern52", "Matern32", "Matern12")
+    assert {f"{kind}({ard})" for kind in kinds for ard in ("", "ard=True")} <= set(names)
+    assert all("200 rows" in step.note for step in tried[:-1])
+    assert "is taken, of 9 kernels; log density of validation rows" in tried[-1].note  # one with a trend beside it
+    assert "near the others" in tried[-1].note and "length-scales from the data" in tried[-1].note
+    assert "of 9 kernels" in gp.summary()
     assert actions(gp)[len(tried)] == "signal"
 
 
 def test_the_evidence_and_the_density_of_a_kernel_are_those_of_an_exact_gp(rng):
     """The numbers of the trace, again by the estimator on the same rows, at the parameters that it finds there."""
-    from knotwise.decisions.kernel import _fit
+    from knotwise.decisions.candidates import fit_candidate
     from knotwise.decisions.trials import Trial
 
     X = rng.uniform(size=(200, 2))
@@ -79,21 +104,27 @@ def test_the_evidence_and_the_density_of_a_kernel_are_those_of_an_exact_gp(rng):
     gp = GPRegressor(SquaredExponential(), approximation="full", random_state=0).fit(X, y)
     problem = gp._fit.problem
     trial = Trial.draw(problem, 300, np.random.default_rng(1), problem.new_trace())
-    tried = _fit(trial, problem, [gp._fit.selection.theta])
-    assert len(trial.fitted) == 140 and len(trial.validation) == 60
+    tried = trial.judged(fit_candidate(trial, problem, [gp._fit.selection.theta]))
+    assert len(trial.fitted) == 200 and len(trial.validation) == 0  # each row is predicted from all others
     model = problem.model.with_theta(tried.theta)
     kernel, noise, offset = model.kernel, model.likelihood.noise_variance, model.mean.offset
-    A, B = trial.fitted, trial.validation
-    assert len(np.unique(np.vstack([A.X, B.X]), axis=0)) == 200
+    A = trial.fitted
     C = kernel(A.X, A.X) + A.basis @ A.basis.T + noise * np.eye(len(A))
-    cross = kernel(B.X, A.X) + B.basis @ A.basis.T
     r = A.y - offset
     value = -0.5 * (r @ np.linalg.solve(C, r) + np.linalg.slogdet(2 * np.pi * C)[1])
     assert_allclose(tried.value, value, rtol=1e-9)
-    mean = offset + cross @ np.linalg.solve(C, r)
-    variance = kernel.diag(B.X) + (B.basis**2).sum(1) + noise - np.sum(cross * np.linalg.solve(C, cross.T).T, axis=1)
-    density = -0.5 * (np.log(2 * np.pi * variance) + (B.y - mean) ** 2 / variance)
-    assert_allclose(tried.density, density, rtol=1e-6)
+
+    def density(judged, removed):
+        others = np.setdiff1d(np.arange(200), removed)
+        weights = np.linalg.solve(C[np.ix_(others, others)], C[np.ix_(others, judged)])
+        mean = offset + weights.T @ r[others]
+        variance = C[judged, judged] - np.sum(C[np.ix_(others, judged)] * weights, axis=0)
+        return -0.5 * (np.log(2 * np.pi * variance) + (A.y[judged] - mean) ** 2 / variance)
+
+    near = [density(np.array([i]), np.array([i])) for i in range(200)]
+    far = [density(fold.judged, fold.removed) for fold in trial.folds]
+    assert_allclose(tried.density, np.concatenate(near + far), rtol=1e-6)
+    assert {fold.kind for fold in trial.folds} == {"gap", "beyond"}
 
 
 def test_a_kernel_that_is_given_is_not_chosen(rng):

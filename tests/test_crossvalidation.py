@@ -537,8 +537,8 @@ def test_what_is_wrong_in_a_row_is_told_by_its_number_in_the_data(refit):
         cross_validate(counts, X, np.where(np.arange(N) == 40, -1.0, COUNTS), blocks=FOUR, refit=refit)
     table = pd.DataFrame(X, columns=["east", "north"]).assign(soil=np.tile(["clay", "sand"], N // 2))
     gp = model(knots="auto").fit(table, Y)
-    with pytest.raises(InvalidInputError, match="'soil' contains NaN or no value in row 40"):
-        cross_validate(gp, table.assign(soil=table["soil"].where(table.index != 40)), Y, blocks=FOUR, refit=refit)
+    with pytest.raises(InvalidInputError, match="'east' contains NaN or no value in row 40"):
+        cross_validate(gp, table.assign(east=table["east"].where(table.index != 40)), Y, blocks=FOUR, refit=refit)
 
 
 def test_a_level_that_only_the_left_out_block_has_is_a_new_draw():

@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.optimize import linprog
 
 import knotwise
 from knotwise import GPRegressor
 from knotwise.decisions import kernel, signal, thresholds
-from knotwise.decisions.trials import Trial, validation_density
+from knotwise.decisions.trials import Candidate, Trial
+from knotwise.decisions.validation import draw_folds
 from knotwise.estimators.assemble import KernelMaker
 from knotwise.kernels import Matern32, Matern52, SquaredExponential
 from knotwise.knots import Fixed
-from knotwise.posterior.exact import ExactPosterior
 from knotwise.selection.base import Decision
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +62,7 @@ def test_no_bare_number_is_left_in_a_decision():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value not in (0, 0.5, 1, 2)
     }
-    assert found == {("kernel", 4), ("pruning", 4), ("trials", 60), ("trials", 1e-6)}
+    assert found == {("screening", 4), ("pruning", 4), ("trials", 60), ("trials", 1e-6)}
 
 
 @pytest.fixture
@@ -72,17 +73,37 @@ def problem(rng):
     return gp._fit.problem
 
 
-def test_rows_of_a_trial_beyond_the_others_are_past_a_half_space(problem, rng):
-    trial = Trial.draw(problem, 60, rng, problem.new_trace())
-    parts = list(trial.beyond(5, 0.1))
-    assert len(parts) == 5
-    directions = np.random.default_rng(0)
-    for part in parts:
-        assert part.distance == "beyond" and len(part.validation) == 6 and len(part.fitted) == 54
-        both = np.vstack([part.fitted.X, part.validation.X])
-        assert_array_equal(np.sort(both, axis=0), np.sort(trial.fitted.X, axis=0))
-        along = directions.standard_normal(2)
-        assert (part.validation.X @ along).min() > (part.fitted.X @ along).max()
+def test_rows_are_judged_in_balls_and_past_half_spaces(rng):
+    points = rng.uniform(size=(400, 2))
+    folds = draw_folds(points, np.random.default_rng(0))
+    assert {fold.kind for fold in folds} == {"gap", "beyond"}
+    for fold in folds:
+        stays = np.setdiff1d(np.arange(400), fold.removed)
+        assert np.isin(fold.judged, fold.removed).all()
+        if fold.kind == "gap":  # all rows within a radius of one of them
+            d = np.sqrt(((points[:, None] - points[fold.removed]) ** 2).sum(-1))
+            assert (d[fold.removed].max(0) < d[stays].min(0)).any()
+        else:  # a line parts them
+            both, side = points[np.r_[fold.removed, stays]], np.r_[np.ones(len(fold.removed)), -np.ones(len(stays))]
+            basis = np.column_stack([both, np.ones(400)])
+            found = linprog(np.zeros(3), A_ub=-side[:, None] * basis, b_ub=np.full(400, -1e-9), bounds=(None, None))
+            assert found.status == 0
+
+
+def test_places_that_are_asked_for_are_as_far_as_the_rows_that_judge(rng):
+    """Nearest-neighbour distances of the rows that judge are those of the places, where these are in gaps."""
+    points = rng.uniform(size=(4000, 2))
+    hole = ((points - 0.5) ** 2).sum(1) < 0.15**2
+    asked, rows = points[hole], points[~hole]
+    folds = draw_folds(rows, np.random.default_rng(0), asked)
+    wanted = np.sqrt(((asked[:, None] - rows) ** 2).sum(-1)).min(1)
+    found = []
+    for fold in folds:
+        stays = np.setdiff1d(np.arange(len(rows)), fold.removed)
+        found.append(np.sqrt(((rows[fold.judged][:, None] - rows[stays]) ** 2).sum(-1)).min(1))
+    found = np.concatenate(found)
+    assert 0.7 * wanted.mean() < found.mean() < 1.5 * wanted.mean()
+    assert 0.7 < found.max() / wanted.max() < 1.3
 
 
 def test_what_makes_problems_for_kernels_can_be_pickled(rng, monkeypatch):
@@ -105,14 +126,13 @@ def test_what_makes_problems_for_kernels_can_be_pickled(rng, monkeypatch):
 def decide_smoothness(problem, rng, trace):
     """A toy: is Matern 3/2 or Matern 5/2 better, by the density of validation rows?"""
     trial = Trial.draw(problem, 60, rng, trace)
-    densities = {}
+    fits = {}
     for kind in (Matern32, Matern52):
-        exact = trial.exact(replace(problem, model=replace(problem.model, kernel=kind(1.0, [1.0, 1.0]))), None)
-        stage = trial.best(exact, [exact.model.theta])
-        state = exact.evaluate(stage.point, gradient=False).state
-        densities[kind] = validation_density(ExactPosterior(state), trial.validation)
-    gain, error = trial.gain(densities[Matern52], densities[Matern32])
-    why = f"Matern 5/2 predicts {len(trial.validation)} rows better by {gain:.3f} +- {error:.3f} nats"
+        own = replace(problem, model=replace(problem.model, kernel=kind(1.0, [1.0, 1.0])))
+        stage = trial.best(trial.exact(own, None), [own.model.theta])
+        fits[kind] = trial.judged(Candidate(own, stage))
+    gain, error = trial.gain(fits[Matern52], fits[Matern32])
+    why = f"Matern 5/2 predicts {len(trial.labels)} rows better by {gain:.3f} +- {error:.3f} nats"
     return Decision("smooth" if gain > 0 else "rough", why, {"gain": gain, "standard_error": error})
 
 
@@ -129,7 +149,7 @@ def test_a_decision_of_ones_own_needs_a_trial_and_a_record_and_no_change_of_the_
     X = rng.uniform(size=(120, 2))
     y = np.sin(6 * X[:, 0]) + 0.01 * rng.standard_normal(120)
     gp = GPRegressor(SquaredExponential(ard=True), knots=AsDecided(), random_state=0).fit(X, y)
-    assert gp.stop_reason_.startswith("smooth: Matern 5/2 predicts 60 rows better by")
+    assert gp.stop_reason_.startswith("smooth: Matern 5/2 predicts ")
     assert gp.trace_[0].action == "smoothness" and gp.trace_[0].note in gp.stop_reason_
 
 

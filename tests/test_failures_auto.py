@@ -251,7 +251,7 @@ def test_the_same_seed_gives_the_same_bits_on_one_and_two_threads(data):
 def test_predictions_in_batches_equal_those_in_one_go(data):
     X, y, _ = data
     gp = fit(X, y)
-    X_new = np.random.default_rng(28).uniform(-1, 2, size=(17_000, 2))
+    X_new = np.random.default_rng(28).uniform(X.min(), X.max(), size=(17_000, 2))
     whole = np.array(gp.predict(X_new, return_std=True))
     parts = [gp.predict(part, return_std=True) for part in np.split(X_new, [1, 6000, 6001])]
     assert_allclose(np.hstack(parts), whole, rtol=1e-12, atol=1e-12)

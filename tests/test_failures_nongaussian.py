@@ -11,7 +11,7 @@ from knotwise.datasets import load_hickory
 from knotwise.decisions import signal
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError
 from knotwise.evidence.inference import laplace, newton
-from knotwise.kernels import Matern32, SquaredExponential
+from knotwise.kernels import Matern32, Matern52, SquaredExponential
 from knotwise.likelihoods import Beta, Binomial, NegativeBinomial, StudentT
 from knotwise.optimize import LBFGS
 from knotwise.selection.base import Decision
@@ -511,7 +511,10 @@ def test_every_positive_response_over_a_wide_range_is_found(likelihood, amplitud
     assert np.corrcoef(gp.predict_latent(X).mean, f)[0, 1] > 0.99
 
 
-@pytest.mark.parametrize("options", [{}, {"approximation": "full"}, {"inference": "laplace"}, {"knots": 12}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"approximation": "full"}, {"inference": "laplace"}, {"knots": 12, "kernel": Matern52()}],
+)
 @pytest.mark.parametrize("amplitude", [25.0, 39.0])
 def test_counts_beyond_what_sums_keep_get_a_nugget_and_a_warning(amplitude, options):
     """At e^25 a count tells the log rate to 4e-6, over a range of 30: to rounding, such a covariance is singular."""

@@ -7,7 +7,7 @@ import pytest
 
 import knotwise
 from knotwise import GPRegressor
-from knotwise.decisions.kernel import screen_columns
+from knotwise.decisions.screening import screen_columns
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Fixed
 from knotwise.report.words import _kernel
@@ -168,6 +168,7 @@ def test_a_summary_names_the_few_of_many_columns_that_are_seen(tmp_path):
 
 @pytest.mark.failure(51)
 @pytest.mark.filterwarnings("ignore:The known noise variance is 1e-14")
+@pytest.mark.filterwarnings("ignore:The optimiser stopped before it converged")  # by rounding, which is no claim here
 @pytest.mark.parametrize("seed", [0, 1])
 def test_knots_to_which_rounding_lets_none_be_added_are_no_end_far_below_the_exact_gp(seed):
     rng = np.random.default_rng(seed)

@@ -316,7 +316,10 @@ def test_predictions_without_neighbours_are_those_of_the_knots():
 
 
 def twin_posterior(near, rows, Z, jitter, X, m):
-    """Mean and covariance of f at X: given eta, each row's residual is kriged from its own nearest rows."""
+    """Mean and covariance of f at X: given eta, each row's residual is kriged from its own nearest rows.
+
+    From 1.2 m of them as if the farther ones had more noise, but with the covariance that the error really has.
+    """
     noise = noise_of(near, rows)
     every = np.vstack([rows.X, X])
     N, n = len(rows), len(X)
@@ -325,8 +328,12 @@ def twin_posterior(near, rows, Z, jitter, X, m):
     E = np.zeros((n, N + n))  # what is left of each new row, from all residuals
     for i in range(n):
         distance = (((rows.X - X[i]) / near.kernel.lengthscale) ** 2).sum(1)
-        nearest = np.argsort(distance)[:m]
-        E[i, nearest] = -np.linalg.solve(C[np.ix_(nearest, nearest)], C[nearest, N + i])
+        n_weighted, n_whole = int(np.ceil(1.2 * m)), int(0.8 * m)
+        nearest = np.argsort(distance)[:n_weighted]
+        last, limit = np.sort(distance)[[n_whole - 1, n_weighted]]
+        share = np.maximum(distance[nearest] - last, 0.0) / (limit - last)
+        extra = 0.1 * C[nearest, nearest] * (share / (1.0 - share)) ** 2
+        E[i, nearest] = -np.linalg.solve(C[np.ix_(nearest, nearest)] + np.diag(extra), C[nearest, N + i])
         E[i, N + i] = 1.0
     # the knots' function u and the trend beta, given the targets: their joint law by conditioning
     Kuu = near.kernel(Z, Z) + jitter.relative * near.kernel.variance * np.eye(len(Z))

@@ -91,6 +91,7 @@ def test_the_evidence_never_falls_and_every_kept_knot_gains_more_than_the_tolera
     assert len(added(gp)) > 1
     # parameters are held first, and released once, except under FIC
     held = options.get("approximation") != "fic"
+    steps = [step for step in steps if step.action != "terms"]  # of a sum, whether one was lost, is asked at last
     assert [step.action for step in steps[1:] if step.action != "add"] == ["parameters"] * held
     for before, after in itertools.pairwise(steps):
         if after.action == "parameters":

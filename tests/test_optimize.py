@@ -429,6 +429,37 @@ def test_a_known_curvature_follows_a_bent_valley():
     assert_allclose(found.parameters, [1.0, 1.0], atol=1e-5)
 
 
+def test_the_curvature_that_was_learned_is_that_of_the_objective():
+    """L-BFGS learns that of a quadratic in two variables; a known one is handed on, also to `predicted_rise`."""
+    A = np.array([[2.0, 1.0], [1.0, 3.0]])
+
+    def objective(x):
+        return -0.5 * x @ A @ x, -A @ x
+
+    bounds = np.repeat(WIDE, 2, 0)
+    learned = LBFGS(gradient_tolerance=1e-10).maximize(objective, np.array([5.0, -7.0]), bounds)
+    assert_allclose(learned.information, A, rtol=1e-6)
+    known = KnownCurvature(A).maximize(objective, np.array([5.0, -7.0]), bounds)
+    assert_allclose(known.information, A, rtol=1e-9)
+    gradient = np.array([0.3, -0.2])
+    assert_allclose(known.predicted_rise(gradient, bounds), 0.5 * gradient @ np.linalg.solve(A, gradient), rtol=1e-9)
+    assert learned.information.shape == (2, 2) and LBFGS().maximize(objective, np.zeros(2), bounds).information is None
+
+
+def test_no_step_of_a_known_curvature_is_longer_than_it_may_be():
+    seen = []
+
+    def objective(x):
+        seen.append(x.copy())
+        return bowl([2.0, -1.0], [3.0, 400.0])(x)
+
+    found = KnownCurvature(np.diag([3.0, 400.0]), 200, longest=0.5).maximize(
+        objective, np.array([9.0, 4.0]), np.repeat(WIDE, 2, 0)
+    )
+    assert found.converged and np.abs(np.diff(seen, axis=0)).max() <= 0.5 + 1e-12
+    assert_allclose(found.parameters, [2.0, -1.0], atol=1e-6)
+
+
 def test_what_pushes_against_its_bound_stays_there_and_the_rest_goes_on():
     """A correlated quadratic whose maximum lies outside: the other coordinate ends at its maximum on the bound."""
     A, centre = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([4.0, 1.0])

@@ -15,6 +15,8 @@ from knotwise.evidence.scores import row_scores
 from knotwise.kernels import Matern12, Matern32, SquaredExponential
 from knotwise.likelihoods import Bernoulli, Gaussian, Poisson
 from knotwise.means import Zero
+from knotwise.noise import Nugget
+from knotwise.numerics.blocks import Serial
 from knotwise.posterior import base as module
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.posterior.knots import KnotPosterior
@@ -292,3 +294,37 @@ def test_the_check_says_which_clause_is_broken(kind, name, change, clause, monke
     monkeypatch.setattr(cls, name, lambda *given: change(right(*given), *given))
     with pytest.raises(AssertionError, match=clause):
         check_posterior(*given)
+
+
+# -- held sites ---------------------------------------------------------------------------------------
+
+
+def test_groups_left_out_at_held_sites_are_those_of_gaussian_data_with_the_sites_as_observations(rng):
+    """Laplace's sites are observations z = f + a / W with noise 1 / W; without a group, the others stay (O4)."""
+    X = rng.uniform(size=(30, 2))
+    y = rng.poisson(np.exp(1 + np.sin(5 * X[:, 0]))).astype(float)
+    model = Model(SquaredExponential(1.0, [0.4, 0.6]), Poisson(), Zero(), nugget=Nugget(0.05))
+    posterior = full(model, Rows(X, y, None, np.empty((30, 0))))
+    P = model.kernel(X, X) + 0.05 * np.eye(30)
+    f = P @ posterior.state.a
+    W = np.exp(f)
+    z = f + posterior.state.a / W
+    groups = [np.array([3]), np.array([0, 7, 11, 29]), np.arange(20)]
+    for group, found in zip(groups, posterior.leave_out_at_held_sites(groups), strict=True):
+        others = np.setdiff1d(np.arange(30), group)
+        C = P[np.ix_(others, others)] + np.diag(1 / W[others])
+        cross = P[np.ix_(others, group)]
+        assert_allclose(found.mean, cross.T @ np.linalg.solve(C, z[others]), rtol=1e-6, atol=1e-8)
+        variance = np.diag(P)[group] - 0.05 - np.einsum("ij,ij->j", cross, np.linalg.solve(C, cross))
+        assert_allclose(found.variance, variance, rtol=1e-6)
+
+
+def test_gaussian_rows_left_out_at_held_sites_are_left_out(rng):
+    X = rng.uniform(size=(25, 1))
+    model = Model(Matern32(1.0, [0.3]), Gaussian(0.1), Zero())
+    posterior = full(model, Rows(X, np.sin(6 * X[:, 0]), None, np.empty((25, 0))))
+    groups = [np.array([2]), np.arange(5, 15)]
+    exact = posterior.leave_out(posterior.rows, groups, Serial(), rng)
+    for one, other in zip(posterior.leave_out_at_held_sites(groups), exact, strict=True):
+        assert_allclose(one.mean, other.mean, rtol=1e-9, atol=1e-12)
+        assert_allclose(one.variance, other.variance, rtol=1e-8)

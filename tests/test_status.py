@@ -32,8 +32,13 @@ def ends(X, y):
     rng = np.random.default_rng(5)
     few = np.zeros(150)
     few[[3, 80, 120]] = 1.0
+    other = np.random.default_rng(1)
+    a = other.uniform(size=80)
+    mirrored = np.column_stack([a, 1 - a]), np.sin(6 * a) + 0.3 * other.standard_normal(80)
+    several = SquaredExponential().on([0]) + SquaredExponential().on([1])
     return {
         "converged": lambda: fit(X, y),
+        "several explanations": lambda: fit(*mirrored, kernel=several, approximation="full", n_restarts=3),
         "as given": lambda: fit(X, y, optimizer=None),
         "no signal": lambda: fit(rng.uniform(size=(150, 2)), rng.normal(size=150)),
         "little information": lambda: fit(X, few, likelihood="poisson"),

@@ -75,8 +75,8 @@ def sparse_columns(n_rows: int, seed: int) -> dict[str, Any]:
     return facts(gp, seconds) | {"ratio": round(float(errors[0] / errors[1]), 4)}
 
 
-def isotropic(n_columns: int, n_rows: int, seed: int) -> dict[str, Any]:
-    """A draw of the squared-exponential GP whose length-scale grows with the root of the columns."""
+def isotropic_rows(n_columns: int, n_rows: int, seed: int) -> tuple[np.ndarray, ...]:
+    """A draw of the squared-exponential GP whose length-scale grows with the root of the columns: old and new rows."""
     from knotwise.kernels import SquaredExponential
 
     rng = np.random.default_rng([seed, n_rows, n_columns])
@@ -84,22 +84,42 @@ def isotropic(n_columns: int, n_rows: int, seed: int) -> dict[str, Any]:
     K = SquaredExponential(1.0, np.sqrt(n_columns))(X, X)
     f = np.linalg.cholesky(K + 1e-8 * np.eye(len(X))) @ rng.standard_normal(len(X))
     y = f + 0.3 * rng.standard_normal(len(X))
-    gp, seconds = fit(X[:n_rows], y[:n_rows], seed)
-    told, _ = fit(X[:n_rows], y[:n_rows], seed, kernel=SquaredExponential())
-    gain = density(gp, X[n_rows:], y[n_rows:]) - density(told, X[n_rows:], y[n_rows:])
+    return X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:]
+
+
+def isotropic(n_columns: int, n_rows: int, seed: int) -> dict[str, Any]:
+    """Such a draw, fitted by the default and by the kernel that drew it."""
+    from knotwise.kernels import SquaredExponential
+
+    X, y, X_new, y_new = isotropic_rows(n_columns, n_rows, seed)
+    gp, seconds = fit(X, y, seed)
+    told, _ = fit(X, y, seed, kernel=SquaredExponential())
+    gain = density(gp, X_new, y_new) - density(told, X_new, y_new)
     return facts(gp, seconds) | {"gain": round(gain, 5)}
 
 
-def feature(kind: str, n_rows: int, width: float, seed: int) -> dict[str, Any]:
-    """A smooth trend with a bump, a fast sine on a fifth of the range, or a peak in the plane."""
+def feature_rows(kind: str, n_rows: int, seed: int, *, width: float) -> tuple[np.ndarray, ...]:
+    """A smooth trend with a bump, a fast sine on a fifth of the range, or a peak in the plane; and as many new rows."""
     rng = np.random.default_rng([seed, n_rows, int(1e4 * width)])
     X = rng.uniform(size=(n_rows, 2 if kind == "peak" else 1))
-    x, centre = X[:, 0], rng.uniform(0.2, 0.8, size=X.shape[1])
-    if kind == "sine":
-        sharp = np.where(np.abs(x - centre) < 0.1, np.sin(2 * np.pi * (x - centre) / width), 0.0)
-    else:
-        sharp = 3 * np.exp(-0.5 * ((X - centre) ** 2).sum(1) / width**2)
-    y = np.sin(3 * x) + X[:, -1] + sharp + 0.1 * rng.standard_normal(n_rows)
+    centre = rng.uniform(0.2, 0.8, size=X.shape[1])
+
+    def observed(X: np.ndarray) -> np.ndarray:
+        x = X[:, 0]
+        if kind == "sine":
+            sharp = np.where(np.abs(x - centre) < 0.1, np.sin(2 * np.pi * (x - centre) / width), 0.0)
+        else:
+            sharp = 3 * np.exp(-0.5 * ((X - centre) ** 2).sum(1) / width**2)
+        return np.sin(3 * x) + X[:, -1] + sharp + 0.1 * rng.standard_normal(len(X))
+
+    y = observed(X)
+    X_new = rng.uniform(size=X.shape)
+    return X, y, X_new, observed(X_new)
+
+
+def feature(kind: str, n_rows: int, width: float, seed: int) -> dict[str, Any]:
+    """Such a feature, fitted by the default and by the same kernel from several starts."""
+    X, y, _, _ = feature_rows(kind, n_rows, seed, width=width)
     gp, seconds = fit(X, y, seed)
     kernel = type(gp.kernel_)
     kernels = [kernel(lengthscale=start, column_scales="standard") for start in STARTS]
@@ -107,15 +127,20 @@ def feature(kind: str, n_rows: int, width: float, seed: int) -> dict[str, Any]:
     return facts(gp, seconds) | {"lost": round(max(starts) - gp.log_evidence_, 2)}
 
 
+def quiet_rows(n_rows: int, seed: int) -> tuple[np.ndarray, ...]:
+    """Six columns, next to no noise: rows, and a thousand new ones."""
+    rng = np.random.default_rng([seed, 6])
+    X = rng.uniform(size=(n_rows + 1000, 6))
+    f = np.sin(3 * X[:, 0] * X[:, 1]) + X[:, 2] ** 2 + np.cos(3 * X[:, 3]) * X[:, 4]
+    y = f + 0.01 * f.std() * rng.standard_normal(len(f))
+    return X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:]
+
+
 def quiet(seed: int) -> dict[str, Any]:
     """280 rows, 6 columns, next to no noise: the best exact GP with a length-scale per column, by evidence."""
     from knotwise import kernels
 
-    rng = np.random.default_rng([seed, 6])
-    X = rng.uniform(size=(1280, 6))
-    f = np.sin(3 * X[:, 0] * X[:, 1]) + X[:, 2] ** 2 + np.cos(3 * X[:, 3]) * X[:, 4]
-    y = f + 0.01 * f.std() * rng.standard_normal(len(f))
-    (X, X_new), (y, y_new) = np.split(X, [280]), np.split(y, [280])
+    X, y, X_new, y_new = quiet_rows(280, seed)
     gp, seconds = fit(X, y, seed)
     names = ("SquaredExponential", "Matern52", "Matern32")
     exact = [fit(X, y, seed, kernel=getattr(kernels, name)(ard=True), approximation="full")[0] for name in names]

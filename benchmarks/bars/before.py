@@ -10,10 +10,7 @@ A default fit of 200 x 2 rows: at most its time. Rows are stored in `benchmarks/
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from inspect import signature
 from pathlib import Path
@@ -21,9 +18,12 @@ from statistics import median
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results" / "before.jsonl"
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+FOLDER = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(FOLDER / "bars"))
+from storing import append_row  # noqa: E402
+from versions import answer, both_versions  # noqa: E402
+
+RESULTS = FOLDER / "results" / "before.jsonl"
 ENGINE, FIT, TOGETHER = 1.05, 1.10, 0.5
 DEFAULT = 1.0
 
@@ -135,31 +135,19 @@ CASES = {
 }
 
 
-def serve():
-    """Measure the cases that are named on standard input, one line each, in processor seconds."""
-    import warnings
-
-    from knotwise.numerics.blocks import single_threaded_blas
-
-    warnings.simplefilter("ignore")
-    prepared = {}
-    with single_threaded_blas():
-        for line in sys.stdin:
-            name = line.strip()
-            _, repeats, prepare = CASES[name]
-            if name not in prepared:
-                prepared[name] = prepare()
-                prepared[name]()  # what is imported and allocated once
-            begun = time.process_time()
-            for _ in range(repeats):
-                prepared[name]()
-            print((time.process_time() - begun) / repeats, flush=True)
+PREPARED = {}
 
 
-def measure(server, name):
-    server.stdin.write(name + "\n")
-    server.stdin.flush()
-    return float(server.stdout.readline())
+def seconds(name):
+    """Processor seconds of a case."""
+    _, repeats, prepare = CASES[name]
+    if name not in PREPARED:
+        PREPARED[name] = prepare()
+        PREPARED[name]()  # what is imported and allocated once
+    begun = time.process_time()
+    for _ in range(repeats):
+        PREPARED[name]()
+    return (time.process_time() - begun) / repeats
 
 
 def main():
@@ -168,45 +156,26 @@ def main():
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--case", action="append", choices=list(CASES))
     arguments = parser.parse_args()
-    from storing import append_row
-
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", "-f", folder, arguments.commit], check=True)
-        try:
-            servers = [
-                subprocess.Popen(
-                    [sys.executable, __file__, "serve"],
-                    env=os.environ | ONE_THREAD | {"PYTHONPATH": str(Path(tree) / "src")},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-                for tree in (folder, ROOT)
-            ]
-            print(f"{'case':28}{'before':>12}{'now':>12}{'ratio':>8}")
-            for name in arguments.case or CASES:
-                times = [[measure(server, name) for server in servers] for _ in range(arguments.repeats)]
-                before, now = (median(pair[i] for pair in times) for i in (0, 1))
-                ratio = median(pair[1] / pair[0] for pair in times)
-                print(f"{name:28}{1e3 * before:9.2f} ms{1e3 * now:9.2f} ms{ratio:8.3f}", flush=True)
-                append_row(
-                    RESULTS,
-                    {
-                        "before": arguments.commit,
-                        "case": name,
-                        "repeats": arguments.repeats,
-                        "seconds_before": before,
-                        "seconds_now": now,
-                        "ratio": ratio,
-                        "bar": CASES[name][0],
-                    },
-                )
-            for server in servers:
-                server.stdin.close()
-                server.wait()
-        finally:
-            subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", folder], check=True)
+    with both_versions(arguments.commit, __file__) as ask:
+        print(f"{'case':28}{'before':>12}{'now':>12}{'ratio':>8}")
+        for name in arguments.case or CASES:
+            times = [ask(name) for _ in range(arguments.repeats)]
+            before, now = (median(pair[i] for pair in times) for i in (0, 1))
+            ratio = median(pair[1] / pair[0] for pair in times)
+            print(f"{name:28}{1e3 * before:9.2f} ms{1e3 * now:9.2f} ms{ratio:8.3f}", flush=True)
+            append_row(
+                RESULTS,
+                {
+                    "before": arguments.commit,
+                    "case": name,
+                    "repeats": arguments.repeats,
+                    "seconds_before": before,
+                    "seconds_now": now,
+                    "ratio": ratio,
+                    "bar": CASES[name][0],
+                },
+            )
 
 
-if __name__ == "__main__":
-    serve() if sys.argv[1:] == ["serve"] else main()
+if __name__ == "__main__" and not answer(seconds):
+    main()

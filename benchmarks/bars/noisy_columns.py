@@ -57,7 +57,9 @@ def measure(kind: str, seed: int) -> dict[str, Any]:
 
 
 def in_spreads(kernel: Any, X: np.ndarray) -> np.ndarray:
-    """Length-scales in spreads of the columns: one for each, or the one of all of them."""
+    """Length-scales in spreads of the columns: one for each, or the one of all of them; of a sum its shorter ones."""
+    if hasattr(kernel, "k1"):
+        return np.minimum(in_spreads(kernel.k1, X), in_spreads(kernel.k2, X))
     return kernel.lengthscale / X.std(0) if np.ndim(kernel.lengthscale) else np.atleast_1d(kernel.lengthscale)
 
 

@@ -5,7 +5,7 @@ Nothing is imported here: the command line lists the words in its help, and load
 
 from __future__ import annotations
 
-__all__ = ["KERNELS", "LIKELIHOODS"]
+__all__ = ["DECIDED", "KERNELS", "LIKELIHOODS"]
 
 #: words of the command line, and classes of knotwise.kernels
 KERNELS = {
@@ -32,3 +32,6 @@ LIKELIHOODS = {
     "lognormal": "LogNormal",
     "beta": "Beta",
 }
+
+#: words of `likelihood` that leave a choice to the data, and the laws among which they do: fewest parameters first
+DECIDED = {"counts": ("poisson", "negative_binomial")}

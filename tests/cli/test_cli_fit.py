@@ -2,12 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
 from cli_tables import FEW, QUICK, inputs, write_csv
 from numpy.testing import assert_array_equal
 
 import knotwise
 from knotwise import GPRegressor
+from knotwise.cli import reading as cli_reading
+from knotwise.cli.output import write_table
 from knotwise.kernels import SquaredExponential
 from knotwise.knots import Auto
 
@@ -57,6 +60,30 @@ def test_knots_are_counted_limited_or_left_out(folder, here, run):
     assert run(*common, "--approximation", "full")[0] == 0 and knotwise.load("m.knotwise").n_knots_ == 0
 
 
+@pytest.mark.parametrize("name", ["where.csv", "where.parquet"])
+def test_places_where_predictions_are_wanted_are_those_of_python(name, folder, columns, here, run):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    places = {"b": columns["b"][:40], "other": columns["w"][:40], "a": columns["a"][:40] + 0.01}  # y is not needed
+    write_table(name, [{key: values.tolist() for key, values in places.items()}])
+    common = ["fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", *FEW, "-o", "m.knotwise"]
+    assert run(*common, "--predict-at", name)[0] == 0
+    wanted = np.column_stack([places["a"], places["b"]])
+    same = GPRegressor(knots=6, random_state=0).fit(inputs(columns), columns["y"], predict_at=wanted)
+    gp = knotwise.load("m.knotwise")
+    assert repr(gp._fit.tested) == repr(same._fit.tested) and np.isfinite(gp._fit.tested.asked)
+    assert gp.parameters_.as_dict() == same.parameters_.as_dict()
+
+
+def test_a_prediction_farther_than_the_model_was_tested_is_one_note(folder, columns, here, run, monkeypatch):
+    monkeypatch.setattr(cli_reading, "CHUNK_ROWS", 5)  # each piece is predicted by itself
+    write_csv("far.csv", {"a": np.linspace(50, 60, 20), "b": np.zeros(20)})
+    assert run("fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", *FEW, "-o", "m.knotwise")[0] == 0
+    code, _, err = run("predict", "m.knotwise", "far.csv")
+    tested = knotwise.load("m.knotwise")._fit.tested
+    assert code == 0 and tested.limit < 1 and err.count("farther from the data than the model was tested") == 1
+
+
 def test_neighbours_are_counted_decided_or_left_out(folder, here, run):
     common = ["fit", folder / "all.csv", "--target", "y", "--inputs", "a,b", "--kernel", "matern32", "--knots", "5"]
     code, out, _ = run(*common, "--neighbors", "4", "--diagnose", "-o", "m.knotwise")
@@ -98,6 +125,19 @@ def test_inputs_are_by_default_the_columns_without_another_role(columns, here, r
     code, _, err = run("fit", "t.csv", *words)
     assert code == 0 and knotwise.load("m.knotwise").feature_names_in_.tolist() == ["a", "b"]
     assert "no name" in err
+
+
+def test_counts_choose_their_law_and_their_exposure_goes_with_it(columns, here, run):
+    write_csv("t.csv", {name: columns[name] for name in ("a", "count", "b", "area")})
+    words = ["--target", "count", "--likelihood", "counts", "--exposure", "area", *QUICK, "-o", "m.knotwise"]
+    assert run("fit", "t.csv", *words)[0] == 0
+    gp = knotwise.load("m.knotwise")
+    same = GPRegressor(**gp.get_params(deep=False))
+    same.fit(inputs(columns), columns["count"], exposure=columns["area"])
+    assert gp.likelihood == "counts" and repr(gp.likelihood_) == repr(same.likelihood_)
+    code, _, err = run("fit", "t.csv", *words, "--trials", "area")
+    assert code == 2 and "binomial" in err
+    assert "counts (the data choose: poisson or negative_binomial)" in " ".join(run("fit", "--help")[1].split())
 
 
 @pytest.mark.parametrize(

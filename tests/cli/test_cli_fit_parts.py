@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from cli_tables import QUICK, make_columns
+from cli_tables import FEW, QUICK, make_columns
 
 import knotwise
 
@@ -43,6 +43,12 @@ def test_text_makes_a_classifier_and_counts_have_an_exposure(parts, run):
     assert knotwise.load("c.knotwise").classes_.tolist() == sorted(set(make_columns()["colour"]))
     exposed = ["--target", "count", "--likelihood", "poisson", "--exposure", "area", "-o", "n.knotwise"]
     assert run(*words, *exposed)[0] == 0
+
+
+def test_places_where_predictions_are_wanted_go_with_several_files(parts, run):
+    words = ["--target", "y", "--inputs", "a,b", *FEW, "--predict-at", "rows/1.parquet"]
+    assert run("fit", "rows/*.parquet", *words, "-o", "m.knotwise")[0] == 0
+    assert knotwise.load("m.knotwise")._fit.tested.asked < 0
 
 
 @pytest.mark.parametrize(

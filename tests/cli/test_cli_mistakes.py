@@ -35,6 +35,8 @@ MISTAKES = {
     "dates in another order": (
         "a,y\n" + "".join(f"{i}.12.2024,{i}\n" for i in range(10, 30)), FIT, 1, ["'a'", "2024-01-31", "--categorical"]
     ),
+    "places without an input": (GOOD, [*FIT, "--predict-at", "places.csv"], 2, ["places.csv", "'b'"]),
+    "no file of places": (GOOD, [*FIT, "--predict-at", "nowhere.csv"], 1, ["nowhere.csv"]),
     "a sheet of a text file": (GOOD, [*FIT, "--sheet", "2"], 2, ["--sheet", "t.csv"]),
     "no target, where only inputs are filled": ("a,y\n1,\n,2\n", [*FIT, "--missing", "mean"], 1, ["'y' in line 2"]),
     "a file after several values": (
@@ -172,6 +174,7 @@ def mistaken(folder, here):
     (here / "bad.parquet").write_bytes(b"PAR1 and nothing else PAR1")
     (here / "t.xlsx").write_bytes(b"PK")
     (here / "t.docx").write_bytes(b"PK")
+    (here / "places.csv").write_text("a,c\n1,2\n")
     (here / "folder.csv").mkdir()
     return here
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from knotwise.cli.command import count
 from knotwise.data.cell_text import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
-from knotwise.names import KERNELS, LIKELIHOODS
+from knotwise.names import DECIDED, KERNELS, LIKELIHOODS
 
 # -- types ----------------------------------------------------------------------------------------
 
@@ -171,7 +171,8 @@ def add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True)
         action="store_true",
         help="the target is a label, although it looks like a number" if labels else SUPPRESS,
     )
-    add("--likelihood", metavar="NAME", help=f"{', '.join(LIKELIHOODS)} (default gaussian)")
+    chosen = "; ".join(f"{word} (the data choose: {' or '.join(laws)})" for word, laws in DECIDED.items())
+    add("--likelihood", metavar="NAME", help=f"{', '.join(LIKELIHOODS)} (default gaussian), or {chosen}")
     add_size_arguments(group)
     text = "weights of the rows: 2 is the row twice, and where noise is learned only their ratios matter"
     add("--weight", metavar="COLUMN", help=text)

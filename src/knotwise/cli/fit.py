@@ -16,15 +16,15 @@ from knotwise.cli.describe import diagnosis_facts, diagnosis_text, facts
 from knotwise.cli.loading import KNOWN_OPTIONS, given_options, option_word
 from knotwise.cli.output import check_output
 from knotwise.cli.parquet import are_parts, columns_of_all, files_of, read_parts, workers
-from knotwise.cli.reading import open_table
+from knotwise.cli.reading import open_file, open_table
 from knotwise.cli.rows import Rows, Wanted, are_labels, errors_with_places, labels_of, read_rows, target_numbers
 from knotwise.cli.tables import Table, require_columns, same_for_all
 from knotwise.data.cells import NamedRows
 from knotwise.errors import InvalidInputError
 from knotwise.estimators import GPClassifier, GPRegressor
 from knotwise.knots import Auto
-from knotwise.likelihoods import LIKELIHOODS, likelihood_named
-from knotwise.names import KERNELS
+from knotwise.likelihoods import LIKELIHOODS, candidates_named
+from knotwise.names import DECIDED, KERNELS
 from knotwise.plotting.style import counted
 
 #: options that name a column with a number for each row, and the argument of `fit` that it becomes
@@ -36,15 +36,16 @@ def run(arguments: Namespace) -> None:
     if are_parts(arguments):
         run_on_parts(arguments)
         return
-    check_output(arguments.output, inputs=[arguments.data])
+    check_output(arguments.output, inputs=[arguments.data, *filter(None, [arguments.predict_at])])
     with warnings_as_notes() as notes:
         with open_table(arguments) as table:
             wanted = choose_columns(table, arguments)
             rows = read_rows(table, wanted, drop_missing=arguments.drop_missing)
+        places = places_wanted(wanted, rows.X, arguments)
         gp, y = prepare(table, rows, arguments)
         X = NamedRows.of(rows.X, wanted.inputs)
         with errors_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
-            gp.fit(X, y, **rows.extras)
+            gp.fit(X, y, **rows.extras, predict_at=places)
         name_inputs(gp, wanted.inputs)
         gp.save(arguments.output)
     report(gp, arguments, n_rows=len(rows), n_dropped=rows.n_dropped, notes=notes)
@@ -53,7 +54,7 @@ def run(arguments: Namespace) -> None:
 def run_on_parts(arguments: Namespace) -> None:
     """Fit a table in several files, which nobody reads as a whole."""
     files = files_of(arguments.data)
-    check_output(arguments.output, inputs=files)
+    check_output(arguments.output, inputs=[*files, *filter(None, [arguments.predict_at])])
     wanted = columns_of_all(files, lambda table: choose_columns(table, arguments))
     with warnings_as_notes() as notes, workers(arguments):
         rows = read_parts(files, wanted, drop_missing=arguments.drop_missing)
@@ -63,11 +64,25 @@ def run_on_parts(arguments: Namespace) -> None:
         text = y.dtype.kind not in "biuf"
         gp = GPClassifier(**settings) if arguments.classes or text else GPRegressor(**settings)
         extras = {argument: rows[name] for argument, name in wanted.extras.items()} | wanted.same
+        places = places_wanted(wanted, np.empty((0, len(wanted.inputs))), arguments)
+        if places is not None:
+            extras["predict_at"] = type(rows._meta)(np.asarray(places), columns=wanted.inputs)
         with explain_interruption(lambda: what_is_kept(arguments)), named_by_file(files, rows.npartitions):
             gp.fit(rows[list(wanted.inputs)], y, **extras)
         gp.save(arguments.output)
         n_rows = getattr(gp, "models_", [gp])[0]._fit.n_rows
         report(gp, arguments, n_rows=n_rows, n_dropped=None, notes=notes)
+
+
+def places_wanted(wanted: Wanted, X: np.ndarray, arguments: Namespace) -> NamedRows | None:
+    """The rows of --predict-at, with the inputs of the fit, of which those are text that are so in its rows X."""
+    if arguments.predict_at is None:
+        return None
+    texts = [name for name, column in zip(wanted.inputs, X.T, strict=True) if any(isinstance(v, str) for v in column)]
+    with open_file(arguments.predict_at, arguments) as table:
+        require_columns(wanted.inputs, f"An input of the fit, which {table.name} needs too,", table.columns)
+        own = Wanted(wanted.inputs, texts=texts, may_lack=wanted.may_lack)
+        return NamedRows.of(read_rows(table, own, drop_missing=arguments.drop_missing).X, wanted.inputs)
 
 
 @contextmanager
@@ -118,7 +133,7 @@ def check_arguments(arguments: Namespace) -> None:
     """Refuse options that contradict each other, before anything is read."""
     name = (arguments.likelihood or "gaussian").replace("-", "_")
     arguments.likelihood = arguments.likelihood and name
-    likelihood = likelihood_named(name)
+    likelihood = candidates_named(name)[-1]
     if arguments.classes and arguments.likelihood:
         raise UsageError("--classes makes a classifier, which has its own likelihood: leave --likelihood out.")
     for option in given_options(arguments):
@@ -128,7 +143,7 @@ def check_arguments(arguments: Namespace) -> None:
                 what = "labels" if arguments.classes else f"--likelihood {name}"
                 raise UsageError(f"--noise-variance is the known noise of Gaussian data, and does not go with {what}.")
         elif likelihood.size_name != size:
-            fitting = [name for name, cls in LIKELIHOODS.items() if cls.size_name == size]
+            fitting = [word for word in (*LIKELIHOODS, *DECIDED) if candidates_named(word)[0].size_name == size]
             raise UsageError(f"--{option} goes with --likelihood {' or '.join(fitting)}, not with {name}.")
     if arguments.max_knots is not None and arguments.knots not in (None, "auto"):
         raise UsageError(f"--max-knots limits the automatic choice, but --knots {arguments.knots} sets the number.")

@@ -17,6 +17,8 @@ def add_fit_arguments(parser: ArgumentParser) -> None:
     add("--target", required=True, metavar="COLUMN", help="what to predict; text makes a classifier")
     add("-o", "--output", required=True, type=Path, metavar="MODEL", help="where to save the model")
     add("--inputs", type=column_names, metavar="A,B,...", help="columns to predict from (default: all others)")
+    text = "table of inputs at which predictions are wanted: the kernel is judged by rows as far from the others"
+    add("--predict-at", metavar="FILE", help=text)
     words.add_json_argument(parser)
     words.add_kind_and_model_arguments(parser)
     _add_run_arguments(parser)

@@ -37,7 +37,13 @@ csv.field_size_limit(2**24)  # a long text is no reason to stop
 @contextlib.contextmanager
 def open_table(arguments: Namespace) -> Iterator[Table]:
     """Open the table that a command was given, in the way that its options say."""
-    path = arguments.data
+    with open_file(arguments.data, arguments) as table:
+        yield table
+
+
+@contextlib.contextmanager
+def open_file(path: str, arguments: Namespace) -> Iterator[Table]:
+    """Open a table, in the way that the options of a command say."""
     kind = kind_of_input(path)
     if arguments.sheet is not None and kind != "excel":
         raise UsageError(f"--sheet is for workbooks (.xlsx), and {path!r} is none: leave it out.")

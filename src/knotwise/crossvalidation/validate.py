@@ -18,8 +18,9 @@ from knotwise.data.observations import dispersion_names
 from knotwise.data.validation import check_level, fit_inputs, generator_from, refuse_missing_labels
 from knotwise.errors import FitWarning, InvalidInputError, KnotwiseError, unknown_option, warn
 from knotwise.estimators.classifier import GPClassifier
-from knotwise.estimators.options import likelihood_from, nugget_from
+from knotwise.estimators.options import likelihoods_from, nugget_from
 from knotwise.estimators.regressor import GPRegressor
+from knotwise.estimators.tested import without_extrapolation_warning
 from knotwise.prediction import Prediction
 
 PER_ROW = ("mean", "sd", "lower", "upper", "log_density", "pit")
@@ -75,7 +76,8 @@ def cross_validate(
     refit : bool, default True
         Whether the parameters (kernel, noise) are fitted anew without each block; False holds those of `gp`. Then
         Gaussian data need no more than one evaluation of all rows for all blocks, and it is exact: the same as fits to
-        the other rows with these parameters. Other data search for their sites without each block.
+        the other rows with these parameters. Other data search for their sites without each block. Each fit decides
+        anew what the settings leave open, such as the kernel or with `likelihood="counts"` the law.
     knots : "anew" or "held", optional
         Whether knots are chosen anew without each block, or are those of `gp`. By default "anew" where parameters are
         fitted anew, else "held".
@@ -99,7 +101,7 @@ def cross_validate(
     >>> from knotwise import GPRegressor, cross_validate
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(size=(150, 2))
-    >>> y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=150)
+    >>> y = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1]) + 0.1 * rng.normal(size=150)
     >>> gp = GPRegressor(knots=20, random_state=0).fit(X, y)
     >>> by_row = cross_validate(gp, X, y, refit=False)
     >>> in_blocks = cross_validate(gp, X, y, blocks=8, refit=False)
@@ -130,7 +132,9 @@ def cross_validate(
     if knots not in ("anew", "held"):
         raise unknown_option("`knots` of `cross_validate`", knots, ["anew", "held"])
     check_level(level)
-    likelihood = likelihood_from(gp.likelihood)
+    likelihood, *others = likelihoods_from(gp.likelihood)  # of several, each fit decides, and on its weights
+    if others and not refit and hasattr(gp, "_fit"):
+        likelihood = gp.likelihood_
     exposure = exposure_of(exposure, offset)
     given = Given.checked(X, y, likelihood, sample_weight, exposure, trials, noise_variance)
     weights = given.weights
@@ -178,7 +182,8 @@ def _refitted(
         except KnotwiseError as error:
             error.add_note(f"This was the fit without block {fold.label!r}.")
             raise
-        prediction = model.predictive(test.X, **test.for_prediction)
+        with without_extrapolation_warning():
+            prediction = model.predictive(test.X, **test.for_prediction)
         for name, values in _judged(prediction, test, level, rng).items():
             found[name][fold.test] = values
     return found

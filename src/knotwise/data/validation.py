@@ -5,6 +5,7 @@ Data must be numbers: masked values, dates, text, NaN and infinities are refused
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from datetime import date, time, timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from knotwise.data import cells
 from knotwise.data.encoding.choose import choose_encoding
 from knotwise.data.encoding.encoding import CodedRows, EncodedRows
 from knotwise.data.geometry import as_columns
-from knotwise.errors import InvalidInputError
+from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.numerics.blocks import is_dask
 
 #: copies of one row beyond which rounding lifts the bound of a fit with automatic knots above the exact evidence
@@ -47,6 +48,25 @@ def check_inputs(estimator: Any, X: Any) -> np.ndarray:
     checked = validate_data(estimator, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
     refuse_non_finite(checked, "X", column_names(X))
     return checked
+
+
+def check_places(estimator: Any, predict_at: Any) -> np.ndarray | None:
+    """Where predictions are wanted, as inputs of a fit whose columns were read [M, E]; None where nobody has said it.
+
+    What is wrong is said of `predict_at`. Levels that are new there are told when they are predicted.
+    """
+    if predict_at is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)
+            return np.asarray(check_inputs(estimator, predict_at))
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"`predict_at` has the places where predictions are wanted, with the same columns as X in the fit. As X: "
+            f"{error}",
+            places=getattr(error, "rows", None),
+        ) from None
 
 
 def check_coded(estimator: Any, X: Any) -> np.ndarray:

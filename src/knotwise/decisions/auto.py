@@ -14,11 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.decisions import enough, hyperparameters, inactive_inputs, lack_of_fit, placement, pruning, signal
+from knotwise.decisions import (
+    enough,
+    gap_knots,
+    hyperparameters,
+    inactive_inputs,
+    lack_of_fit,
+    placement,
+    pruning,
+    signal,
+    vanished,
+)
 from knotwise.decisions.enough import Rule
 from knotwise.decisions.hyperparameters import exact_is_cheaper, many_knots, most_exact_rows, refine
 from knotwise.decisions.neighbours import Nearby
-from knotwise.decisions.thresholds import AUTO, HYPERPARAMETERS, INACTIVE_INPUTS, LACK_OF_FIT, TARGETS
+from knotwise.decisions.thresholds import AUTO, HYPERPARAMETERS, INACTIVE_INPUTS, LACK_OF_FIT, TARGETS, VANISHED
 from knotwise.decisions.trials import Candidate, Trial
 from knotwise.errors import InvalidInputError, KnotwiseError, unknown_option
 from knotwise.evidence import Rows
@@ -48,8 +58,9 @@ class Auto(Selector):
         is taken instead. Reaching a limit is said in `stop_reason_`, and is a warning.
     share : float, optional
         How much the knots may leave unexplained, as a mean over rows: 0.18 for the target "latent", 0.01 for
-        "observation". For "latent" the average divergence from the exact GP is about 0.6 share^2 nats per row for
-        knots on rows, and less for knots that were moved.
+        "observation", divided by the root of the number of terms of a sum, of which a weak one may be what is left. For
+        "latent" the average divergence from the exact GP is about 0.6 share^2 nats per row for knots on rows, and less
+        for knots that were moved.
     tolerance : float, default 0.01
         Knots whose removal costs less log evidence than this (nats) are dropped, as long as the others are enough.
     target : "latent" or "observation", optional
@@ -131,8 +142,9 @@ class Auto(Selector):
         kept = pruning.decide(all_rows, theta, Z, self.tolerance, trace, rule if ended == "enough" else None).choice
         if len(kept) < len(Z):
             share = rule.share_of(all_rows.scores(all_rows.point(theta, kept)))
-        stage = Stage(problem.point(theta, kept), best.stage.result, best.failed_restarts)
         is_exact = best.ended == "exact"
+        others = best.stage.others if is_exact and not is_subset else ()
+        stage = Stage(problem.point(theta, kept), best.stage.result, best.failed_restarts, others=others)
         at = best.stage.point if is_exact else problem.point(theta, best.knots)
         fitted: FittedAt | None = FittedAt(at, power=1.0, full=is_exact)
         end = enough.decide(
@@ -149,7 +161,28 @@ class Auto(Selector):
             selection = near.decide(stage.theta, stage.Z, too_few=too_few, fitted=True).choice
             if selection is not None:
                 return selection
+            if end.choice is None and self.share is None and problem.model.likelihood.conjugate:
+                stage, end, share = self._enough_in_gaps(problem, stage, rng, trace, end, share)
         return replace(self._finish(problem, stage, trace, end, share), fitted=fitted)
+
+    def _enough_in_gaps(
+        self,
+        problem: Problem,
+        stage: Stage,
+        rng: np.random.Generator,
+        trace: KnotTrace,
+        end: Decision[Status | None],
+        share: float,
+    ) -> tuple[Stage, Decision[Status | None], float]:
+        """The knots that are enough at the rows, or more of them where validation rows ask for them."""
+        asked = gap_knots.decide(problem, stage.theta, stage.Z, self._cap(problem), rng, trace)
+        if len(asked.choice) == len(stage.Z):
+            return stage, end, share
+        vfe = replace(problem.anew(), model=problem.model.with_power(0.0))
+        point = problem.point(stage.theta, asked.choice)
+        share = self._rule(problem).share_of(vfe.scores(point))
+        why = f"{len(stage.Z)} knots would be enough at the rows, but {asked.why}"
+        return replace(stage, point=point), replace(end, why=why), share
 
     def _cap(self, problem: Problem, *, big: bool = False) -> int:
         """Largest number of knots: of those that are kept, or of the many on rows that find the hyperparameters."""
@@ -164,7 +197,10 @@ class Auto(Selector):
     def _rule(self, problem: Problem) -> Rule:
         """When knots are enough, for these rows."""
         target = self.target or ("latent" if problem.summary.n_rows <= AUTO.selection_rows else "observation")
-        return Rule.of(target, self.share, self._cap(problem))
+        share, n_terms = self.share, problem.model.kernel.n_terms
+        if share is None and n_terms > 1:  # a weak term may be all of what is left
+            share = TARGETS[target].share / np.sqrt(n_terms)
+        return Rule.of(target, share, self._cap(problem))
 
     def _checked(
         self,
@@ -175,9 +211,10 @@ class Auto(Selector):
         trace: KnotTrace,
         limits: dict[str, Any],
     ) -> Candidate:
-        """The best of several fits, where lack of fit, or inactive inputs, ask for another one."""
+        """The best of several fits, where lack of fit, inactive inputs or lost terms ask for another one."""
         limits = limits | {"exact_at_cap": self._may_be_exact(problem)}
-        for decide, gain in ((lack_of_fit.decide, 0.0), (inactive_inputs.decide, INACTIVE_INPUTS.gain)):
+        others = (vanished.decide, VANISHED.gain), (inactive_inputs.decide, INACTIVE_INPUTS.gain)
+        for decide, gain in ((lack_of_fit.decide, 0.0), *others):
             with suppress(KnotwiseError):
                 start, least = decide(problem, pool, best, rng, trace).choice, best.stage.value + gain
                 if start is None:
@@ -320,7 +357,15 @@ class Auto(Selector):
             gradient_norm=np.nan if problem.optimizer is None else norm,
         )
         return Selection(
-            point, evidence, result, reason, stage.failed_restarts, trace, status=end.choice, advice=end.advice
+            point,
+            evidence,
+            result,
+            reason,
+            stage.failed_restarts,
+            trace,
+            status=end.choice,
+            advice=end.advice,
+            others=stage.others,
         )
 
 

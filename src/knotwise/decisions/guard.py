@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from knotwise.decisions import explanations, vanished
 from knotwise.decisions.signal import least_gain
 from knotwise.decisions.thresholds import GUARD
 from knotwise.errors import KnotwiseError
@@ -34,7 +35,9 @@ def decide(
     """
     if not _claims_to_have_converged(problem, selection):
         return Decision(selection, "there is no claim to be checked")
-    selection = _not_below_a_stage(problem, selection, rng)
+    selection = vanished.restarted(problem, _not_below_a_stage(problem, selection, rng), rng)
+    if selection.others:
+        selection = explanations.decide(problem, selection).choice
     chance, gain = least_gain(problem), _gain(problem, selection, rng)
     if gain > chance:
         return _accepted(selection, gain, chance)

@@ -52,10 +52,10 @@ def decide(
     """Fit hyperparameters under FIC with at most `cap` knots on rows of the pool, while they ask for other knots.
 
     Where these would be so many that the exact GP is cheaper, the hyperparameters are fitted to that, of many rows to
-    some first, if these can see what they are for. So they are where knots reach the cap, if the exact GP may be taken
-    then: FIC with too few knots calls noise of single rows what it leaves, and says little of the exact GP. `above` is
-    the value of an earlier fit to the same rows: theta has then seen them all, and a search that is still below it
-    after a round is given up.
+    some first, if these can see what they are for. So they are where knots reach the cap, or where rounding ends them
+    before they are enough, if the exact GP may be taken then: FIC with too few knots calls noise of single rows what it
+    leaves, and says little of the exact GP. `above` is the value of an earlier fit to the same rows: theta has then
+    seen them all, and a search that is still below it after a round is given up.
     """
     fic = replace(problem.anew(), model=problem.model.with_power(1.0), n_restarts=0)
     quick = for_stage(fic, HYPERPARAMETERS.round)
@@ -67,7 +67,7 @@ def decide(
         first = len(Z) if round_ else rule.first_knots
         enough = partial(rule.find_parameters, last=round_ > 0)
         Z, scores, capped = grow(fic, pool, theta, W, enough, cap, first=first, quick=True)
-        at_cap = exact_at_cap and len(Z) >= cap
+        at_cap = exact_at_cap and (len(Z) >= cap or rule.are_too_few(scores))  # where rounding allows no more
         if problem.optimizer is not None and (at_cap or exact_is_cheaper(problem, len(Z))):
             exactly = _by_exact_gp(problem, Z, theta, rng, trace, above=above)
             if exactly is not None:
@@ -125,7 +125,8 @@ def _by_exact_gp(
     none = np.empty((0, problem.summary.n_columns))
     try:
         first = HYPERPARAMETERS.first_exact_rows  # of which each evaluation costs far less
-        if above is None and problem.summary.n_rows > HYPERPARAMETERS.more_exact_rows * first:
+        known = problem.found is not None and problem.found.numbers.get("fitted_rows") == problem.summary.n_rows
+        if above is None and not known and problem.summary.n_rows > HYPERPARAMETERS.more_exact_rows * first:
             some = exact.take(exact.sample(first, rng))
             theta = exact.on_rows(some).optimize(theta, none, rng).theta
         stage = exact.optimize(theta, none, rng) if above is None else _search_above(exact, theta, above, rng)

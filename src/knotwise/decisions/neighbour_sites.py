@@ -12,6 +12,7 @@ from knotwise.evidence import Point, Rows
 from knotwise.evidence.inference import HeldSites
 from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.residual import Neighbours, vecchia_ordering
+from knotwise.evidence.residual.correlation import GivenKnots
 from knotwise.posterior.vecchia import VecchiaState
 from knotwise.selection.problem import Problem
 
@@ -38,6 +39,13 @@ def with_neighbours(problem: Problem, residual: Neighbours) -> Problem:
     return replace(problem, model=model, n_restarts=0, surrogate=None)
 
 
+def given_knots(problem: Problem, theta: np.ndarray, Z: np.ndarray) -> GivenKnots:
+    """Residuals of rows given the knots, by which neighbours are chosen where one distance does not tell."""
+    point = problem.point(theta, Z)
+    assert point.jitter is not None
+    return GivenKnots.of(problem.model.with_theta(theta), problem.rows, Z, point.jitter)
+
+
 def observe(
     problem: Problem,
     rows: Rows,
@@ -53,7 +61,8 @@ def observe(
     if problem.model.likelihood.conjugate:
         return Observed(rows)
     model = problem.model.with_theta(point.theta)
-    ordering = vecchia_ordering(model.kernel, rows, n_neighbors, rng, around=True)
+    given = given_knots(problem.on_rows(rows), point.theta, point.Z)
+    ordering = vecchia_ordering(model.kernel, rows, n_neighbors, rng, around=True, given=given)
     order = ordering.rows
     near = with_neighbours(problem.on_rows(rows[order]), ordering.residual)
     if near.model.inference is not None:

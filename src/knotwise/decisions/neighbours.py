@@ -8,25 +8,25 @@ cannot be compared, and validation rows say which parameters are the better ones
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from knotwise.decisions.hyperparameters import for_stage
-from knotwise.decisions.neighbour_sites import with_neighbours
+from knotwise.decisions.neighbour_sites import given_knots, with_neighbours
 from knotwise.decisions.neighbour_trial import NearCandidate, NearTrial
 from knotwise.decisions.thresholds import NEIGHBOURS
-from knotwise.decisions.trials import describe_kernel
 from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence.residual.ordering import vecchia_ordering
-from knotwise.kernels.stationary import Matern32, Matern52
 from knotwise.numerics.blocks import Serial
 from knotwise.numerics.nearest import Nearest
+from knotwise.posterior.vecchia import PREDICTING
 from knotwise.selection.base import Decision, FittedAt, Selection
+from knotwise.selection.optimizing import amplitudes_of_terms
 from knotwise.selection.places import Pivots
 from knotwise.selection.problem import Problem
-from knotwise.selection.starts import log_spread, spread_out
+from knotwise.selection.starts import log_spread
 from knotwise.selection.trace import KnotTrace, Status
 
 
@@ -57,11 +57,10 @@ class Nearby:
             return Decision(None, "neighbours are not wanted")
         else:
             self.tried = True
-            trial = NearTrial.near(self.problem, theta, self.rng, self.trace, most_knots=self.max_knots)
-            usual = NEIGHBOURS.neighbors if self.problem.model.likelihood.conjugate else NEIGHBOURS.site_neighbors
-            learned = trial.learn(_starts(self.problem, theta), asked or usual)
-            if learned is None:
+            found = self._learned(theta, asked)
+            if found is None:
                 return Decision(None, "nothing can be computed with neighbours")
+            trial, learned = found
             if asked:
                 why = "as was asked for"
                 return Decision(select_with_neighbours(trial.on_more_rows(learned), self.rng, self.trace, why), why)
@@ -69,17 +68,33 @@ class Nearby:
         gain, error = self._gain(trial, fit, theta, Z, fitted=fitted)
         said = f"with neighbours the log density of other rows is {gain:+.3f} +- {error:.3f}"
         numbers = {"gain": gain, "standard_error": error}
-        if not fitted and not gain > max(NEIGHBOURS.clear, NEIGHBOURS.sure * error):
+        surely = NEIGHBOURS.sure * error
+        if not fitted and not gain > max(NEIGHBOURS.clear, error if too_few else surely):
             self.close = trial, fit
             return Decision(None, self._note(fit, f"knots are fitted, too, before it is decided: {said}"), numbers)
-        # knots that are too few leave something open, unlike neighbours, and are taken where they predict better
-        if not gain > (-NEIGHBOURS.pays if fitted and too_few else max(NEIGHBOURS.pays, NEIGHBOURS.sure * error)):
+        # fitted knots that are too few leave something open, unlike neighbours: they must surely predict better
+        if fitted and not gain > max(NEIGHBOURS.pays, surely) * (-1.0 if too_few else 1.0):
             return Decision(None, self._note(fit, f"knots alone are taken: {said}"), numbers)
         fit = trial.predicted_by_more(trial.on_more_rows(fit))
         why = f"validation rows have a log density that is {gain:.2f} higher than through knots alone"
         if gain < NEIGHBOURS.pays:
             why = "validation rows are predicted as well as through knots alone, which are too few"
         return Decision(select_with_neighbours(fit, self.rng, self.trace, why), why, numbers)
+
+    def _learned(self, theta: np.ndarray, asked: int | None) -> tuple[NearTrial, NearCandidate] | None:
+        """Hyperparameters and knots beside neighbours: those with which the kernel was chosen, or learned anew."""
+        problem, known = self.problem, self.problem.tried
+        usual = NEIGHBOURS.neighbors if problem.model.likelihood.conjugate else NEIGHBOURS.site_neighbors
+        if known is not None and (asked or usual) == known[1].n_neighbors:
+            trial, fit = known
+            trial = replace(trial, trace=self.trace)
+            learned: NearCandidate | None = trial.converge(replace(fit, problem=problem))
+        else:
+            trial = NearTrial.near(problem, theta, self.rng, self.trace, most_knots=self.max_knots)
+            learned = trial.learn([(problem, start) for start in starts_of(problem, theta)], asked or usual)
+        if learned is None:
+            return None
+        return trial, learned if self.max_knots else trial.with_enough_knots(learned)
 
     def _note(self, fit: NearCandidate, words: str) -> str:
         self.trace.add("neighbors", len(fit.stage.Z), fit.value, n_rows=fit.neighbourhoods.summary.count, note=words)
@@ -99,10 +114,8 @@ class Nearby:
             pool = problem.take(problem.sample(NEIGHBOURS.pool_rows, self.rng))
             many = pool.X[Pivots(problem.model.with_theta(fit.theta).kernel, pool.X).extend(NEIGHBOURS.many_knots)]
             rivals.append((problem, fit.theta, many))
-        # fitted knots have seen all validation rows, so that none of these is left that only one of the two has seen
-        which = slice(None) if fitted else slice(1, None, 2)
         gains = [
-            trial.gain(fit.density, alone, which)
+            trial.labels.gain(fit.density, alone)
             for alone in (trial.alone(*rival) for rival in rivals)
             if alone is not None
         ]
@@ -119,7 +132,7 @@ def add_neighbours(
     trace, watched = selection.trace, problem.new_trace()
     trace.listener, trace.inference = watched.listener, watched.inference  # some selectors leave a trace of no steps
     trial = NearTrial.near(problem, selection.theta, rng, trace, selection.Z)
-    fit = trial.learn([(problem, start) for start in _starts_of_kernel(problem, selection.theta)], problem.n_neighbors)
+    fit = trial.learn([(problem, start) for start in starts_of(problem, selection.theta)], problem.n_neighbors)
     if fit is None:
         raise NotPositiveDefiniteError(
             f"Nothing can be computed with these {len(selection.Z)} knots and {problem.n_neighbors} neighbours of each "
@@ -138,8 +151,10 @@ def select_with_neighbours(fit: NearCandidate, rng: np.random.Generator, trace: 
     """
     problem, stage = fit.problem, fit.stage
     kernel, around = problem.model.with_theta(fit.theta).kernel, fit.sites is not None
-    ordering = vecchia_ordering(kernel, problem.rows, fit.n_neighbors, rng, around=around)
-    residual = replace(ordering.residual, n_predicting=fit.state.n_predicting)
+    given = given_knots(problem, fit.theta, stage.Z)
+    ordering = vecchia_ordering(kernel, problem.rows, fit.n_neighbors, rng, around=around, given=given)
+    n_predicting = max(fit.state.n_predicting, PREDICTING * ordering.residual.n_neighbors)  # of fewer rows, at most all
+    residual = replace(ordering.residual, n_predicting=n_predicting)
     near = with_neighbours(problem.on_rows(problem.take(ordering.rows)), residual)
     if problem.optimizer is None or (fit.whole and fit.sites is None):
         stage = for_stage(near, NEIGHBOURS.round).optimize(fit.theta, stage.Z, rng)
@@ -197,27 +212,6 @@ def _near_rows_agree(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np
 # -- where hyperparameters start ------------------------------------------------------------------------
 
 
-def _starts(problem: Problem, theta: np.ndarray) -> Iterable[tuple[Problem, np.ndarray]]:
-    """Where parameters are looked for: with the kernel and, where it is to be chosen, with rough ones per column.
-
-    Length-scales start not too long for a column to matter: of few rows most columns seem not to.
-    """
-    yield from ((problem, start) for start in _starts_of_kernel(problem, theta))
-    if problem.with_kernel is None or problem.optimizer is None:
-        return
-    own = describe_kernel(problem.model.kernel)
-    for kind in (Matern32, Matern52):
-        other = replace(
-            problem.with_kernel(kind(ard=len(problem.varying_variances) > 1)),
-            run=problem.run,
-            found=problem.found,
-            earlier=problem.earlier,
-            with_kernel=problem.with_kernel,
-        )
-        if describe_kernel(other.model.kernel) != own:
-            yield other, _not_too_long(other, spread_out(theta, problem, other))[0]
-
-
 def _not_too_long(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
     """Parameters with length-scales of at most so many spreads of the columns, shortest first."""
     if problem.optimizer is None:
@@ -231,14 +225,15 @@ def _not_too_long(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
     return starts[:1] if np.array_equal(starts[0], starts[1]) else starts
 
 
-def _starts_of_kernel(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
-    """Those of the problem's own kernel.
+def starts_of(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
+    """Where hyperparameters are looked for: length-scales are not too long for a column to matter.
 
-    One more is for data that are not Gaussian, where the amplitude or the nugget has all but vanished: sites that were
-    found without them ask for little more.
+    Of few rows most columns seem not to. One more start is for sums, and for data that are not Gaussian, where an
+    amplitude or the nugget has all but vanished: sites that were found without them ask for little more.
     """
     starts = _not_too_long(problem, theta)
-    if problem.optimizer is None or problem.model.likelihood.conjugate:
+    of_sum = amplitudes_of_terms(problem).any()
+    if problem.optimizer is None or (problem.model.likelihood.conjugate and not of_sum):
         return starts
     table = problem.table
     movable = (table.with_role("amplitude") | table.of_part("nugget")) & problem.free & ~problem.given

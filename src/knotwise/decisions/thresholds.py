@@ -18,6 +18,9 @@ ROWS, NEAR, SITES = "benchmarks/bars/many_rows.py", "benchmarks/bars/neighbours.
 NO_SIGNAL, NOISY = "benchmarks/bars/no_signal.py", "benchmarks/bars/noisy_columns.py"
 PRUNED, RARE, STUDY = "benchmarks/bars/pruning.py", "benchmarks/bars/rare.py", "benchmarks/study.py"
 FIT_TIME, BESIDE = "benchmarks/bars/fit_time.py", "benchmarks/bars/beside_knots.py"
+SUMS = "benchmarks/bars/sums.py"
+GAPS, ROUGH = "benchmarks/bars/gaps.py", "benchmarks/bars/rough.py"
+COUNTING = "benchmarks/bars/counts.py"
 
 
 def _constant(value: Any, benchmark: str, why: str) -> Any:
@@ -43,10 +46,76 @@ class SignalThresholds:
 
 
 @dataclass(frozen=True)
+class CountThresholds:
+    """Which law of counts, and do counts vary more than Poisson counts would?"""
+
+    rows: int = _constant(300, COUNTING, "to which each law is fitted, with two kernels, in a few tenths of a second")
+    validation_rows: int = _constant(1000, COUNTING, "whose density has a small standard error")
+    margin: float = _constant(
+        1.0, COUNTING, "nats of evidence beyond one for each further parameter: Poisson counts have more twice in 100"
+    )
+    sure: float = _constant(2.0, COUNTING, "standard errors by which rows that were left out overrule the evidence")
+    shorter: float = _constant(0.25, COUNTING, "of the first length-scale, where a second start follows single counts")
+    search: LBFGS = _constant(_search(25, 1e-4, 3e-2), COUNTING, "laws differ by more than a tenth of a nat")
+    chance: float = _constant(0.01, COUNTING, "that Poisson counts are said to vary more than they may")
+    factors: tuple[float, float] = _constant(
+        (1.5, 10.0), COUNTING, "times the variance of Poisson counts: the range in which dispersions are tried"
+    )
+    dispersion: float = _constant(1.0, COUNTING, "to which they are tried at least: of large counts that is far more")
+    dispersions: int = _constant(4, COUNTING, "that are tried, each as many times the one before")
+    least_factor: float = _constant(1.2, COUNTING, "times as much: with less, intervals are right within a tenth")
+    longest: tuple[float, ...] = _constant(
+        (1.0, 4.0), COUNTING, "first length-scales: a function that follows each count has far shorter ones"
+    )
+    tolerance: float = _constant(0.05, COUNTING, "of the logarithm of a dispersion, for a factor with one digit")
+    followed: float = _constant(
+        0.1, COUNTING, "parameters that the function has for each row, from where on longer ones are tried, too"
+    )
+    test_rows: int = _constant(300, COUNTING, "which tell a factor of 1.5 of counts of 3; more take longer")
+
+
+@dataclass(frozen=True)
 class KernelThresholds:
     """Which kernel: one length-scale or one per column, how smooth, and on which columns?"""
 
-    rows: int = _constant(300, AUTOMATIC, "rows that are fitted; with fewer, smoothness was chance")
+    rows: int = _constant(300, AUTOMATIC, "rows that are fitted at first; with fewer, smoothness was chance")
+    finalist_rows: tuple[int, ...] = _constant(
+        (600, 1500),
+        ROUGH,
+        "that tell finalists apart: of 300 rows a rough function seems smooth, of 700 airfoil's too rough",
+    )
+    finalist_rows_of_sites: tuple[int, ...] = _constant(
+        (600,), FIT_TIME, "the same where each evaluation searches for sites"
+    )
+    finalists: int = _constant(3, FIT_TIME, "kernels of a structure that more rows are asked of, at most")
+    other_finalists: int = _constant(
+        2, STUDY, "of a structure that had lost: of 300 rows of concrete the wrong one led"
+    )
+    close: tuple[float, ...] = _constant(
+        (15.0, 4.0), ROUGH, "nats up to which a kernel is a finalist: 300 rows of concrete are wrong by as much"
+    )
+    more_rows: float = _constant(1.25, FIT_TIME, "times as many rows, from where on they are asked")
+    a_few_more: float = _constant(1.35, FIT_TIME, "times as many rows as are to be fitted, up to which all are")
+    newton_steps: int = _constant(8, FIT_TIME, "with a known curvature, before it is learned anew")
+    flat: float = _constant(0.05, FIT_TIME, "nats that such a step must promise")
+    longest_step: float = _constant(1.0, FIT_TIME, "of it, on the log scale: a curvature holds nearby")
+    far_behind: float = _constant(30.0, GAPS, "nats of rows of all scales, beyond which smoother ones are behind, too")
+    scales_apart: float = _constant(3.0, GAPS, "times shorter and longer than one length-scale where two begin")
+    two_scales: float = _constant(
+        2.0, GAPS, "times as long, the longer one: of smooth fields two that were the same seemed likelier"
+    )
+    most_slopes: int = _constant(10, STUDY, "columns up to which a linear trend is a candidate; not measured by itself")
+    vague_slope: float = _constant(
+        2.3, GAPS, "nats that a slope's vague prior, ten deviations of y, costs beyond one: a trend in holes was lost"
+    )
+    rows_per_parameter: int = _constant(
+        10, COLUMNS, "for each column, with fewer of which rows that told the hyperparameters do not judge them"
+    )
+    thin: float = _constant(
+        10.0, GAPS, "times as many rows as are fitted, from where on these are thin: patches are, too"
+    )
+    patches: int = _constant(4, GAPS, "of adjacent rows, which show how rough the function is")
+    patch_share: float = _constant(0.4, GAPS, "of the fitted rows lie in patches then")
     validation_rows: int = _constant(1000, AUTOMATIC, "whose density has a small standard error")
     rows_per_column: int = _constant(25, NOISY, "of eight columns, 300 rows took one that matters for irrelevant")
     most_first_rows: int = _constant(800, FIT_TIME, "an exact GP of more takes longer than the fit itself")
@@ -57,12 +126,22 @@ class KernelThresholds:
     least_validation_rows: int = _constant(30, STUDY, "fewer say nothing; not measured by itself")
     many_columns: int = _constant(20, COLUMNS, "from which on a kernel on the few that explain most is tried, too")
     longer: float = _constant(1.4, AUTOMATIC, "length-scales of a rougher kernel, relative to the smoother one's")
+    longest: float = _constant(2.5, ROUGH, "the same of Matern 1/2: its search took twice the evaluations from 1.4")
     margin: float = _constant(3.0, STUDY, "nats of evidence beyond one for each further hyperparameter")
     clear_margin: float = _constant(
-        10.0, FIT_TIME, "times that price, with which smoothness is asked of one kernel only"
+        10.0, FIT_TIME, "times that price, with which rows of all scales are not asked again"
     )
     unconfirmed: float = _constant(2.0, STUDY, "times that price where no rows confirm it; not measured by itself")
-    smoothness_margin: float = _constant(3.0, STUDY, "nats that a rougher kernel must bring: it needs more knots")
+    tie: float = _constant(
+        1.0, ROUGH, "nats within which Matern 3/2 is taken for a smoother kernel: around a kink its intervals hold"
+    )
+    rough_tie: float = _constant(
+        2.0, ROUGH, "the same for Matern 1/2, with which knots are many: exponential truths were ahead by more"
+    )
+    open: float = _constant(5.0, ROUGH, "nats within which validation rows may decide between kernels")
+    sure: float = _constant(
+        3.0, STUDY, "standard errors by which they must be sure: of a few half-spaces two are chance"
+    )
     few_rows: float = _constant(
         0.2, COLUMNS, "further hyperparameters for each row from which on validation rows must confirm the evidence"
     )
@@ -72,10 +151,51 @@ class KernelThresholds:
         "further hyperparameters for each row from which on rows beyond the others must be predicted as well, too: of "
         "128 columns with far-out values, a length-scale for each extrapolated to three standard deviations of y",
     )
-    half_spaces: int = _constant(8, COLUMNS, "random directions in which rows beyond the others are cut off")
-    beyond_share: float = _constant(0.07, COLUMNS, "of the rows lie farthest out in each")
     clear: float = _constant(2.0, STUDY, "standard errors by which validation rows decide alone")
-    search: LBFGS = _constant(_search(60, 1e-6, 1e-2), FIT_TIME, "kernels differ by more than the last digit")
+    search: LBFGS = _constant(_search(25, 1e-5, 1e-2), FIT_TIME, "kernels differ by more than the last digit")
+    first_search: LBFGS = _constant(_search(40, 1e-4, 1e-1), FIT_TIME, "finalists differ by more than a tenth of a nat")
+
+
+@dataclass(frozen=True)
+class ValidationThresholds:
+    """Where are models judged: near the rows, in gaps of them and beyond them?"""
+
+    balls: int = _constant(16, GAPS, "of rows that are taken away: of one ball the choice was chance")
+    least_rows: int = _constant(5, GAPS, "of a ball; fewer are no gap")
+    ball_share: float = _constant(
+        0.05, GAPS, "of the rows in the largest ball, a sixth to a quarter of the domain wide"
+    )
+    half_spaces: int = _constant(4, GAPS, "random directions in which rows beyond the others are cut off")
+    beyond_share: float = _constant(0.05, GAPS, "of the rows lie farthest out in each")
+    judged: int = _constant(
+        60, GAPS, "rows of a ball or half-space that are predicted: all of them are one observation"
+    )
+    most_removed: float = _constant(0.4, GAPS, "of the rows, where all folds are taken away at once")
+    asked: int = _constant(60, GAPS, "places at which predictions are wanted, around which balls are taken away")
+    asked_share: float = _constant(
+        0.2,
+        GAPS,
+        "of the rows in such a ball: with 0.05, places beyond the data were tested less far than without them",
+    )
+    middle: float = _constant(0.3, GAPS, "of such a ball's radius, within which its rows are as far away as was asked")
+    most_asked: int = _constant(1000, GAPS, "of very many such places that are kept; not measured by itself")
+
+
+@dataclass(frozen=True)
+class ExtrapolationThresholds:
+    """Is a prediction farther from the data than the model was tested?"""
+
+    known: float = _constant(
+        0.5, GAPS, "of what was known of f at the farthest row that was judged, below which a place is clearly farther"
+    )
+    least_share: float = _constant(0.5, GAPS, "of the prior variance of f: with less left, the data tell most of it")
+    nearly_all: float = _constant(0.95, GAPS, "of the prior variance: farther than where so much was left is nowhere")
+    rows: int = _constant(
+        1000, GAPS, "of the fit at which few knots that were asked for may leave more than was tested"
+    )
+    few_places: float = _constant(
+        0.01, GAPS, "of the places that may be far without a word: of many rows like those of the fit some are"
+    )
 
 
 @dataclass(frozen=True)
@@ -161,6 +281,30 @@ class InactiveInputThresholds:
 
 
 @dataclass(frozen=True)
+class VanishedThresholds:
+    """Has a term of a sum been lost?"""
+
+    rows: int = _constant(200, SUMS, "among which near ones share a term, or do not")
+    share: float = _constant(
+        0.2, SUMS, "of its start, below which little is left of a variance: weak terms end at a wrong length-scale, too"
+    )
+    nothing: float = _constant(1e-4, SUMS, "of its start, at which the score is that at zero, without its rounding")
+    some: float = _constant(0.05, SUMS, "of its start, at which a second score tells the curvature")
+    gain: float = _constant(0.05, SUMS, "nats that the score must promise: less is rounding")
+    lengthscales: tuple[float, ...] = _constant(
+        (1.0, 0.25, 0.05, 0.01), SUMS, "of their start, at which a score is asked: one says nothing of the others"
+    )
+
+
+@dataclass(frozen=True)
+class ExplanationThresholds:
+    """Are other hyperparameters of a sum as likely, and do they predict otherwise?"""
+
+    rows: int = _constant(300, SUMS, "whose exact GP tells what each predicts")
+    noticeable: float = _constant(0.5, SUMS, "posterior standard deviations by which predictions differ")
+
+
+@dataclass(frozen=True)
 class PlacementThresholds:
     """Few knots for given hyperparameters: where?"""
 
@@ -174,6 +318,7 @@ class PlacementThresholds:
     more: float = _constant(0.12, FIT_TIME, "of the knots that are added")
     many_more: float = _constant(0.25, FIT_TIME, "of the knots that are added where the share is far above")
     least_new: int = _constant(2, FIT_TIME, "knots that are added at least; not measured by itself")
+    in_gaps: int = _constant(2, GAPS, "times as many knots, of which validation rows in gaps are asked")
     value_tolerance: float = _constant(1e-9, STUDY, "of moving knots; not measured by itself")
     gradient_tolerance: float = _constant(1e-3, STUDY, "of moving knots; not measured by itself")
 
@@ -192,20 +337,39 @@ class NeighbourThresholds:
 
     neighbors: int = _constant(15, NEAR, "of a row; more tell little")
     site_neighbors: int = _constant(20, SITES, "a site tells less than an observation, and far rows more beside it")
-    pays: float = _constant(0.01, BESIDE, "nats per validation row that neighbours must bring")
+    pays: float = _constant(
+        0.01, BESIDE, "nats per validation row that neighbours must bring, or knots that are too few"
+    )
     clear: float = _constant(0.05, BESIDE, "nats that knots do not make up for, once they are moved and fitted")
-    sure: float = _constant(2.0, BESIDE, "standard errors of a gain in density, below which it may be chance")
+    sure: float = _constant(
+        2.0, BESIDE, "standard errors of a gain in density, below which it may be chance; one where knots are too few"
+    )
     many_knots: int = _constant(300, BESIDE, "on rows, against which neighbours are compared")
     tested_rows: int = _constant(10_000, NEAR, "whose residuals are compared with those of their nearest rows")
     surprising: float = _constant(5.0, NEAR, "standard errors of a correlation of residuals that asks for neighbours")
     large: float = _constant(0.05, NEAR, "correlation of residuals below which nothing is worth a neighbour")
-    knots: int = _constant(100, NEAR, "with neighbours their number matters little")
+    knots: int = _constant(60, GAPS, "with which hyperparameters are learned; more cost time, and tell little")
+    usual_knots: int = _constant(200, GAPS, "at last: in gaps, which 100 lie farther from, they predict 2 % better")
+    numbers_of_knots: tuple[int, ...] = _constant((400,), GAPS, "tried where the function may be smooth")
+    more_knots_pay: float = _constant(0.02, GAPS, "nats per validation row, mean of the kinds, that more must bring")
     pool_rows: int = _constant(2000, NEAR, "among which these knots are placed")
-    more_predicting: int = _constant(4, NEAR, "times as many neighbours predict new rows, where that helps much")
-    chosen_rows: int = _constant(3000, NEAR, "whose density, given their neighbours, tells the hyperparameters")
-    more_chosen_rows: int = _constant(9000, NEAR, "the same at last")
-    validation_rows: int = _constant(4000, NEAR, "every second judges hyperparameters, the others the end")
-    validation_share: float = _constant(0.15, NEAR, "of the rows, where they are fewer")
+    more_predicting: int = _constant(
+        4, GAPS, "times as many neighbours predict new rows, where that helps: in gaps the CRPS is 2 % lower"
+    )
+    predicting_pays: float = _constant(
+        0.001,
+        GAPS,
+        "nats per validation row that they must bring: less is no gap, and a prediction takes twice as long",
+    )
+    chosen_rows: int = _constant(4000, GAPS, "rows of all scales, whose density tells kernel and hyperparameters")
+    thin_share: float = _constant(
+        0.4, GAPS, "of them are thin, each given earlier ones: near rows tell variance / length-scale^(2 nu) only"
+    )
+    more_chosen_rows: int = _constant(
+        20_000, GAPS, "the same at last: of 9,000 chance moved length-scales, and the CRPS in gaps by 4 %"
+    )
+    validation_rows: int = _constant(3000, NEAR, "near the others, beside those in gaps and beyond")
+    validation_share: float = _constant(0.1, NEAR, "of the rows, where they are fewer")
     judges: int = _constant(30, NEAR, "what fewer rows say of hyperparameters that move is chance")
     rounds: int = _constant(6, NEAR, "of choosing neighbours and fitting hyperparameters to them")
     turns: int = _constant(4, SITES, "of fitting hyperparameters to held sites, and finding these anew, a round")
@@ -214,7 +378,9 @@ class NeighbourThresholds:
     most_sites: int = _constant(20_000, SITES, "rows whose sites are found again and again; beyond, patches serve")
     patches: int = _constant(20, SITES, "of neighbouring rows, then")
     better: float = _constant(0.003, NEAR, "nats per validation row that another round must bring")
-    much_better: float = _constant(0.01, NEAR, "nats per validation row that more neighbours must bring")
+    much_better: float = _constant(
+        0.01, NEAR, "nats per validation row by which hyperparameters still move, or another turn is worse"
+    )
     longest: tuple[float, float] = _constant(
         (1.0, 8.0), NEAR, "length-scales of two starts, in spreads of the columns: none is irrelevant yet"
     )
@@ -278,8 +444,11 @@ class StandardErrorThresholds:
 
 
 SIGNAL, KERNEL, SCREENING = SignalThresholds(), KernelThresholds(), ScreeningThresholds()
+COUNTS = CountThresholds()
+VALIDATION, EXTRAPOLATION = ValidationThresholds(), ExtrapolationThresholds()
 HYPERPARAMETERS, LACK_OF_FIT = HyperparameterThresholds(), LackOfFitThresholds()
 INACTIVE_INPUTS, PLACEMENT, PRUNING = InactiveInputThresholds(), PlacementThresholds(), PruningThresholds()
+VANISHED, EXPLANATIONS = VanishedThresholds(), ExplanationThresholds()
 NEIGHBOURS, GUARD, AUTO = NeighbourThresholds(), GuardThresholds(), AutoThresholds()
 INFORMATION, STANDARD_ERRORS, ENOUGH = InformationThresholds(), StandardErrorThresholds(), AllTargetsThresholds()
 

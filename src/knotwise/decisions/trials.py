@@ -1,27 +1,33 @@
-"""What a decision is tried on: rows to fit, rows to predict, and how far these lie from the others.
+"""What a decision is tried on: rows of all scales to fit, and rows to predict near them, in gaps and beyond.
 
-Validation rows are drawn among the fitted ones ("near") or lie beyond them ("beyond"); a trial without any compares
-evidences only.
+A trial without validation rows compares evidences only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from knotwise.decisions.thresholds import KERNEL
+from knotwise.decisions.validation import Fold, Labels, draw_folds, farthest
 from knotwise.evidence import Rows
 from knotwise.kernels.base import Kernel
+from knotwise.numerics.blocks import Executor, Serial
 from knotwise.optimize.lbfgs import LBFGS
-from knotwise.posterior.base import Posterior
+from knotwise.optimize.newton import KnownCurvature
+from knotwise.posterior.base import Latent, Posterior
+from knotwise.posterior.exact import ExactPosterior
 from knotwise.selection.base import Stage
 from knotwise.selection.optimizing import Objective
+from knotwise.selection.places import NearnessPass
 from knotwise.selection.problem import Problem
 from knotwise.selection.starts import ends_of_starts, exact_on, subset_rows
 from knotwise.selection.trace import KnotTrace
 
+MOMENTS = ("mean", "variance")
 N_CANDIDATES = 60  # variances that are compared, over six orders of magnitude
 
 
@@ -29,7 +35,8 @@ N_CANDIDATES = 60  # variances that are compared, over six orders of magnitude
 class Candidate:
     """Hyperparameters that were found for a problem, and what speaks for them.
 
-    `value` is the log evidence of the rows that were fitted, `density` the log density of each validation row. `knots`
+    `value` is the log evidence of the rows that were fitted, `density` the log density of each validation row, and
+    `share` the largest share of the prior variance of f that is left at one of them. `knots`
     are those through which they were found, on rows; of the exact GP those that it would have taken. `ended` is
     "converged", "exact" (they are the exact GP's), "too few" (the limit of the number of knots was reached before they
     were near those) or "moving" (they still moved with every choice of knots or neighbours); of `placement` a word of
@@ -43,6 +50,8 @@ class Candidate:
     knots: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     ended: str = "converged"
     failed_restarts: int = 0
+    information: np.ndarray | None = None
+    share: float = np.nan
 
     @property
     def theta(self) -> np.ndarray:
@@ -51,22 +60,46 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Trial:
-    """Rows to fit, and rows to predict at a distance: "near" the fitted ones, or "beyond" them."""
+    """Rows to fit, and rows to predict: `validation` near the fitted ones, and `folds` of the fitted rows themselves,
+    which are predicted from those that stay. Without `validation`, but with folds or where `each_alone` asks for it,
+    each row is predicted from all others.
+    """
 
     fitted: Rows
     validation: Rows
     rng: np.random.Generator
     trace: KnotTrace
-    distance: str = "near"
+    folds: tuple[Fold, ...] = ()
+    each_alone: bool = False
 
     @staticmethod
     def draw(problem: Problem, n_fit: int, rng: np.random.Generator, trace: KnotTrace) -> Trial:
-        """Random rows of both kinds; of few rows most are fitted."""
+        """Rows of all scales to fit: thin ones everywhere, and patches of adjacent rows; others to predict.
+
+        Few Gaussian rows are all fitted. Of few others, or few for their columns, most are, and the rest is predicted:
+        what is left out of a fit with many hyperparameters must not have told them.
+        """
+        n_rows, n_fit = problem.summary.n_rows, Trial.n_fitted(problem, n_fit)
+        if n_fit == n_rows:
+            rows = subset_rows(problem, np.arange(n_rows))
+            return Trial(rows, rows[:0], rng, trace, _folds_of(problem, rows, rng))
+        in_patches = _patches(problem, n_fit, rng)
+        n_thin = n_fit - len(in_patches)
+        chosen = rng.permutation(problem.sample(n_thin + KERNEL.validation_rows, rng, by_weight=True))
+        fitted = np.union1d(chosen[:n_thin], in_patches)
+        rows = subset_rows(problem, fitted)
+        validation = problem.take(np.setdiff1d(chosen[n_thin:], fitted))
+        return Trial(rows, validation, rng, trace, _folds_of(problem, rows, rng))
+
+    @staticmethod
+    def n_fitted(problem: Problem, n_fit: int) -> int:
+        """How many rows are fitted, if it may be so many: all, or those that leave enough to predict."""
         n_rows, share = problem.summary.n_rows, KERNEL.fitted_share
-        n_fit = min(n_fit, int(share * n_rows)) if n_rows * (1 - share) >= KERNEL.least_validation_rows else n_rows
-        chosen = rng.permutation(problem.sample(n_fit + KERNEL.validation_rows, rng, by_weight=True))
-        fitted, validation = (np.sort(part) for part in (chosen[:n_fit], chosen[n_fit:]))
-        return Trial(subset_rows(problem, fitted), problem.take(validation), rng, trace)
+        closed_form = problem.model.likelihood.conjugate and not problem.summary.is_weighted
+        few_columns = KERNEL.rows_per_parameter * len(problem.varying_variances) <= n_rows
+        if closed_form and few_columns and n_rows <= min(KERNEL.a_few_more * n_fit, KERNEL.finalist_rows[-1]):
+            return n_rows
+        return min(n_fit, int(share * n_rows)) if n_rows * (1 - share) >= KERNEL.least_validation_rows else n_rows
 
     @staticmethod
     def of_rows(rows: Rows, rng: np.random.Generator, trace: KnotTrace) -> Trial:
@@ -78,19 +111,6 @@ class Trial:
         """Some rows of a pool to fit, each once where their noise is learned, and none to predict."""
         rows = pool[np.sort(numbers)]
         return Trial.of_rows(rows if problem.model.likelihood.discrete else rows.once, rng, trace)
-
-    def beyond(self, n: int, share: float) -> Iterator[Trial]:
-        """The fitted rows, parted n times: a share of them past a half-space, which is predicted from the others."""
-        rng = np.random.default_rng(0)  # the same half-spaces for every candidate
-        for _ in range(n):
-            along = self.fitted.X @ rng.standard_normal(self.fitted.X.shape[1])
-            past = along > np.quantile(along, 1 - share)
-            yield replace(
-                self,
-                fitted=self.fitted[np.flatnonzero(~past)],
-                validation=self.fitted[np.flatnonzero(past)],
-                distance="beyond",
-            )
 
     # -- the exact GP of the fitted rows -------------------------------------------------------------
 
@@ -117,54 +137,125 @@ class Trial:
 
     # -- validation rows --------------------------------------------------------------------------------
 
-    def gain(self, one: np.ndarray, other: np.ndarray, which: slice = slice(None)) -> tuple[float, float]:
-        """Mean gain in log density of validation rows, or of some of them, and its standard error; NaN without rows."""
-        weights = self.validation.weights
-        return mean_gain(one[which], other[which], None if weights is None else weights[which])
+    @cached_property
+    def labels(self) -> Labels:
+        """What each validation row is: those near the others, then those of the folds."""
+        near = self.fitted if not len(self.validation) and (self.folds or self.each_alone) else self.validation
+        return Labels.of(len(near), self.folds, near.weights)
+
+    def judged(self, tried: Candidate) -> Candidate:
+        """The candidate with the log density of each validation row, at its hyperparameters."""
+        if len(tried.density) or not len(self.labels):
+            return tried
+        posterior = self._posterior(tried)
+        rows, groups = posterior.rows, [fold.removed for fold in self.folds]
+        alone = [] if len(self.validation) else [np.array([i]) for i in range(len(rows))]
+        left = self._left_out(posterior, alone + groups)
+        densities, shares = [], []
+
+        def judge(rows: Rows, at: Latent) -> None:
+            densities.append(_density_at(posterior, rows, at))
+            shares.append(posterior.share_left(rows.X, at.variance))
+
+        if len(self.validation):
+            judge(self.validation, posterior.latent(self.validation.X))
+        if alone:
+            each = Latent(*(np.concatenate([getattr(at, what) for at in left[: len(alone)]]) for what in MOMENTS))
+            judge(rows, each)
+        for fold, at in zip(self.folds, left[len(alone) :], strict=True):
+            here = np.searchsorted(fold.removed, fold.judged)
+            judge(rows[fold.judged], Latent(at.mean[here], at.variance[here]))
+        return replace(tried, density=np.concatenate(densities), share=float(np.concatenate(shares).max()))
+
+    def error_beyond(self, tried: Candidate) -> float:
+        """Mean squared error of predicted observations past the half-spaces."""
+        posterior = self._posterior(tried)
+        rows = posterior.rows
+        folds = [fold.removed for fold in self.folds if fold.kind == "beyond"]
+        left = self._left_out(posterior, folds)
+        errors = [rows.y[fold] - _mean_at(posterior, rows[fold], at) for fold, at in zip(folds, left, strict=True)]
+        return float(np.mean(np.concatenate([*errors, np.zeros(0)]) ** 2)) if folds else 0.0
+
+    def _posterior(self, tried: Candidate) -> ExactPosterior:
+        exact = self.exact(tried.problem, None)
+        if not exact.model.likelihood.conjugate:  # a fold is one search for sites, and Laplace's are the quickest
+            exact = exact.by_surrogate
+        return ExactPosterior(exact.evaluate(exact.point(tried.theta, self.no_knots), gradient=False).state)
+
+    def _left_out(self, posterior: ExactPosterior, groups: Sequence[np.ndarray]) -> list[Latent]:
+        if posterior.state.model.likelihood.conjugate:
+            return posterior.leave_out(posterior.rows, groups, Serial(), self.rng)
+        return posterior.leave_out_at_held_sites(groups)  # a search for sites in each fold would take long
+
+    def gain(self, one: Candidate, other: Candidate, kinds: Sequence[str] | None = None) -> tuple[float, float]:
+        """Mean gain in log density over the kinds of validation rows, and its standard error; NaN without rows."""
+        return self.labels.gain(one.density, other.density, kinds)
+
+    def reach(self, tried: Candidate) -> float:
+        """How far from the rows that stay the judged ones are, in length-scales of a candidate."""
+        return farthest(tried.problem.model.with_theta(tried.theta).kernel.coordinates(self.fitted.X), self.folds)
+
+    def share_left(self, tried: Candidate) -> float:
+        """The largest share of the prior variance of f that is left at a row that was judged; NaN without rows."""
+        return self.judged(tried).share
 
 
-def validation_density(posterior: Posterior, rows: Rows) -> np.ndarray:
+def _patches(problem: Problem, n_fit: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of adjacent rows, where the rows that can be fitted are thin among all."""
+    n_rows = problem.summary.n_rows
+    if n_rows < KERNEL.thin * n_fit or problem.summary.is_weighted:
+        return np.empty(0, int)
+    size = int(KERNEL.patch_share * n_fit) // KERNEL.patches
+    anchors = problem.take(np.sort(rng.choice(n_rows, KERNEL.patches, replace=False))).X
+    return np.unique([problem.run.blocks.top(NearnessPass(anchor), size) for anchor in anchors])
+
+
+def _folds_of(problem: Problem, rows: Rows, rng: np.random.Generator) -> tuple[Fold, ...]:
+    kernel = problem.model.kernel
+    asked = None if problem.asked is None else kernel.coordinates(problem.asked)
+    return tuple(draw_folds(kernel.coordinates(rows.X), rng, asked))
+
+
+def known_curvature(problem: Problem, like: Candidate | None) -> KnownCurvature | None:
+    """A search that begins with the curvature of a similar candidate; None where that is not known."""
+    if like is None or like.information is None or len(like.information) != problem.free.sum():
+        return None
+    information = like.information * problem.summary.count
+    return KnownCurvature(information, KERNEL.newton_steps, KERNEL.flat, KERNEL.longest_step)
+
+
+def validation_density(posterior: Posterior, rows: Rows, executor: Executor | None = None) -> np.ndarray:
     """Log predictive density of rows that were not fitted, [n]."""
     if not len(rows):
         return np.empty(0)
-    mean, variance = _latent(posterior, rows)
-    likelihood = posterior.state.model.likelihood_of(rows)
-    return likelihood.log_predictive_density(rows.y, mean, variance, rows.sizes)
+    return _density_at(posterior, rows, posterior.latent(rows.X, executor))
 
 
-def predicted_mean(posterior: Posterior, rows: Rows) -> np.ndarray:
-    """Predictive mean of the observations of rows that were not fitted, [n]."""
-    mean, variance = _latent(posterior, rows)
-    return posterior.state.model.likelihood_of(rows).response_moments(mean, variance, rows.sizes)[0]
+def _density_at(posterior: Posterior, rows: Rows, latent: Latent) -> np.ndarray:
+    """Log predictive density of rows with these marginals of f, [n]."""
+    model = posterior.state.model
+    variance = latent.variance + model.nugget.variance
+    return model.likelihood_of(rows).log_predictive_density(rows.y, latent.mean, variance, rows.sizes)
 
 
-def missing_noise(posterior: Posterior, rows: Rows) -> float:
+def _mean_at(posterior: Posterior, rows: Rows, latent: Latent) -> np.ndarray:
+    """Predictive mean of the observations of rows with these marginals of f, [n]."""
+    model = posterior.state.model
+    variance = latent.variance + model.nugget.variance
+    return model.likelihood_of(rows).response_moments(latent.mean, variance, rows.sizes)[0]
+
+
+def missing_noise(posterior: Posterior, rows: Rows, executor: Executor | None = None) -> float:
     """The variance with which Gaussian rows that were not fitted are likeliest, if it is added to their predictions.
 
     A few rows with large errors that a small noise cannot explain ask for it.
     """
-    mean, variance = _latent(posterior, rows)
-    variance = variance + posterior.state.model.noise_of(rows).variance(rows)
-    squares = (rows.y - mean) ** 2
+    latent, model = posterior.latent(rows.X, executor), posterior.state.model
+    variance = latent.variance + model.nugget.variance + model.noise_of(rows).variance(rows)
+    squares = (rows.y - latent.mean) ** 2
     candidates = np.append(0.0, np.geomspace(1e-6, 1.0, N_CANDIDATES) * squares.max())
     total = variance[:, None] + candidates  # [n, candidates]
     return float(candidates[np.argmin((np.log(total) + squares[:, None] / total).sum(0))])
-
-
-def _latent(posterior: Posterior, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of what is observed with the noise of the rows, [n]."""
-    latent = posterior.latent(rows.X)
-    return latent.mean, latent.variance + posterior.state.model.nugget.variance
-
-
-def mean_gain(one: np.ndarray, other: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
-    """Mean gain of one density over another, rows by their sample weights, and its standard error; NaN without rows."""
-    if not len(one):
-        return np.nan, np.nan
-    gains = one - other
-    mean = float(np.average(gains, weights=weights))
-    spread = float(np.average((gains - mean) ** 2, weights=weights))
-    return mean, float(np.sqrt(spread / max(len(gains) - 1, 1)))
 
 
 def describe_kernel(kernel: Kernel) -> str:

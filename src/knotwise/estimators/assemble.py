@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from knotwise.data.observations import dispersion_names
 from knotwise.data.scaled import LinkScale, ScaledData, TrainingData
 from knotwise.data.scaling import Scaling, refuse_mixed_scales
 from knotwise.data.validation import check_count
-from knotwise.decisions.thresholds import INFORMATION
+from knotwise.decisions.thresholds import HYPERPARAMETERS, INFORMATION, KERNEL, VALIDATION
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.options import (
     inference_from,
@@ -30,7 +31,7 @@ from knotwise.evidence import Model
 from knotwise.kernels.base import DataScale, Kernel
 from knotwise.kernels.stationary import SquaredExponential
 from knotwise.likelihoods import Gaussian, Likelihood
-from knotwise.means import mean_from
+from knotwise.means import Linear, Mean, mean_from
 from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Executor
 from knotwise.selection.places import KnotPlaces
@@ -43,7 +44,8 @@ class KernelMaker:
 
     `wanted` is the model in the user's units, `asked` the same in the engine's, with the values that a user gave, and
     `model` that with the data's values for the others. `other_bounds` are those of all parts but the kernel, `table`
-    what the user said of parameters, and `rest` the other fields of the problem.
+    what the user said of parameters, and `rest` the other fields of the problem. `trend` is a linear mean, where the
+    constant one may be replaced by it.
     """
 
     wanted: Model
@@ -58,6 +60,16 @@ class KernelMaker:
     n_columns: int
     run: Run
     rest: dict[str, Any]
+    trend: Mean | None = None
+
+    def with_trend(self) -> KernelMaker | None:
+        """The same with a linear trend instead of a constant mean; None where there may be none."""
+        if self.trend is None:
+            return None
+        rows = self.run.blocks.take(slice(None))
+        blocks = self.run.blocks.at_driver(replace(rows, basis=self.trend.basis(rows.X)))
+        model, run = replace(self.model, mean=self.trend), replace(self.run, blocks=blocks)
+        return replace(self, model=model, run=run, trend=None)
 
     def __call__(self, kernel: Kernel) -> Problem:
         bound = replace(self.wanted, kernel=kernel.bind(self.columns, self.n_columns))
@@ -87,14 +99,22 @@ class Assembly:
     little_information: bool = False
 
 
-def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | None, executor: Executor) -> Assembly:
+def assemble(
+    options: Any,
+    data: TrainingData,
+    feature_names: Sequence[str] | None,
+    executor: Executor,
+    places: np.ndarray | None = None,
+    likelihood: Likelihood | None = None,
+) -> Assembly:
     """Make the problem of a fit.
 
     `options` is an estimator; every parameter that it leaves open starts at the scale of the data. The rows are those
-    of the data, sorted and each once (see `Observations.merged`).
+    of the data, sorted and each once (see `Observations.merged`). `places` [M, D] are where predictions are wanted.
+    `likelihood` is one of those among which the option leaves the choice.
     """
     power, full = power_from(options.approximation, "fic" if options.inference == "ep" else "vfe")
-    likelihood = likelihood_from(options.likelihood)
+    likelihood = likelihood_from(options.likelihood) if likelihood is None else likelihood
     if likelihood.conjugate:
         power, full = power_from(options.approximation)
     encoding = options._encoding
@@ -155,17 +175,43 @@ def assemble(options: Any, data: TrainingData, feature_names: Sequence[str] | No
         "may_be_exact": options.approximation is None and options.inference != "ep",
         "n_neighbors": n_neighbors if blocks.at_hand else 0,  # a number was refused for rows elsewhere
         "scale_inputs": scaling.inputs,
+        "asked": None if places is None else scaling.inputs(_some(places)),
         "places": KnotPlaces() if encoding is None else KnotPlaces.of(encoding.columns, scaling.x_scale),
     }
 
+    trend = None
+    few = n_columns <= KERNEL.most_slopes and blocks.summary.n_rows <= HYPERPARAMETERS.many_rows
+    if options.kernel is None and options.mean == "constant" and blocks.at_hand and few:
+        with suppress(InvalidInputError):  # no column is one of numbers
+            linear = Linear().on_columns(feature_names, n_columns)
+            trend = seen.bind(linear, latent_variance, level, on_link=not likelihood.scales_targets)
     said = {"fixed": options.fixed, "bounds": options.bounds, "priors": options.priors}
     said |= {"held": held, "keep": options.optimizer is None}
     run = Run(blocks)
     make = KernelMaker(
-        wanted, asked, model, scaling, scale, other_bounds, said, latent_variance, feature_names, n_columns, run, rest
+        wanted,
+        asked,
+        model,
+        scaling,
+        scale,
+        other_bounds,
+        said,
+        latent_variance,
+        feature_names,
+        n_columns,
+        run,
+        rest,
+        trend,
     )
     problem = make(SquaredExponential() if options.kernel is None else options.kernel)
     return Assembly(problem, scaling, seen.numbers, make, seen.noise_remarks, information != "enough")
+
+
+def _some(places: np.ndarray) -> np.ndarray:
+    """Places where predictions are wanted; of very many a random sample, the same in every fit."""
+    if len(places) <= VALIDATION.most_asked:
+        return places
+    return places[np.random.default_rng(0).choice(len(places), VALIDATION.most_asked, replace=False)]
 
 
 def _least_nugget(link: LinkScale) -> Nugget:

@@ -16,20 +16,23 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.encoding.encoding import EncodingMixin
 from knotwise.data.scaled import TrainingData
 from knotwise.data.validation import check_count, check_inputs, check_jobs, generator_from
-from knotwise.decisions import guard, kernel
+from knotwise.decisions import guard, kernel, overdispersion
 from knotwise.decisions.neighbours import add_neighbours
+from knotwise.decisions.thresholds import EXTRAPOLATION
 from knotwise.errors import InvalidInputError, warn
-from knotwise.estimators.assemble import assemble
+from knotwise.estimators.assemble import Assembly, assemble
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.fitted import Fit, FitErrors, outcome_of, posterior_of
+from knotwise.estimators.laws import assemble_chosen
 from knotwise.estimators.lazy import lazy_latent
-from knotwise.estimators.options import selector_from
+from knotwise.estimators.options import likelihoods_from, selector_from
 from knotwise.estimators.summary import ReportMixin, Summary, summarize
+from knotwise.estimators.tested import Tested, Warned
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
-from knotwise.numerics.blocks import Serial, executor_for, is_dask, single_threaded_blas
+from knotwise.numerics.blocks import Executor, Serial, executor_for, is_dask, single_threaded_blas
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
 from knotwise.progress import RunContext
 from knotwise.selection.fixed import select_exact, with_noise_as_given
@@ -61,23 +64,29 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
     _run_context: RunContext | None = None  # of a classifier, while it fits its models
     crs_: str | None = None  # of the points that were fitted
+    _warned: Warned  # whether predictions far from the data were warned of
 
-    def _fit_latent(self, data: TrainingData, *, has_size: bool, has_noise: bool = False) -> None:
+    def _fit_latent(
+        self, data: TrainingData, *, has_size: bool, has_noise: bool = False, asked: np.ndarray | None = None
+    ) -> None:
         """Fit parameters and knots to checked data, and set the public attributes.
 
         `has_size` says whether the data came with an exposure or trials, `has_noise` whether with known noise by row.
+        `asked` [M, E] are inputs at which predictions are wanted.
         """
         rng = generator_from(self.random_state)
         selector = selector_from(self.knots, self.n_features_in_, self._encoding)
         names = getattr(self, "feature_names_in_", None)
         with self._run_context or RunContext.of(self) as context, executor_for(check_jobs(self.n_jobs)) as executor:
-            made = assemble(self, data, None if names is None else list(names), executor)
+            made = self._assemble(data, None if names is None else list(names), executor, asked)
             problem, scaling = made.problem, made.scaling
             if context.folder is not None:
                 context.open_journal(self, problem.run.blocks.identity(), scaling, names)
             problem, observer = context.attach(problem, -float(np.log(scaling.y_scale)), rng)
+            tested = None
             if self.kernel is None:
-                problem = kernel.decide(replace(made.with_kernel, run=problem.run), rng).choice
+                chosen = kernel.decide(replace(made.with_kernel, run=problem.run), rng)
+                problem, tested = chosen.choice, Tested.of(chosen.numbers)
             select = select_exact if problem.full else selector.select
             if problem.n_neighbors:
                 select = partial(add_neighbours, select)
@@ -93,8 +102,12 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             selection.trace.listener = None
             if made.little_information and (selection.status is None or selection.status is Status.NO_SIGNAL):
                 selection = replace(selection, status=Status.LITTLE_INFORMATION)
-        final, has_knots = selection.evidence, selection.jitter is not None
-        problem = selection.problem or problem
+            final, has_knots = selection.evidence, selection.jitter is not None
+            problem = selection.problem or problem
+            posterior = posterior_of(final.state, None if problem.model.residual is None else problem.rows)
+            if tested is not None:
+                some = problem.take(problem.sample(EXTRAPOLATION.rows, np.random.default_rng(0)))
+                tested = tested.and_at(posterior, some.X)
         self._fit = Fit(
             replace(
                 selection,
@@ -102,9 +115,10 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
                 result=replace(selection.result, steps=None, turns=None),  # which were for stages to come
                 problem=None,
                 order=None,
+                others=(),
             ),
             scaling,
-            posterior_of(final.state, None if problem.model.residual is None else problem.rows),
+            posterior,
             problem.table,
             problem.summary.count,
             replace(problem.computed_by(Serial()), full=not has_knots),
@@ -112,13 +126,23 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             has_size,
             has_noise,
             noise_remark,
+            tested=None if selection.status is Status.NO_SIGNAL else tested,
         )
         self._publish()
         observer.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
         context.finish()
-        self._warn()
+        self._warn(made.little_information)
+
+    def _assemble(
+        self, data: TrainingData, names: list[str] | None, executor: Executor, asked: np.ndarray | None
+    ) -> Assembly:
+        """The problem of a fit; where the data are to decide on the likelihood, under the one that suits them."""
+        likelihoods = likelihoods_from(self.likelihood)
+        each = (partial(assemble, self, data, names, executor, asked, law) for law in likelihoods)
+        return assemble_chosen(self, list(each)) if len(likelihoods) > 1 else next(each)()
 
     def _publish(self) -> None:
+        self._warned = Warned()
         fit, final = self._fit, self._fit.final
         selection, scaling = fit.selection, fit.scaling
         user = scaling.to_user(fit.model)
@@ -145,7 +169,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts
 
-    def _warn(self) -> None:
+    def _warn(self, little_information: bool) -> None:
         """Warn once of what a user must know, with what can be done."""
         if self._fit.noise_remark:
             warn(self._fit.noise_remark)
@@ -153,6 +177,10 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             warn(self._outcome.warning)
         elif self._fit.final.why:
             warn(f"A remark on the posterior: {self._fit.final.why}.")
+        elif not little_information and self._fit.model.likelihood.with_dispersion(1.0) is not None:
+            found = overdispersion.decide(self._fit.problem, self._fit.selection.theta, np.random.default_rng(0))
+            if found.choice:
+                warn(f"{found.why}. {found.advice}")
 
     def predict_latent(self, X: Any) -> Latent:
         """Posterior mean and variance of the function f at the rows of X, without noise or nugget.
@@ -178,7 +206,10 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             return lazy_latent(self, X)
         X = self._engine_inputs(X)
         with executor_for(check_jobs(self.n_jobs)) as executor:
-            return self._in_units(self._fit.posterior.latent(X, executor))
+            latent = self._fit.posterior.latent(X, executor)
+        if self._fit.tested is not None:
+            self._fit.tested.warn_of(self._fit.posterior.share_left(X, latent.variance), self._warned)
+        return self._in_units(latent)
 
     def _theta_in_units(self, theta: np.ndarray) -> np.ndarray | None:
         """theta of a step in the user's units; None where the step had another kernel than the fit ends with."""

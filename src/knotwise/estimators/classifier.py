@@ -25,6 +25,7 @@ from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.lazy import lazy_accuracy, predict_lazily
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.summary import ReportMixin, Summary, join_summaries
+from knotwise.estimators.tested import Warned
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods import Bernoulli
@@ -130,7 +131,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         tags.input_tags.allow_nan, tags.input_tags.categorical = self.missing != "error", True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, predict_at: Any = None) -> Self:
         """Fit one latent model (two classes), or one for each class against the rest.
 
         Dask arrays and data frames stay where they are; see `docs/scale.md`. A fit that is refused or fails leaves the
@@ -147,6 +148,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
             Sample weights: a weight of 2 gives the same fit as the row twice, 0 the same as without it. So
             their size matters: weights of 10 tell as much as ten times the rows, and survey weights are divided by
             their mean first, `w / w.mean()`. With a nugget they are relative: they are divided by their mean.
+        {predict_at}
 
         Returns
         -------
@@ -162,18 +164,19 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         with unchanged_on_failure(self) as new:
             new.crs_, new._target_name = crs_of(X, self.coords), validation.series_name(y)
             if any(map(is_dask, (X, y, sample_weight))):
-                new._fit_partitions(X, y, sample_weight)
+                new._fit_partitions(X, y, sample_weight, predict_at)
             else:
-                new._fit_classes(X, y, sample_weight)
+                new._fit_classes(X, y, sample_weight, predict_at)
         return self
 
-    def _fit_classes(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit_classes(self, X: Any, y: Any, sample_weight: Any, predict_at: Any) -> None:
         X = as_columns(X)
         validation.refuse_masked_and_dates(y, "y")
         validation.refuse_missing_labels(y)
         X_given = X
         X, y = check_X_y(validation.fit_inputs(self, X, sample_weight), y, ensure_all_finite=False, estimator=self)
         check_classification_targets(y)
+        places = validation.check_places(self, predict_at)
         weights = validation.check_weights(sample_weight, len(X))
         counts = np.ones(len(X), bool) if weights is None else weights > 0
         codes = np.full(len(X), -1)  # of rows that do not count, for which no class is needed
@@ -181,22 +184,26 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         self._refuse_one_class("" if counts.all() else ", in rows of positive weight")
         named = X_given if hasattr(X_given, "columns") or self._encoding is not None else X
 
+        if hasattr(predict_at, "columns") and hasattr(named, "columns"):
+            places = predict_at  # a model of a frame has names of columns
+
         def fit(model: GPRegressor, code: int) -> None:
-            model.fit(named, (codes == code).astype(float), sample_weight=weights)
+            model.fit(named, (codes == code).astype(float), sample_weight=weights, predict_at=places)
 
         self._fit_models(fit, X, codes, weights)
 
-    def _fit_partitions(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit_partitions(self, X: Any, y: Any, sample_weight: Any, predict_at: Any) -> None:
         """Fit the models to Dask collections; the labels are looked for in all partitions."""
         data = read_collections(self, Bernoulli(self.link), X, y, sample_weight=sample_weight)
         self.classes_ = data.labels()
+        places = validation.check_places(self, predict_at)
         self._refuse_one_class("" if sample_weight is None else ", in rows of positive weight")
 
         def fit(model: GPRegressor, code: int) -> None:
             own = read_collections(
                 model, Bernoulli(self.link), X, y, sample_weight=sample_weight, label=self.classes_[code]
             )
-            model._fit_latent(own, has_size=False)
+            model._fit_latent(own, has_size=False, asked=places)
 
         known = () if self.checkpoint is None else (data.digests(),)
         self._fit_models(fit, *known)
@@ -232,6 +239,9 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         return GPRegressor(likelihood=Bernoulli(self.link), **options | {"random_state": random_state})
 
     def _publish(self) -> None:
+        warned = Warned()
+        for model in self.models_:
+            model._warned = warned
         tables = ("parameters_", "trace_")
         outcome = ("status_", "converged_", "stop_reason_", "approximation_", "inference_", "jitter_")
         for name in ("kernel_", "knots_", "n_knots_", "n_neighbors_", *outcome, *tables):

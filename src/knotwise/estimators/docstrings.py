@@ -5,13 +5,19 @@ from __future__ import annotations
 from knotwise.docstrings import EXAMPLES, filled
 
 FRAGMENTS = {
+    "predict_at": """\
+predict_at : array or data frame [M, D], optional
+    Inputs at which predictions are wanted, with the columns of X, such as the cells of a map. Where the kernel or
+    neighbours are chosen, they are then judged by rows that are as far from the others as these places are from the
+    data, instead of rows near them, in gaps and beyond. Of more than 1,000 places so many are drawn at random.""",
     # -- parameters of constructors -----------------------------------------------------------------
     "kernel": """\
 kernel : Kernel, optional
-    Covariance of the latent function f, from `knotwise.kernels`. By default one of squared exponential, Matern 5/2 and
-    Matern 3/2 is chosen (of several classes for each model), with one length-scale or one per column: by the evidence
-    of exact GPs on some rows and the density of others, as `trace_` shows; of fewer than 30 rows, or with
-    `optimizer=None`, it is the squared exponential with one length-scale. Values are in the units of the data: a
+    Covariance of the latent function f, from `knotwise.kernels`. By default one of squared exponential, Matern 5/2, 3/2
+    and 1/2 is chosen (of several classes for each model), with one length-scale or one per column, perhaps with a
+    linear trend or, of many rows, as two scales: by the evidence of rows of all scales and by the density of validation
+    rows near the others, in gaps and beyond, as `trace_` shows; of fewer than 30 rows, or with `optimizer=None`, it is
+    the squared exponential with one length-scale. Values are in the units of the data: a
     length-scale or a period in those of its column, a variance in those of f squared; one length-scale for columns of
     different scale counts in `column_scales` of the kernel. A number is where a fit starts, but a period is held; None
     is taken from the data. A fitted `kernel_` is the same function in any other fit.""",
@@ -62,7 +68,7 @@ optimizer : "lbfgs", optimizer or None, default "lbfgs"
     How parameters are found: by name, or as an object such as `knotwise.optimize.Adadelta()`. None keeps every
     parameter as given.
 n_restarts : int, default 0
-    Further random starts of the optimiser.
+    Further random starts of the optimiser; those of a sum of kernels are about the scale of the data.
 standardize : "columns", "common" or False, default "columns"
     Scale inputs by column or all by one factor (maps keep their distances), or leave inputs and targets alone. What is
     given and shown is in the units of the data in any case.
@@ -73,8 +79,8 @@ categorical : "auto" or list of columns, default "auto"
     measured, so that levels are exchangeable; one that the fit has not seen is predicted as a new draw, with a warning.
     See `docs/tables.md`.
 missing : "error", "mean" or "indicator", default "error"
-    What is done where an input is missing: it is refused with column and rows; or takes the mean of its column in the
-    fit; or the mean and a further input that says so. A missing category is a level of its own in both.
+    What is done where a number or date is missing: it is refused with column and rows; or takes the mean of its column
+    in the fit; or the mean and a further input that says so. A missing category is a level of its own in any case.
 coords : "lonlat" or ("lonlat", [longitude, latitude]), optional
     Two columns of degrees are a place on the globe: distances are chords of the sphere, and their one length-scale is
     in kilometres. The columns are found by their names (lon, longitude, lat, latitude), or named.

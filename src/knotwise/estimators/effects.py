@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.encoding.kinds import OTHER_LEVEL
 from knotwise.data.validation import check_coded, check_level
 from knotwise.errors import FitWarning, InvalidInputError, unknown_option
+from knotwise.estimators.tested import without_extrapolation_warning
 from knotwise.numerics.columns import column_index, column_names
 from knotwise.numerics.tabular import html_table, make_frame
 
@@ -254,8 +255,8 @@ def _averages(gp: Any, points: np.ndarray, n_values: int, level: float) -> tuple
 
 @contextmanager
 def _without_names() -> Iterator[None]:
-    """Predict rows that we made: without scikit-learn's warning of their names, and of a share that is added here."""
-    with warnings.catch_warnings():
+    """Predict rows that we made: without warnings of their names and places, and of a share that is added here."""
+    with warnings.catch_warnings(), without_extrapolation_warning():
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         warnings.simplefilter("ignore", FitWarning)
         yield

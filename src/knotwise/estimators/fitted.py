@@ -15,6 +15,7 @@ from knotwise.data.validation import check_jobs
 from knotwise.decisions.thresholds import STANDARD_ERRORS
 from knotwise.errors import KnotwiseError, NoTrainingDataError
 from knotwise.estimators.options import optimizer_from
+from knotwise.estimators.tested import Tested
 from knotwise.estimators.variogram import Variogram, variogram_of
 from knotwise.evidence import Evidence, Model
 from knotwise.evidence.full_sites import FullState
@@ -32,7 +33,7 @@ from knotwise.selection.base import Selection
 from knotwise.selection.curvature import n_products, parameter_errors
 from knotwise.selection.optimizing import describe_other_inference
 from knotwise.selection.problem import Problem
-from knotwise.selection.trace import Status
+from knotwise.selection.trace import Action, Status
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Fit:
     elsewhere, and `row_numbers` the rows of the user's data that its rows are, None for all. `size_given` says whether
     the data came with an exposure or trials, `noise_given` whether each row came with its own known noise.
     `noise_remark` is what was said of known noise that was too small; empty where it was used as given. `errors` are
-    the standard errors of the parameters in the user's units that a file holds.
+    the standard errors of the parameters in the user's units that a file holds. `tested` is what validation rows said
+    of the kernel that was chosen, and how far from the data.
     """
 
     selection: Selection
@@ -58,6 +60,7 @@ class Fit:
     noise_given: bool = False
     noise_remark: str = ""
     errors: ParameterErrors | None = None
+    tested: Tested | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         here = self.training is None or self.training.run.blocks.at_hand
@@ -152,6 +155,11 @@ def describe_choice(model: Any) -> str:
     names, numbers = model._column_names, model.kernel_.indices()
     columns = ", ".join(str(names[i]) if len(names) else str(i) for i in numbers)
     return f"{said}; it sees {len(numbers)} of {model.n_features_in_} columns ({columns}), the others say nothing more"
+
+
+def describe_law(model: Any) -> str:
+    """Which likelihood the data chose, and why; empty for one that was given."""
+    return next((step.note for step in model.trace_ if step.action is Action.LIKELIHOOD), "")
 
 
 def advice_for_early_stop(result: OptimizeResult, optimizer: Any) -> str:

@@ -16,6 +16,7 @@ from knotwise.data.validation import as_finite_numbers, check_row_weights
 from knotwise.distributed.collections import Partitions, has_origin_of, is_frame, only_column
 from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.tested import Warned
 from knotwise.evidence.blocks import Sums
 from knotwise.numerics.blocks import Serial, is_dask
 from knotwise.numerics.weighted import Moments
@@ -212,6 +213,7 @@ def without_training_data(estimator: Any) -> Any:
     else:
         model._fit = replace(model._fit, training=None, row_numbers=None)
         model.__dict__.pop("parameters_", None)
+        model._warned = Warned(yet=True)  # a warning of a worker reaches nobody
     model.n_jobs = 1
     model.callback = None
     return model

@@ -18,7 +18,7 @@ from knotwise.evidence import Model
 from knotwise.evidence.inference import NAMED, Inference, inference_of
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
-from knotwise.likelihoods import Likelihood, likelihood_named
+from knotwise.likelihoods import Likelihood, candidates_named
 from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.optimize.adadelta import Adadelta
@@ -75,9 +75,14 @@ def _is_variational(inference: Any) -> bool:
     return getattr(inference, "word", inference) in ("auto", "variational")
 
 
+def likelihoods_from(given: Any) -> tuple[Likelihood, ...]:
+    """The likelihood by name or as an object; several where the data are to decide."""
+    return (given,) if isinstance(given, Likelihood) else candidates_named(given)
+
+
 def likelihood_from(given: Any) -> Likelihood:
-    """The likelihood by name or as an object."""
-    return given if isinstance(given, Likelihood) else likelihood_named(given)
+    """The likelihood by name or as an object; where the data are to decide the one that has the others as limits."""
+    return likelihoods_from(given)[-1]
 
 
 def inference_from(given: Any, model: Model) -> tuple[Model, Inference | None]:

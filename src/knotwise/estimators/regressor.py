@@ -47,7 +47,9 @@ class GPRegressor(RegressorMixin, LatentGP):
     likelihood : name or Likelihood, default "gaussian"
         "gaussian", "poisson", "negative_binomial", "binomial", "bernoulli", "gamma", "exponential", "weibull",
         "lognormal", "beta", "student_t", or an object from `knotwise.likelihoods`; `Gaussian(noise_variance=...)`
-        starts the noise at a value.
+        starts the noise at a value. "counts" lets the data choose between "poisson" and "negative_binomial", in each
+        fit anew; `likelihood_` is the choice, and `summary()` says why. A fit with "poisson" warns where the counts
+        vary more.
     {settings}
 
     Attributes
@@ -81,8 +83,9 @@ class GPRegressor(RegressorMixin, LatentGP):
     approximation_ : str or float
         "vfe", "fic", a power, "full" for the exact GP, or "neighbors".
     status_ : str
-        How the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "little
-        information" (few events), or, with a warning, "limit reached" (more knots are needed than were allowed),
+        How the fit ended, in a word: "converged", "as given" (nothing was optimised), "no signal", "several
+        explanations" (other hyperparameters of a sum are as likely, and predict otherwise), "little information" (few
+        events), or, with a warning, "limit reached" (more knots are needed than were allowed),
         "hyperparameters not converged" (they still moved with every choice of knots or neighbours) or "not converged".
     converged_ : bool
         Whether `status_` is none of the last three.
@@ -140,6 +143,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         trials: Any = None,
         noise_variance: Any = None,
         offset: Any = None,
+        predict_at: Any = None,
     ) -> Self:
         """Fit parameters and knots to the data.
 
@@ -175,6 +179,7 @@ class GPRegressor(RegressorMixin, LatentGP):
             or 0, it is raised to a floor, with a warning. By default the noise is one number and is learned.
         offset : float or array [n], optional
             Logarithm of the exposure, for users of log-linear models, here and in predictions; give one of the two.
+        {predict_at}
 
         Returns
         -------
@@ -194,6 +199,13 @@ class GPRegressor(RegressorMixin, LatentGP):
         >>> gp = gp.fit(X, 3 * hours, exposure=hours)
         >>> gp.predict([[0.5]], exposure=1).round(1).tolist()  # counts per hour
         [3.0]
+
+        Predictions are wanted beyond the data, so the kernel is judged by rows as far from the others:
+
+        >>> X = np.linspace(0, 1, 60)[:, None]
+        >>> gp = GPRegressor(knots=5, random_state=0).fit(X, np.sin(6 * X[:, 0]), predict_at=[[1.02], [1.05]])
+        >>> "as far as was asked" in gp.summary()
+        True
         """
         with unchanged_on_failure(self) as new:
             new.crs_, new._target_name = crs_of(X, self.coords), validation.series_name(y)
@@ -202,15 +214,17 @@ class GPRegressor(RegressorMixin, LatentGP):
             if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
                 known = {"sample_weight": sample_weight, "noise_variance": noise_variance}
                 partitions = read_collections(new, likelihood, X, y, exposure=exposure, trials=trials, **known)
-                has_size = exposure is not None or trials is not None
-                new._fit_latent(partitions, has_size=has_size, has_noise=noise_variance is not None)
+                has_size, has_noise = exposure is not None or trials is not None, noise_variance is not None
+                asked = validation.check_places(new, predict_at)
+                new._fit_latent(partitions, has_size=has_size, has_noise=has_noise, asked=asked)
                 return self
             X, y = validation.check_data(new, X, y, sample_weight)
+            asked = validation.check_places(new, predict_at)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
             noise = check_known_noise(likelihood, noise_variance, len(X))
             columns = None if new._encoding is None else new._encoding.columns
             data = Observations(X, y, noise, size, validation.check_weights(sample_weight, len(X)), columns=columns)
-            new._fit_latent(data, has_size=size is not None, has_noise=noise is not None)
+            new._fit_latent(data, has_size=size is not None, has_noise=noise is not None, asked=asked)
         return self
 
     def __sklearn_tags__(self) -> Any:

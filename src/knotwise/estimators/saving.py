@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.encoding.encoding import EncodingRecord
 from knotwise.data.scaling import Scaling
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.tested import Tested
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
 from knotwise.persistence.parts import write_arguments
@@ -68,6 +69,7 @@ FIT = Fields(
     ),
     noise_given=Flag,
     noise_remark=Text,
+    tested=Optional(Record(Tested, **{name: Number(finite=False) for name in Tested.__dataclass_fields__})),
 )
 INPUTS = Fields(
     n_features=Whole,

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.estimators.docstrings import documented
-from knotwise.estimators.fitted import describe_choice
+from knotwise.estimators.fitted import describe_choice, describe_law
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.estimates import Estimates
@@ -125,6 +125,11 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
         f"{model.status_}: {model._outcome.reason}",
         f"kernel {model.kernel_!r}{describe_choice(model)}",
     ]
+    law = describe_law(model)
+    if law:
+        lines.append(f"likelihood {model.likelihood_!r}: {law}")
+    if fit.tested is not None:
+        lines.append(fit.tested.in_words(fit.scaling.y_scale))
     if fit.n_neighbors:
         lines += [*_explained(fit.shares), "the log evidence is of these neighbours: it is not for comparing kernels"]
     elif model.status_ == "limit reached":

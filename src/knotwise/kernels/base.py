@@ -141,6 +141,8 @@ class Kernel(Part):
     5.0
     >>> kernel.coordinates(X).shape, kernel.own_coordinates(X).shape
     ((3, 2), (3, 2))
+    >>> (kernel.on([0, 1]) + kernel.on([1])).coordinates_by_columns(X).keys()
+    dict_keys([frozenset({0, 1}), frozenset({1})])
     """
 
     #: the group of each column that the kernel sees: those of one group share their entry of a list; None for no groups
@@ -292,6 +294,17 @@ class Kernel(Part):
         """
         return X
 
+    def coordinates_by_columns(self, X: np.ndarray) -> dict[frozenset[int], np.ndarray]:
+        """Points for each set of columns that a summand sees: rows that are near in any of them are correlated.
+
+        Returns
+        -------
+        dict
+            Points [N, q] by the numbers of the columns; one entry for most kernels, none where nearness says nothing.
+        """
+        points = self.own_coordinates(np.asarray(X, float))
+        return {frozenset(range(np.shape(X)[1])): points} if points.shape[1] else {}
+
     # -- life in a model -------------------------------------------------------------------
 
     def bind(self: K, columns: Sequence[str] | None, n_columns: int) -> K:
@@ -351,6 +364,11 @@ class Kernel(Part):
     @property
     def n_leaves(self) -> int:
         """Number of elementary kernels, each of which keeps two [n, K] arrays for its pullback."""
+        return 1
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms of a sum; 1 of any other kernel."""
         return 1
 
     def map_leaves(self: K, change: Callable[[Any, list[int]], Any], columns: Sequence[int]) -> K:

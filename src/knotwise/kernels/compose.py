@@ -84,9 +84,19 @@ class Sum(Pair):
     def diag_pullback(self, X, k_bar):
         return np.concatenate([self.k1.diag_pullback(X, k_bar), self.k2.diag_pullback(X, k_bar)])
 
-    def start(self, scale):
-        half = replace(scale, variance=scale.variance / 2)
-        return Sum(self.k1.start(half), self.k2.start(half))
+    def coordinates_by_columns(self, X):
+        parts = self.k1.coordinates_by_columns(X)
+        for columns, points in self.k2.coordinates_by_columns(X).items():
+            parts[columns] = np.hstack([parts[columns], points]) if columns in parts else points
+        return parts
+
+    @property
+    def n_terms(self) -> int:
+        return self.k1.n_terms + self.k2.n_terms
+
+    def start(self, scale):  # each term has the same share of the variance
+        parts = [replace(scale, variance=scale.variance * k.n_terms / self.n_terms) for k in (self.k1, self.k2)]
+        return Sum(self.k1.start(parts[0]), self.k2.start(parts[1]))
 
 
 @made_by("*")
@@ -131,6 +141,17 @@ class Product(Pair):
         return np.concatenate(
             [self.k1.diag_pullback(X, k_bar * self.k2.diag(X)), self.k2.diag_pullback(X, k_bar * self.k1.diag(X))]
         )
+
+    def coordinates_by_columns(self, X):
+        parts, others = self.k1.coordinates_by_columns(X), self.k2.coordinates_by_columns(X)
+        if not (parts and others):
+            return parts or others
+        product: dict[frozenset[int], np.ndarray] = {}
+        for columns, points in parts.items():  # (a + b) c is a c + b c
+            for more, beside in others.items():
+                key, both = columns | more, np.hstack([points, beside])
+                product[key] = np.hstack([product[key], both]) if key in product else both
+        return product
 
     def start(self, scale):
         return Product(self.k1.start(scale), self.k2.start(replace(scale, variance=1.0)))
@@ -189,6 +210,10 @@ class OnColumns(Kernel):
     def n_leaves(self) -> int:
         return self.kernel.n_leaves
 
+    @property
+    def n_terms(self) -> int:
+        return self.kernel.n_terms
+
     def indices(self) -> list[int]:
         """The columns by number; names are known only after `bind`.
 
@@ -239,6 +264,11 @@ class OnColumns(Kernel):
 
     def own_coordinates(self, X):
         return self.kernel.own_coordinates(X[:, self.indices()])
+
+    def coordinates_by_columns(self, X):
+        indices = self.indices()
+        inner = self.kernel.coordinates_by_columns(X[:, indices])
+        return {frozenset(indices[i] for i in columns): points for columns, points in inner.items()}
 
     def diag(self, X):
         return self.kernel.diag(X[:, self.indices()])

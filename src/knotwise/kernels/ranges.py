@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from knotwise.kernels.base import Kernel
-from knotwise.kernels.compose import Sum
+from knotwise.kernels.compose import Pair, Sum
 
 #: the correlation at the practical range
 HARDLY_CORRELATED = 0.05
@@ -35,6 +35,17 @@ def summands(kernel: Kernel) -> list[Kernel]:
     if kernel.restricted_to is not None:
         return [inner.on(kernel.restricted_to) for inner in summands(kernel.unrestricted)]
     return [kernel]
+
+
+def terms_of_entries(kernel: Kernel) -> np.ndarray:
+    """Number of the term of a sum to which each entry of theta belongs, [P]; a sum inside of a product has its own."""
+    if kernel.restricted_to is not None:
+        return terms_of_entries(kernel.unrestricted)
+    if isinstance(kernel, Pair):
+        first, second = terms_of_entries(kernel.k1), terms_of_entries(kernel.k2)
+        if isinstance(kernel, Sum) or first.any() or second.any():
+            return np.concatenate([first, second + first.max(initial=-1) + 1])
+    return np.zeros(kernel.size, int)
 
 
 def columns_seen(kernel: Kernel, n_columns: int) -> list[int]:

@@ -33,6 +33,7 @@ __all__ = [
     "StudentT",
     "Tilted",
     "Weibull",
+    "candidates_named",
     "likelihood_named",
 ]
 
@@ -60,5 +61,28 @@ def likelihood_named(name: str) -> Likelihood:
     StudentT()
     """
     if not isinstance(name, str) or name not in LIKELIHOODS:
-        raise unknown_option("`likelihood`", name, LIKELIHOODS)
+        raise unknown_option("`likelihood`", name, [*LIKELIHOODS, *names.DECIDED])
     return LIKELIHOODS[name]()
+
+
+def candidates_named(name: str) -> tuple[Likelihood, ...]:
+    """Return the likelihoods among which the data decide, or the one of this name.
+
+    Parameters
+    ----------
+    name : str
+        One of the names that the `likelihood` of `GPRegressor` takes, such as "counts".
+
+    Returns
+    -------
+    tuple of Likelihood
+        New objects, the one with fewest parameters first.
+
+    Examples
+    --------
+    >>> from knotwise.likelihoods import candidates_named
+    >>> candidates_named("counts"), candidates_named("poisson")
+    ((Poisson(), NegativeBinomial()), (Poisson(),))
+    """
+    decided = names.DECIDED.get(name, (name,)) if isinstance(name, str) else (name,)
+    return tuple(map(likelihood_named, decided))

@@ -143,6 +143,27 @@ class Likelihood(Part):
         """
         return self
 
+    def with_dispersion(self, dispersion: float) -> Likelihood | None:
+        """A likelihood that has this one as its limit, in which observations vary more.
+
+        Parameters
+        ----------
+        dispersion : float
+            How much more, as that likelihood has it; 0 would be this one.
+
+        Returns
+        -------
+        Likelihood or None
+            None where none is known.
+
+        Examples
+        --------
+        >>> from knotwise.likelihoods import Gaussian, Poisson
+        >>> Poisson().with_dispersion(0.5), Gaussian().with_dispersion(0.5)
+        (NegativeBinomial(dispersion=0.5), None)
+        """
+        return None
+
     @property
     def width(self) -> float | None:
         """How far from the real axis log p(y | f) is analytic in f, at the current parameters; None: not known.

@@ -7,6 +7,7 @@ from scipy.special import gammaincc
 
 from knotwise.likelihoods.base import Derivatives, Expectations
 from knotwise.likelihoods.counts import LARGEST_RATE, Counts
+from knotwise.likelihoods.negative_binomial import NegativeBinomial
 from knotwise.likelihoods.special import deviance_excess, exp_capped, factorial_excess
 
 
@@ -25,6 +26,9 @@ class Poisson(Counts):
 
     width = np.inf
     jointly_concave = True
+
+    def with_dispersion(self, dispersion):
+        return NegativeBinomial(dispersion)
 
     def log_density(self, y, f, size=1.0):
         # with d = log(mu / y):  y log mu - mu - log y! = -y (e^d - 1 - d) - (log y! - y log y + y),

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -24,6 +25,9 @@ MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 512, 8192
 #: glibc's M_MMAP_THRESHOLD, above which memory is the system's own piece (32 MB at most), and M_TRIM_THRESHOLD, what is
 #: kept when it is free; what glibc would learn by itself from an array of 30 MB
 MALLOC_OPTIONS = ((-3, 30 * 2**20), (-1, 60 * 2**20))
+
+#: threads of the executor that is open, for work outside of blocks; 1 in these threads themselves
+_OPEN_THREADS: ContextVar[int] = ContextVar("open_threads", default=1)
 
 Result = TypeVar("Result")
 
@@ -88,11 +92,18 @@ def executor_for(n_jobs: int | None) -> Iterator[Executor]:
     n_threads = available_cores() if n_jobs is None or n_jobs < 1 else n_jobs
     _keep_freed_memory()
     executor: Executor = Serial() if n_threads == 1 else Threads(n_threads)
+    before = _OPEN_THREADS.set(n_threads)
     try:
         with single_threaded_blas():
             yield executor
     finally:
+        _OPEN_THREADS.reset(before)
         executor.close()
+
+
+def open_threads() -> int:
+    """How many threads may work for the caller: those of its executor, or one within a block."""
+    return _OPEN_THREADS.get()
 
 
 @cache

@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import cKDTree
 
+from knotwise.numerics.blocks import open_threads
+
 #: what stands where a row has fewer earlier rows than neighbours were asked for
 MISSING = -1
 #: from so many directions on, a tree looks at nearly all points, and products of matrices are faster
@@ -61,13 +63,18 @@ def _search_tree(ordered: np.ndarray, start: int, stop: int, found: np.ndarray) 
     places, k = np.arange(start, stop), int(GROWTH * m) + 7
     while len(places):
         k = min(k, stop)
-        distances, near = tree.query(ordered[places], k)
+        distances, near = tree.query(ordered[places], k, workers=_workers(len(places)))
         earlier = near < places[:, None]
         enough = (earlier.sum(1) >= m) | (k == stop)
         distances = np.where(earlier, distances, np.inf)[enough]
         near = np.where(earlier, near, MISSING)[enough]
         found[places[enough]] = _nearest_of(distances, near, m)
         places, k = places[~enough], 2 * k
+
+
+def _workers(n_places: int) -> int:
+    """Threads that ask a tree: of few places one is quicker."""
+    return open_threads() if n_places >= FIRST_ROWS else 1
 
 
 def _search_all(ordered: np.ndarray, start: int, stop: int, found: np.ndarray) -> None:
@@ -132,7 +139,8 @@ class Nearest:
             return np.empty((len(places), 0), np.int32)
         if self._tree is not None:
             # a place that overflows is as far as numbers go
-            distances, near = self._tree.query(np.nan_to_num(places), np.arange(1, k + 1))
+            workers = _workers(len(places))
+            distances, near = self._tree.query(np.nan_to_num(places), np.arange(1, k + 1), workers=workers)
             near = np.minimum(near, len(self.points) - 1)  # a distance that overflows has a number beyond all rows
             return _nearest_of(distances, near, k).astype(np.int32)
         found = np.empty((len(places), k), np.int32)

@@ -87,6 +87,25 @@ class OptimizeResult:
         held = np.where(inside, gradient, 0.0)
         return 0.5 * float(held @ LbfgsInvHessProduct(self.steps, self.turns).matvec(held))
 
+    @property
+    def information(self) -> np.ndarray | None:
+        """The negative Hessian at the end as far as it was learned, [P, P]; None where it was not.
+
+        Returns
+        -------
+        array [P, P] or None
+            Positive definite; 1 along directions in which no step was made.
+        """
+        if self.steps is None or self.turns is None or not len(self.steps):
+            return None
+        try:
+            found = np.linalg.inv(LbfgsInvHessProduct(self.steps, self.turns).todense())
+            found = 0.5 * (found + found.T)
+            np.linalg.cholesky(found)
+        except np.linalg.LinAlgError:  # of steps that are all but nothing
+            return None
+        return found
+
 
 class Optimizer(Protocol):
     """Anything that maximises a function within bounds; the `optimizer` of an estimator may be an object of one's own.

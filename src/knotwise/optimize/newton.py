@@ -18,13 +18,17 @@ class KnownCurvature(OptimizerSettings):
     With the right curvature it takes a few evaluations, where L-BFGS needs about a dozen to learn it.
 
     `information` [P, P] is the negative Hessian of the objective, or what is near it, positive definite. It stops when
-    a step promises to raise the objective by less than `tolerance`; reaching `max_iterations` is not convergence.
+    a step promises to raise the objective by less than `tolerance`; reaching `max_iterations` is not convergence. No
+    parameter moves by more than `longest` in a step.
     """
 
-    def __init__(self, information: np.ndarray, max_iterations: int = 20, tolerance: float = 0.05) -> None:
+    def __init__(
+        self, information: np.ndarray, max_iterations: int = 20, tolerance: float = 0.05, longest: float = np.inf
+    ) -> None:
         self.information = information
         self.max_iterations = max_iterations
         self.tolerance = tolerance
+        self.longest = longest
 
     def maximize(self, objective: Objective, start: np.ndarray, bounds: np.ndarray) -> OptimizeResult:
         trials = Trials(objective)
@@ -34,11 +38,14 @@ class KnownCurvature(OptimizerSettings):
         if here is None:
             return trials.result(bounds, True, "nothing to optimise")
         A = np.array(self.information, float)
-        steps: list[np.ndarray] = []
-        turns: list[np.ndarray] = []
 
         def result(converged: bool, reason: str) -> OptimizeResult:
-            return replace(trials.result(bounds, converged, reason), steps=np.array(steps), turns=np.array(turns))
+            try:
+                L = np.linalg.cholesky(A)
+            except np.linalg.LinAlgError:
+                return trials.result(bounds, converged, reason)
+            # conjugate steps, from which BFGS learns just this curvature
+            return replace(trials.result(bounds, converged, reason), steps=np.linalg.inv(L), turns=L.T)
 
         for _ in range(self.max_iterations):
             value, gradient = here
@@ -47,6 +54,7 @@ class KnownCurvature(OptimizerSettings):
             step[moves] = np.linalg.solve(A[np.ix_(moves, moves)], gradient[moves])
             if 0.5 * gradient @ step < self.tolerance:
                 return result(True, "a step would raise the objective by less than its tolerance")
+            step *= min(1.0, self.longest / np.abs(step).max())
             for _ in range(HALVINGS):
                 new = np.clip(x + step, low, high)
                 there = trials(new)
@@ -55,9 +63,7 @@ class KnownCurvature(OptimizerSettings):
                 step /= 2
             else:
                 return result(False, "no better point along the last direction")
-            steps.append(new - x)
-            turns.append(gradient - there[1])
-            A = _corrected(A, steps[-1], turns[-1])
+            A = _corrected(A, new - x, gradient - there[1])
             x, here = new, there
         return result(False, f"reached the limit of {self.max_iterations} iterations")
 

@@ -14,6 +14,7 @@ from knotwise.data.exposure import check_known_noise, check_size, exposure_of
 from knotwise.data.exposure import require as require_known
 from knotwise.data.validation import as_finite_numbers, refuse_masked_and_dates, series_name
 from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.estimators.tested import without_extrapolation_warning
 from knotwise.numerics.columns import column_names
 from knotwise.plotting.style import shorten
 from knotwise.prediction import Prediction
@@ -108,8 +109,8 @@ class View:
 
     @staticmethod
     def quietly(method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call a method without scikit-learn's warning that the rows, which we made, have no column names."""
-        with warnings.catch_warnings():
+        """Call a method without warnings that rows, which we made, have no column names or are far from the data."""
+        with warnings.catch_warnings(), without_extrapolation_warning():
             warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
             return method(*arguments, **options)
 

@@ -118,6 +118,13 @@ class Posterior:
             mean[rows], variance[rows] = part
         return Latent(mean, variance)
 
+    def share_left(self, X: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """The share of the kernel's variance that a variance of f at the rows of X is, [n]; more than 1 where a mean
+        that is learned is uncertain, 0 where the kernel says that f is 0.
+        """
+        prior = self.state.model.kernel.diag(X)
+        return np.divide(variance, prior, out=np.zeros(len(X)), where=prior > 0)
+
     def covariance(self, X: np.ndarray) -> np.ndarray:
         """Joint posterior covariance of f at the rows of X, [n, n]."""
         if len(X) > MAX_JOINT_ROWS:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from knotwise.errors import warn
-from knotwise.evidence.full_sites import FullState
+from knotwise.evidence.full_sites import FullState, prior_covariance
 from knotwise.evidence.model import Rows
 from knotwise.evidence.scores import RowScores
 from knotwise.evidence.sparse import full_evidence
@@ -48,19 +50,46 @@ class ExactPosterior(Posterior):
 
     def leave_out(self, rows, groups, executor, rng, names=None) -> list[Latent]:
         """Marginals of f at each group of rows, given all others: for Gaussian data in N^3 flops  (O1)."""
-        model = self.state.model
-        if not model.likelihood.conjugate:
+        if not self.state.model.likelihood.conjugate:
             return super().leave_out(rows, groups, executor, rng, names)
         state = self.refit(rows, executor, rng).state
-        R, noise = state.precision.matrix(), noise_of_means(model, rows)
+        R, noise = state.precision.matrix(), noise_of_means(state.model, rows)
+        least = np.finfo(float).eps * state.model.kernel.diag(rows.X)  # of differences, which may round below 0
+        alone = 1.0 / R.diagonal()  # of each row by itself
         found = []
         for group in groups:
+            if len(group) == 1:
+                variance = np.maximum(alone[group] - noise[group], least[group])
+                found.append(Latent(rows.y[group] - alone[group] * state.a[group], variance))
+                continue
             L = cholesky(R[np.ix_(group, group)])
             error = solve_factored(L, state.a[group])
             half = invert_lower(L)
             variance = np.einsum("ij,ij->j", half, half) - noise[group]
-            least = np.finfo(float).eps * model.kernel.diag(rows.X[group])  # a difference, which may round below 0
-            found.append(Latent(rows.y[group] - error, np.maximum(variance, least)))
+            found.append(Latent(rows.y[group] - error, np.maximum(variance, least[group])))
+        return found
+
+    def leave_out_at_held_sites(self, groups: Sequence[np.ndarray]) -> list[Latent]:
+        """The same for groups of its own rows, where the sites of the other rows stay: one factor for all groups.
+
+        With S the posterior covariance of a group and W its sites, the others say S (I - W S)^-1 of it  (O4).
+        """
+        model, rows, state = self.state.model, self.rows, self.state
+        P, _ = prior_covariance(model, rows)
+        f = model.mean.offset + P @ state.a
+        if state.sites is None:
+            W = rows.weigh(-model.likelihood.derivatives(rows.y, f, rows.sizes).second)
+        else:
+            W = state.sites[:, 1]
+        S = P - state.precision.explained_jointly(P)
+        nugget = np.broadcast_to(rows.per_copy(model.nugget.variance), len(rows))
+        least = np.finfo(float).eps * P.diagonal()
+        found = []
+        for group in groups:
+            own = S[np.ix_(group, group)]
+            cavity = np.linalg.solve(np.eye(len(group)) - own * W[group], own)
+            variance = np.maximum(cavity.diagonal() - nugget[group], least[group])
+            found.append(Latent(f[group] - cavity @ state.a[group], variance))
         return found
 
     def _cross(self, X: np.ndarray) -> np.ndarray:

@@ -9,15 +9,17 @@ import numpy as np
 from knotwise.evidence.model import Rows
 from knotwise.evidence.residual import vecchia_ordering
 from knotwise.evidence.residual.conditionals import NOISE_FLOOR, Conditionals, Joint, noise_of_rows, with_zeros
+from knotwise.evidence.residual.correlation import GivenKnots
 from knotwise.evidence.residual.neighbours import neighbours_of
 from knotwise.evidence.scores import RowScores
 from knotwise.evidence.sparse import SparseState
 from knotwise.noise import Inputs
 from knotwise.numerics.blocks import Executor, block_slices, rows_per_block
 from knotwise.numerics.linalg import times_lower_transposed
-from knotwise.numerics.nearest import MISSING, Nearest
+from knotwise.numerics.nearest import MISSING
 from knotwise.posterior.base import KnotView, Shares, noise_of_means
 from knotwise.posterior.knots import KnotPosterior
+from knotwise.posterior.neighbourhood import Neighbourhoods, Places, Ranking
 from knotwise.posterior.residuals import NORMAL_95, LeaveOneOut, LowRankResiduals
 
 #: times as many neighbours as rows of the fit have are those of new rows, where nothing else is said
@@ -95,7 +97,8 @@ class VecchiaPosterior(KnotPosterior):
         self.approximation, self.n_neighbors = "neighbors", state.n_neighbors
         self.size_in_words += f" and {self.n_neighbors} neighbours of each row"
         self.rows = Rows(state.X, state.r, state.noise, np.empty((len(state.X), 0)))
-        self.nearest = Nearest(state.model.kernel.coordinates(state.X))
+        self.ranking = Ranking.of(GivenKnots(state.model.kernel, state.Z, state.L_inverse, state.X, state.noise))
+        self.places = Places.of(self.rows, self.ranking)
 
     def rows_in_words(self, inputs: np.ndarray | None) -> str:
         n_rows = len(self.state.X)
@@ -181,8 +184,8 @@ class VecchiaPosterior(KnotPosterior):
     def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> VecchiaPosterior:
         """The posterior of other rows through the same knots, with neighbours among them."""
         model = self.state.model
-        around = not model.likelihood.conjugate
-        ordering = vecchia_ordering(model.kernel, rows, self.n_neighbors, rng, around=around)
+        around, given = not model.likelihood.conjugate, GivenKnots.of(model, rows, self.state.Z, self.state.jitter)
+        ordering = vecchia_ordering(model.kernel, rows, self.n_neighbors, rng, around=around, given=given)
         model, rows = replace(model, residual=ordering.residual), rows[ordering.rows]
         state = self._refitted(model, rows, executor)
         return VecchiaPosterior(VecchiaState.of(state, rows, self.state.n_predicting))
@@ -190,15 +193,15 @@ class VecchiaPosterior(KnotPosterior):
     def _nearest_earlier(self, rows: np.ndarray, rank: np.ndarray) -> np.ndarray:
         """Numbers of those of the nearest rows that come earlier by their rank, [n, m]; `MISSING` for too few."""
         m = self.n_neighbors
-        near = self.nearest(self.nearest.points[rows], 2 * m + 1)  # one is the row itself, and some come later
+        near, _ = self.ranking(self.state.X[rows], 2 * m + 1)  # one is the row itself, and some come later
         earlier = rank[near] < rank[rows][:, None]
         first = np.argsort(~earlier, axis=1, kind="stable")[:, :m]
         return np.where(np.take_along_axis(earlier, first, 1), np.take_along_axis(near, first, 1), MISSING)
 
     def nearest_others(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of the nearest other training rows of training rows with these numbers [n], [n, m]."""
-        points, m = self.nearest.points, min(self.state.n_predicting, len(self.state.X) - 1)
-        near = self.nearest(points[rows], m + 1)
+        m = min(self.state.n_predicting, len(self.state.X) - 1)
+        near, _ = self.ranking(self.state.X[rows], m + 1)
         # the row itself goes last; where equal rows crowd it out, the farthest goes
         others = np.argsort(near == rows[:, None], axis=1, kind="stable")[:, :m]
         return np.take_along_axis(near, others, 1)
@@ -238,25 +241,29 @@ class VecchiaPosterior(KnotPosterior):
     def see(self, X: np.ndarray, near: np.ndarray | None = None) -> Sight:
         """Krige the residuals of rows; see `Sight`.
 
-        From the nearest training rows, or from those with the numbers `near` [n, m], of which some may be `MISSING`.
+        From the nearest places, of which the farther ones count less (N13), so that what is seen is continuous in X; or
+        from training rows with the numbers `near` [n, m], of which some may be `MISSING`.
         """
         state = self.state
         kernel = state.model.kernel
         if near is None:
-            near = self.nearest(kernel.coordinates(X), state.n_predicting)  # [n, m]
-        missing = near == MISSING
-        used, place = np.unique(near[~missing], return_inverse=True)
-        members = np.full((len(X), near.shape[1] + 1), len(used) + len(X), np.int32)
+            found, rows = self.places.around(X, state.n_predicting), self.places.rows
+        else:
+            found, rows = Neighbourhoods(near, np.ones(near.shape)), self.rows
+        assert rows.noise_variance is not None
+        missing = found.near == MISSING
+        used, place = np.unique(found.near[~missing], return_inverse=True)
+        members = np.full((len(X), missing.shape[1] + 1), len(used) + len(X), np.int32)
         members[:, :-1][~missing] = place
         members[:, -1] = len(used) + np.arange(len(X))
-        points = np.vstack([state.X[used], X])
+        points = np.vstack([rows.X[used], X])
         v = times_lower_transposed(kernel(points, state.Z), state.L_inverse)
         c = np.maximum(kernel.diag(points) - np.einsum("nk,nk->n", v, v), 0.0)
         # a latent value has no noise; its floor is taken off again
-        noise, _ = noise_of_rows(kernel, points, np.append(state.noise[used], np.zeros(len(X))))
-        found = Conditionals.of(Joint(kernel, points, with_zeros(v), c, noise), members)
+        noise, _ = noise_of_rows(kernel, points, np.append(rows.noise_variance[used], np.zeros(len(X))))
+        given = Conditionals.weighted(Joint(kernel, points, with_zeros(v), c, noise), members, found.weights)
         floor = NOISE_FLOOR * kernel.diag(X)
-        mixed = found.residuals(with_zeros(np.hstack([v, state.model.mean.basis(points)])))
-        r = np.where(missing, 0.0, state.r[near])
-        left = np.maximum(found.D - floor, 0.0)
-        return Sight(mixed, np.einsum("nm,nm->n", found.A, r), left, points, noise[: len(used)], found)
+        mixed = given.residuals(with_zeros(np.hstack([v, state.model.mean.basis(points)])))
+        r = np.where(missing, 0.0, rows.y[found.near])
+        left = np.maximum(given.D - floor, 0.0)
+        return Sight(mixed, np.einsum("nm,nm->n", given.A, r), left, points, noise[: len(used)], given)

@@ -30,6 +30,7 @@ from knotwise.report.scores import Share
 from knotwise.report.words import (
     describe_calibration,
     describe_knots_of,
+    describe_tested,
     kernel_name,
     models_of,
     number,
@@ -123,7 +124,8 @@ def parameters_section(view: View, target: str) -> Html:
     for label, model in models_of(view.gp):
         value = f"{sentence(inference_of(model._fit.model).value_name)[:-1]}: {model.log_evidence_:,.3f}"
         of = of_class(view.gp, label)
-        pieces.append(paragraph(f"Kernel: {kernel_name(model.kernel_)}{of}. {value}."))
+        judged = f" {describe_tested(model)}" if view.n_classes > 2 else ""  # of one model the header says it
+        pieces.append(paragraph(f"Kernel: {kernel_name(model.kernel_)}{of}. {value}.{judged}"))
         tables = [_parameter_table(view.gp, label, model), _coefficient_table(view.gp, label, model)]
         own = [table_element(table, 3) for table in tables if table is not None]
         pieces += own if view.n_classes <= 2 else [fold(f"Parameters{of}", *own)]

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from knotwise.estimators.fitted import describe_choice
+from knotwise.estimators.fitted import describe_choice, describe_law
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
@@ -92,7 +92,9 @@ def describe_fit(view: View) -> list[str]:
     if len(models) == 1:
         above = model._outcome.warning or says_little(model)
         why = [] if above else [sentence(f"why: {model._outcome.reason}")]
-        return [*said, f"It is {describe_knots_of(model)}.", *why, _kernel(model), f"Status: {model.status_}."]
+        decided = [sentence(describe_law(model)), _kernel(model), describe_tested(model)]
+        rest = filter(None, [*decided, f"Status: {model.status_}."])
+        return [*said, f"It is {describe_knots_of(model)}.", *why, *rest]
     statuses = Counter(str(each.status_) for each in models)
     knots = [each.n_knots_ for each in models]
     size = f"{knots[0]} knots each" if len({*knots}) == 1 else f"{min(knots)} to {max(knots)} knots"
@@ -125,6 +127,12 @@ def _kernel(model: Any) -> str:
     choice = describe_choice(model)  # which has the columns of a kernel that sees few of many
     kernel = model.kernel_.unrestricted if choice else model.kernel_
     return f"The kernel is {kernel_name(kernel)}{length}{choice}."
+
+
+def describe_tested(model: Any) -> str:
+    """What validation rows said of the kernel that was chosen, and how far from the data; else nothing."""
+    fit = model._fit
+    return "" if fit.tested is None else sentence(fit.tested.in_words(fit.scaling.y_scale))
 
 
 def describe_comparison(data: Data, scores: dict[str, float], shares: list[Share]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -66,6 +66,8 @@ class Stage(AtPoint):
         Starts whose evidence could not be computed.
     note : str
         How the parameters were found, where there is something to say.
+    others : sequence of Stage
+        Ends of other starts, nearly as high, where the kernel is a sum.
 
     Examples
     --------
@@ -85,6 +87,7 @@ class Stage(AtPoint):
     result: OptimizeResult
     failed_restarts: int = 0
     note: str = ""  # how the parameters were found, where there is something to say
+    others: Sequence[Stage] = field(default=(), repr=False)  # ends of other starts, nearly as high, of a sum
 
     @property
     def value(self) -> float:
@@ -156,6 +159,8 @@ class Selection(AtPoint):
         The one that was solved, where a selector has taken another model or other rows than it was given.
     order : array or None
         Which rows of the problem that was given those of `problem` are; None is the same order.
+    others : sequence of Stage
+        Ends of other starts, nearly as high, where the kernel is a sum.
 
     Examples
     --------
@@ -185,6 +190,7 @@ class Selection(AtPoint):
     fitted: FittedAt | None = None
     problem: Problem | None = field(default=None, repr=False)
     order: np.ndarray | None = field(default=None, repr=False)
+    others: Sequence[Stage] = field(default=(), repr=False)
 
 
 class Observer(Protocol):

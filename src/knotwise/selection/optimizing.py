@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 AGREEMENT = 0.5  # nats between two inferences up to which they tell the same of parameters
 SMALL_RISE = 0.1  # nats that the better of them may promise beyond the end of the other
+NEARLY_AS_HIGH = 2.0  # nats below the best end of a sum, up to which another end is another explanation
 RESTART_SPREAD = 1.5  # standard deviation of a restart's parameters about the start, on the log scale
 
 
@@ -33,6 +34,7 @@ class Objective:
     problem: Problem
     start: Point
     move: np.ndarray
+    at_start: tuple[float, np.ndarray] | None = None  # value and gradient, where they are known
 
     @property
     def vector(self) -> np.ndarray:
@@ -71,6 +73,8 @@ class Objective:
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient; a point at which the inference does not arrive has none."""
+        if self.at_start is not None and np.array_equal(vector, self.vector):
+            return self.at_start
         point = self.point(vector)
         evidence = self.problem.evaluate(point)
         if not evidence.converged:
@@ -157,19 +161,43 @@ def best_of_starts(
         return _climb(problem, theta, Z, move)
     climb = _climb if problem.run.journal is None else _climb_or_reload
     bounds, errors, best = problem.table.theta_bounds, [], None
+    ends: list[Stage] = []
+    centre = np.where(_of_sums(problem), problem.table.theta, theta)
     for restart in range(1 + problem.n_restarts):
         shift = RESTART_SPREAD * rng.standard_normal(len(theta)) if restart else 0.0
-        start = np.where(problem.free, np.clip(theta + shift, bounds[:, 0], bounds[:, 1]), theta)
+        around = centre if restart else theta
+        start = np.where(problem.free, np.clip(around + shift, bounds[:, 0], bounds[:, 1]), theta)
         try:
             stage = climb(problem, start, Z, move)
         except KnotwiseError as error:
             errors.append(error)
             continue
+        ends.append(stage)
         if best is None or stage.value > best.value:
             best = stage
     if best is None:
         raise _with_advice(problem, errors[0])
-    return replace(_unless_flat(problem, theta, best, Z, move), failed_restarts=len(errors))
+    best = _unless_flat(problem, theta, best, Z, move)
+    near = [end for end in ends if end is not best and end.value > best.value - NEARLY_AS_HIGH]
+    others = tuple(near) if amplitudes_of_terms(problem).any() else ()
+    return replace(best, failed_restarts=len(errors), others=others)
+
+
+def amplitudes_of_terms(problem: Problem) -> np.ndarray:
+    """Which entries of theta are free amplitudes of the terms of a sum: several of the same units in the kernel."""
+    table = problem.table
+    amplitudes = table.with_role("amplitude") & problem.free & (np.arange(len(table)) < problem.model.sizes[0])
+    powers = np.array([parameter.y_power for parameter in table.parameters])
+    return amplitudes & np.array([np.sum(amplitudes & (powers == power)) > 1 for power in powers], bool)
+
+
+def _of_sums(problem: Problem) -> np.ndarray:
+    """Which entries of theta restarts spread about the scale of the data: those of a kernel that is a sum.
+
+    A term that has vanished stays vanished a few standard deviations from there, and so does its length-scale.
+    """
+    of_kernel = np.arange(len(problem.table)) < problem.model.sizes[0]
+    return of_kernel & amplitudes_of_terms(problem).any()
 
 
 def _with_advice(problem: Problem, error: KnotwiseError) -> KnotwiseError:
@@ -216,13 +244,12 @@ def _unless_flat(problem: Problem, theta: np.ndarray, stage: Stage, Z: np.ndarra
 def _climb(problem: Problem, theta: np.ndarray, Z: np.ndarray, move: np.ndarray | None) -> Stage:
     """Optimise from one start; without an optimiser, evaluate there."""
     start = problem.point(theta.copy(), Z.copy())
-    if problem.optimizer is not None:
-        start = _with_enough_noise(problem, start)
     objective = Objective(problem, start, np.zeros(len(Z), bool) if move is None or problem.full else move)
     if problem.optimizer is None:
         value = objective.value(start)
         kept = OptimizeResult(value, objective.vector, 1, np.nan, True, "parameters kept as given", np.array([value]))
         return Stage(start, kept)
+    objective = _with_enough_noise(objective)
     result = problem.optimizer.maximize(objective, objective.vector, objective.bounds)
     return Stage(objective.point(result.parameters), result)
 
@@ -239,33 +266,24 @@ def _climb_or_reload(problem: Problem, start: np.ndarray, Z: np.ndarray, move: n
         )
 
     return problem.memoize(
-        ("stage", start, Z, move),
+        ("stage", type(problem.optimizer).__name__, start, Z, move),
         lambda: _climb(problem, start, Z, move),
         (Stage, Point, Jitter, OptimizeResult),
         fits=fits,
     )
 
 
-def _with_enough_noise(problem: Problem, start: Point) -> Point:
-    """Start with more noise, ten times as much and again, for as long as that raises the evidence.
+def _with_enough_noise(objective: Objective) -> Objective:
+    """Start with more noise, ten times as much and again, for as long as that raises the objective.
 
     Smooth data have almost no noise in an exact GP of few rows. Few knots, or more rows, leave more open than that, and
     an optimiser that starts at such a noise would flee to a model in which everything is noise, or every row alone.
     The exact GP starts with no more noise than the scale of the data gives it: it explains all that is no noise, if
-    its length-scales come there.
+    its length-scales come there. What was computed at the start is handed on to the optimiser.
     """
+    problem, theta = objective.problem, objective.start.theta
     louder = np.log(10.0) * problem.model.noise_directions
     louder[~problem.free | problem.given] = 0.0
-    if not louder.any():
-        return start
-
-    def value(at: np.ndarray) -> float:
-        try:  # the jitter is a matter of the kernel, whose parameters stay
-            return problem.evaluate(replace(start, theta=at), gradient=False).value
-        except KnotwiseError:
-            return -np.inf
-
-    theta = start.theta
     low, high = problem.table.theta_bounds.T
     if problem.full:
         usual = problem.table.theta
@@ -276,12 +294,27 @@ def _with_enough_noise(problem: Problem, start: Point) -> Point:
         trial = np.clip(theta + louder, low, high)
         if np.array_equal(trial, theta):
             break
-        best = value(theta) if best is None else best
-        new = value(trial)
+        if best is None:
+            objective = _known_at_start(objective)
+            best = -np.inf if objective.at_start is None else objective.at_start[0]
+        at = replace(objective.start, theta=trial)  # the jitter is a matter of the kernel, whose parameters stay
+        try:
+            new = objective.value(at)
+        except KnotwiseError:
+            break
         if not new > best:
             break
-        theta, best = trial, new
-    return replace(start, theta=theta)
+        objective, theta, best = replace(objective, start=at, at_start=None), trial, new
+    return objective
+
+
+def _known_at_start(objective: Objective) -> Objective:
+    """The same, with what can be computed at its start; an optimiser says itself why nothing can."""
+    try:
+        value, gradient = objective(objective.vector)
+    except (KnotwiseError, ArithmeticError):
+        return objective
+    return replace(objective, at_start=(value, gradient)) if np.isfinite(value) else objective
 
 
 def _is_like_jitter(kept: Jitter | None, points: np.ndarray) -> bool:

@@ -47,6 +47,10 @@ class KernelMaker(Protocol):
 
     def __call__(self, kernel: Kernel) -> Problem: ...
 
+    def with_trend(self) -> KernelMaker | None:
+        """The same with a linear trend beside the kernel; None where the mean is given, or is linear already."""
+        ...
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -87,10 +91,12 @@ class Problem:
         against no signal are among its numbers.
     earlier : tuple of KnotStep, default ()
         The steps of that search.
-    with_kernel : KernelMaker, optional
-        Makes the problem for another kernel, where it is to be chosen.
     places : KnotPlaces, optional
         Where knots may be: on levels of categories, on spheres; by default anywhere.
+    tried : object, optional
+        The trial and the candidate in which the kernel was chosen with neighbours, from which their decision goes on.
+    asked : array [M, D], optional
+        Inputs at which predictions are wanted: validation rows are as far from the others as these from the data.
 
     Examples
     --------
@@ -144,8 +150,9 @@ class Problem:
     n_neighbors: int | None = 0
     found: Decision[np.ndarray] | None = None
     earlier: tuple[KnotStep, ...] = ()
-    with_kernel: KernelMaker | None = field(default=None, repr=False)
     places: KnotPlaces = field(default_factory=KnotPlaces)
+    asked: np.ndarray | None = field(default=None, repr=False)
+    tried: Any = field(default=None, repr=False)
 
     @property
     def free(self) -> np.ndarray:
@@ -225,6 +232,7 @@ class Problem:
         Problem
             A new one; this one stays as it is.
         """
+        rows = replace(rows, basis=self.model.mean.basis(rows.X))  # they may be those of another mean
         return replace(self, run=replace(self.run, blocks=self.run.blocks.at_driver(rows)))
 
     def anew(self) -> Problem:
@@ -250,7 +258,7 @@ class Problem:
         Problem
             A new one, without journal and observer.
         """
-        return replace(self, run=Run(self.run.blocks.computed_by(executor)), with_kernel=None)
+        return replace(self, run=Run(self.run.blocks.computed_by(executor)))
 
     @cached_property
     def box(self) -> np.ndarray:
@@ -475,7 +483,8 @@ class Problem:
         if trace is None:
             trace = KnotTrace(steps=self.earlier)
             trace.stop_reason = reason if self.earlier else ""
-        return Selection(stage.point, evidence, stage.result, reason, failed, trace, knots_as_given)
+        others = stage.others
+        return Selection(stage.point, evidence, stage.result, reason, failed, trace, knots_as_given, others=others)
 
     # -- checkpoints and trace ------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -18,13 +19,18 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
 from knotwise.optimize.lbfgs import LBFGS
 from knotwise.selection.base import Stage
+from knotwise.selection.optimizing import amplitudes_of_terms
 from knotwise.selection.problem import Problem
 
 SUBSET_ROWS = 150
 MIN_ROWS = 10
 LENGTHSCALE_FACTORS = (1.0, 0.25)
+DOMINANT = 0.9  # share of the variance of a sum that one of its terms has in a start of its own
 LARGE_ON_LINK = 10.0  # variance of a start on the scale of a link above which that of 1 is tried, too
+NOISE_SHARES = 10.0  # times the noise of a start is what varies in all
 SEARCH = LBFGS(max_iterations=60, value_tolerance=1e-6, gradient_tolerance=1e-2)  # a start needs no last digit
+
+FEW_STEPS = LBFGS(max_iterations=15, value_tolerance=1e-6, gradient_tolerance=1e-2)  # that show which term leads where
 
 
 def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUBSET_ROWS) -> np.ndarray:
@@ -43,8 +49,23 @@ def starting_theta(problem: Problem, rng: np.random.Generator, n_rows: int = SUB
     if narrow.any() and not problem.model.likelihood.scales_targets:  # what looks wide may be a noise of heavy tails
         starts += [np.where(narrow, 0.0, theta) for theta in starts]
     ends = ends_of_starts(subset, starts if problem.found is None else [problem.found.choice], rng)
-    best = max(ends, key=lambda stage: stage.value, default=None)
+    of_terms = dominated(problem, start) if problem.found is None else []
+    quick = replace(subset, optimizer=FEW_STEPS)
+    best = max(chain(ends, ends_of_starts(quick, of_terms, rng)), key=lambda stage: stage.value, default=None)
     return start if best is None else np.where(open_, best.theta, start)
+
+
+def dominated(problem: Problem, theta: np.ndarray) -> list[np.ndarray]:
+    """For each term of a sum, a start from which it has most of the variance that all of them have."""
+    terms = amplitudes_of_terms(problem) & ~problem.given
+    n, low, high = int(terms.sum()), *problem.table.theta_bounds.T
+    if n < 2:
+        return []
+    rest = np.where(terms, theta + np.log((1 - DOMINANT) * n / (n - 1)), theta)
+    return [
+        np.clip(rest + np.log(DOMINANT / (1 - DOMINANT) * (n - 1)) * (np.arange(len(theta)) == i), low, high)
+        for i in np.flatnonzero(terms)
+    ]
 
 
 def exact_on(problem: Problem, rows: Rows, search: LBFGS | None) -> Problem:
@@ -69,9 +90,12 @@ def with_its_nugget(problem: Problem, stage: Stage, rng: np.random.Generator) ->
 
 
 def without_inputs(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> Stage:
-    """Fit what is left of a model whose function is flat: its mean and its noise."""
-    table, p = problem.table, problem.model.sizes[0]
+    """Fit what is left of a model whose function is flat: its mean and its noise, which then is all that varies."""
+    table, p, louder = problem.table, problem.model.sizes[0], problem.model.noise_directions
     flat = np.where(table.with_role("amplitude"), table.theta_bounds[:, 0], theta)
+    all_noise = table.theta + np.log(NOISE_SHARES) * louder
+    noise = (louder != 0) & problem.free & (louder * all_noise > louder * theta)
+    flat = np.clip(np.where(noise, all_noise, flat), *table.theta_bounds.T)
     kernel_held = table.fixed.copy()
     kernel_held[:p] = True
     null = replace(problem.anew(), table=replace(table.with_theta(flat), fixed=kernel_held))

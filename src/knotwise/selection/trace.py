@@ -46,12 +46,14 @@ class Action(StrEnum):
         member.facts = facts
         return member
 
+    LIKELIHOOD = "likelihood", Facts(compares_kernels=True)  # laws of counts were compared on some rows
     KERNEL = "kernel", Facts(compares_kernels=True)  # a kernel was tried on some rows
     SIGNAL = "signal", Facts(compares_with_null=True)  # is there anything to learn?
     PARAMETERS = "parameters"  # parameters were fitted
     REFINE = "refine"  # the same on all rows, from those of a subset
     LACK_OF_FIT = "lack of fit"  # residuals of neighbours agree: parameters were looked for on the rows there
     REACTIVATE = "reactivate"  # inactive inputs were tried again, from shorter length-scales
+    TERMS = "terms"  # terms of a sum that had vanished were asked for
     NEIGHBORS = "neighbors", Facts(compares_kernels=True)  # knots and neighbours were tried on some rows
     REFIT = "refit"  # parameters were fitted to knots that are too few
     START = "start", Facts(begins_placement=True)  # the first of the final knots
@@ -61,6 +63,7 @@ class Action(StrEnum):
     MOVE = "move", Facts(orders_knots=True)  # knots were moved; more may come
     CHOOSE = "choose", Facts(orders_knots=True)  # knots by the largest conditional variance
     PRUNE = "prune"  # knots were dropped
+    GAPS = "gaps"  # more knots were asked for by validation rows in gaps and beyond
     EVERY_PLACE = "every place"  # a knot at each place where there are rows
     EVERY_ROW = "every row"  # the rows are so few that each is a knot
     FINAL = "final"  # the result, on all rows
@@ -96,6 +99,7 @@ class Status(StrEnum):
     CONVERGED = "converged"  # parameters and knots are what was looked for
     AS_GIVEN = "as given"  # nothing was optimised
     NO_SIGNAL = "no signal"  # the inputs say nothing about the targets that chance could not
+    SEVERAL_EXPLANATIONS = "several explanations"  # other hyperparameters of a sum are as likely, and predict otherwise
     LITTLE_INFORMATION = "little information"  # few events, or equal targets: predictions rest on the prior
     LIMIT_REACHED = "limit reached"  # more knots are needed than were allowed
     HYPERPARAMETERS_NOT_CONVERGED = "hyperparameters not converged"  # parameters still moved with every choice of knots

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from knotwise.errors import InvalidInputError, warn
+from knotwise.estimators.tested import without_extrapolation_warning
 from knotwise.spatial.counting import Cells, count_points
 from knotwise.spatial.grids import spread_of_mean
 from knotwise.spatial.windows import Window, require_spatial, steps_of, window_of
@@ -219,15 +220,17 @@ def _fit(gp: Any, points: Any, window: Any, cell: tuple[float, float], covariate
 
 
 def _finest(cells: Cells, gp: Any) -> Step:
-    total = float(gp.predict(cells.X, exposure=cells.area).sum())
+    with without_extrapolation_warning():
+        total = float(gp.predict(cells.X, exposure=cells.area).sum())
     return Step(cells.cell, len(cells), total, np.nan, np.nan, np.nan)
 
 
 def _step(frame: Window, coarse: tuple[Cells, Any], fine: tuple[Cells, Any]) -> Step:
     """What changes from one fit to the next, at the cells of the finer one."""
     cells, area = fine[0], fine[0].area
-    rates = fine[1]._prediction(cells.X)
-    before, after = coarse[1]._prediction(cells.X).mean, rates.mean
+    with without_extrapolation_warning():
+        rates, before = (gp._prediction(cells.X) for _, gp in (fine, coarse))
+    before, after = before.mean, rates.mean
     total = float(after @ area)
     west, south, east, north = frame.bounds
     quarter = 2 * (cells.X["x"] > (west + east) / 2).to_numpy() + (cells.X["y"] > (south + north) / 2).to_numpy()

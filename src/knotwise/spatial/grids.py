@@ -42,6 +42,9 @@ def predict_grid(
 ) -> Any:
     """Map a fitted model: mean, standard deviation, interval and exceedance at the centres of a grid.
 
+    Where cells are farther from the data than the model was tested, a warning says how many: write
+    `fit(..., predict_at=grid)` with the centres of the cells, and the kernel is judged by rows as far from the others.
+
     Parameters
     ----------
     gp : fitted GPRegressor, or GPClassifier of two classes
@@ -94,6 +97,14 @@ def predict_grid(
     >>> sorted(grid.data_vars), dict(grid.sizes)
     (['exceedance', 'lower', 'mean', 'sd', 'upper'], {'y': 10, 'x': 10})
     >>> bool(np.isclose(grid["mean"].sel(x=0.55, y=0.25, method="nearest"), gp.predict([[0.55, 0.25]])[0]))
+    True
+
+    A map that is wanted far from the data: the kernel is judged by rows that are as far from the others.
+
+    >>> cells = np.stack(np.meshgrid(np.arange(0.05, 1.2, 0.1), np.arange(0.05, 1, 0.1)), -1).reshape(-1, 2)
+    >>> gp = GPRegressor(random_state=0).fit(X, np.sin(5 * X[:, 0]) + X[:, 1], predict_at=cells)
+    >>> grid = predict_grid(gp, spacing=0.1, region=(0, 0, 1.2, 1))
+    >>> bool(grid["sd"].max() > 5 * grid["sd"].min())
     True
     """
     require_spatial()

@@ -166,9 +166,8 @@ class _Chooser:
             )
         if not levels:
             raise InvalidInputError(f"Column {name!r} has no value in any row. Leave it out.")
-        allow = self.missing != "error"
-        gap = [MISSING_LEVEL] if n_missing and allow and MISSING_LEVEL not in levels else []
-        return Category(name, i, (*levels, *gap), allow)
+        gap = [MISSING_LEVEL] if n_missing and MISSING_LEVEL not in levels else []
+        return Category(name, i, (*levels, *gap), self.missing != "error" or None in labels)
 
 
 def too_many_levels(n_levels: int, n_rows: int) -> bool:

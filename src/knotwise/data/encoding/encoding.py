@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.data.cells import label_of, raw_columns
-from knotwise.data.encoding.kinds import Category, Dates, LonLat, Numbers
+from knotwise.data.encoding.kinds import MISSING_LEVEL, Category, Dates, LonLat, Numbers
 from knotwise.docstrings import documented
 from knotwise.errors import unknown_option
 from knotwise.numerics.columns import InputColumns
@@ -255,7 +255,8 @@ def _in_lines(kinds: Sequence[Kind]) -> str:
 def _describe(kind: Kind) -> str:
     if isinstance(kind, Category):
         shown = ", ".join(kind.levels[:6]) + (", ..." if len(kind.levels) > 6 else "")
-        return f"category of {len(kind.levels)} level{'s' if len(kind.levels) != 1 else ''}: {shown}"
+        gaps = "; a missing value is a level of its own" if MISSING_LEVEL in kind.levels else ""
+        return f"category of {len(kind.levels)} level{'s' if len(kind.levels) != 1 else ''}: {shown}{gaps}"
     if isinstance(kind, LonLat):
         return "longitude and latitude, as a place on the sphere in km"
     words = "numbers"

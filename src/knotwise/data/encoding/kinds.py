@@ -158,7 +158,8 @@ class Category:
     """A column of levels: two different ones are at the distance 1, so that all are exchangeable.
 
     Each level has a column, and all levels that the fit did not see have one more, at the distance 1 from all others:
-    an unseen level is a new draw. `allow_missing` takes a missing value for a level of its own.
+    an unseen level is a new draw. `allow_missing` takes a missing value for a level of its own: where the fit had some,
+    or was told to fill gaps.
     """
 
     name: str

@@ -7,7 +7,7 @@ docs/derivations/neighbours.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -19,8 +19,8 @@ from knotwise.numerics.nearest import MISSING
 
 #: the noise of a row counts as at least this share of the prior variance: without noise, equal rows have no factor
 NOISE_FLOOR = 1e-10
-#: rows whose neighbours are gathered together, so that they stay in cache
-CHUNK = 128
+#: of what is gathered for some rows at a time, so that it stays in a core's second-level cache
+CHUNK_BYTES = 800_000
 
 
 def noise_of_rows(kernel: Kernel, X: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -84,15 +84,15 @@ class Joint:
         return np.append(self.c + self.noise, 1.0)
 
     def of(self, members: np.ndarray) -> np.ndarray:
-        """The lower triangles of [n, M, M] covariances; a missing neighbour is independent of all others."""
+        """Covariances [n, M, M]; a missing neighbour is independent of all others."""
+        n, M = members.shape
+        if M == 1:
+            return self.variance.take(members)[:, :, None]
         V = self.V.take(members, axis=0)  # [n, M, K]
         S = np.matmul(V, V.transpose(0, 2, 1))
-        np.negative(S, out=S)
-        k = self.pairs(members)
-        for j in range(1, members.shape[1]):
-            S[:, j, :j] += k[:, j * (j - 1) // 2 : j * (j + 1) // 2]
-        each = np.arange(members.shape[1])
-        S[:, each, each] = self.variance[members]
+        # few operations on all entries, not many on some: between two of them another thread has Python's lock
+        np.subtract(self.pairs(members).take(_numbers_of_pairs(M), axis=1).reshape(S.shape), S, out=S)
+        S.reshape(n, M * M)[:, :: M + 1] = self.variance.take(members)
         return S
 
     def pairs(self, members: np.ndarray) -> np.ndarray:
@@ -118,6 +118,21 @@ def _below(M: int) -> tuple[np.ndarray, np.ndarray]:
     return np.tril_indices(M, -1)
 
 
+@cache
+def _numbers_of_pairs(M: int) -> np.ndarray:
+    """Which of the pairs below the diagonal each entry of [M, M] is, [M M]; any on the diagonal."""
+    numbers = np.zeros((M, M), np.intp)
+    numbers[_below(M)] = np.arange(M * (M - 1) // 2)
+    return np.maximum(numbers, numbers.T).ravel()
+
+
+@cache
+def _lower_triangle(M: int) -> np.ndarray:
+    """Numbers of the entries of [M, M] on and below the diagonal, row by row."""
+    first, second = np.tril_indices(M)
+    return first * M + second
+
+
 @dataclass(frozen=True)
 class Conditionals:
     """The residuals of n rows, given those of their neighbours (N1).
@@ -134,17 +149,42 @@ class Conditionals:
 
     @staticmethod
     def of(joint: Joint, members: np.ndarray) -> Conditionals:
-        return Conditionals.factored(members, lambda some: joint.of(members[some]))
+        return Conditionals.factored(members, lambda some: joint.of(members[some]), joint.V.shape[1])
 
     @staticmethod
-    def factored(members: np.ndarray, covariance: Callable[[slice], np.ndarray]) -> Conditionals:
-        """From the lower triangles of the members' covariances, asked for some rows at a time."""
+    def weighted(joint: Joint, members: np.ndarray, weights: np.ndarray) -> Conditionals:
+        """The same where a neighbour counts for a weight w in [0, 1], [n, m]: as if it were seen with more noise (N13).
+
+        The noise that is added, its variance times (1 - w) / w, is infinite for a weight of 0. So a neighbour's
+        covariances are multiplied by sqrt(w) instead, and its variance stays. D is the variance of e_x - A z_n with the
+        noise that there is.
+        """
+        if (weights == 1.0).all():
+            return Conditionals.of(joint, members)
+        scale = np.sqrt(np.column_stack([weights, np.ones(len(members))]))
+        each = np.arange(members.shape[1])
+
+        def covariance(some: slice) -> np.ndarray:
+            S = joint.of(members[some])
+            S *= scale[some, :, None]
+            S *= scale[some, None, :]
+            S[:, each, each] = joint.variance[members[some]]
+            return S
+
+        found = Conditionals.factored(members, covariance, joint.V.shape[1])
+        added = found.A**2 * joint.variance[members[:, :-1]] * (1.0 - weights)  # A^2 times the noise that is added
+        return replace(found, A=scale[:, :-1] * found.A, D=found.D - added.sum(1))
+
+    @staticmethod
+    def factored(members: np.ndarray, covariance: Callable[[slice], np.ndarray], n_knots: int = 0) -> Conditionals:
+        """From the covariances of the members, asked for some rows at a time, which are seen through so many knots."""
         n, M = members.shape
-        triangle = np.tril_indices(M)
-        L = np.empty((n, len(triangle[0])))
+        triangle = _lower_triangle(M)
+        L = np.empty((n, len(triangle)))
         try:
-            for some in _chunks(n):
-                L[some] = np.linalg.cholesky(covariance(some))[:, *triangle]
+            for some in _chunks(n, M * (2 * M + n_knots)):
+                factors = np.linalg.cholesky(covariance(some)).reshape(-1, M * M)
+                factors.take(triangle, axis=1, out=L[some], mode="clip")  # "raise" would copy
         except np.linalg.LinAlgError:
             raise NotPositiveDefiniteError(
                 f"The residual covariance of some rows and their {M - 1} neighbours is not positive definite. "
@@ -171,7 +211,7 @@ class Conditionals:
     def products(self, V: np.ndarray, U: np.ndarray) -> np.ndarray:
         """The products of the neighbours' rows of V [N + 1, K] with a row u of U [n, K] each, [n, m]."""
         out = np.empty(self.A.shape)
-        for some in _chunks(len(U)):
+        for some in _chunks(len(U), self.members.shape[1] * V.shape[1]):
             near = V.take(self.members[some, :-1], axis=0)
             out[some] = np.matmul(near, U[some, :, None])[:, :, 0]
         return out
@@ -184,7 +224,7 @@ class Conditionals:
         """The gradient in the kernel's theta of values between members, whose adjoint is -(a t' + t a')/2."""
         first, second = _below(self.members.shape[1])
         a, theta_bar = self.a, np.zeros(kernel.size)
-        for some in _chunks(len(a)):
+        for some in _chunks(len(a), 4 * len(first)):
             pull = kernel.pairs(*_all_pairs(X, self.members[some]))[1]
             a_some, t_some = a[some], t[some]
             k_bar = a_some[:, first] * t_some[:, second]
@@ -193,8 +233,10 @@ class Conditionals:
         return theta_bar
 
 
-def _chunks(n: int) -> list[slice]:
-    return [slice(start, start + CHUNK) for start in range(0, n, CHUNK)]
+def _chunks(n: int, size: int) -> list[slice]:
+    """Some of n rows at a time, each with an array of so many numbers."""
+    step = max(1, CHUNK_BYTES // (8 * max(size, 1)))
+    return [slice(start, start + step) for start in range(0, n, step)]
 
 
 def _solve(L: np.ndarray, b: np.ndarray) -> np.ndarray:

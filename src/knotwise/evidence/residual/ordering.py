@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from knotwise.evidence.model import Rows
+from knotwise.evidence.residual.correlation import GivenKnots, metrics, n_candidates
 from knotwise.evidence.residual.neighbours import BLOCK_WIDTH, Neighbours
 from knotwise.kernels.base import Kernel
 from knotwise.numerics.blocks import rows_per_block
@@ -33,6 +34,7 @@ def vecchia_ordering(
     *,
     order: Order = random_order,
     around: bool = False,
+    given: GivenKnots | None = None,
 ) -> VecchiaOrdering:
     """Give each row its nearest earlier rows, in the kernel's coordinates, and lay near rows side by side.
 
@@ -43,6 +45,8 @@ def vecchia_ordering(
     The kernel has values and is bound to the columns; `rng` draws the order of conditioning, or `order` is another one.
     Equal rows should be one row with a weight. 0 neighbours are FIC, N - 1 the exact GP. With `around` the nearest of
     all rows are found, too: data that are not Gaussian need them for an evidence that is smooth in the parameters.
+    Where summands of the kernel see other columns each, the most correlated of the rows that are near by any of them
+    are neighbours, if `given` has the residuals of these rows (N14).
 
     >>> import numpy as np
     >>> from dataclasses import replace
@@ -66,7 +70,14 @@ def vecchia_ordering(
     points = kernel.coordinates(rows.X[by_value])
     in_blocks = spatial_sort(points, rows_per_block(BLOCK_WIDTH, len(rows)))
     points = np.ascontiguousarray(points[in_blocks])
-    graph = nearest_earlier(points, order(points, rng), min(n_neighbors, len(rows) - 1))
+    ranks, m = order(points, rng), min(n_neighbors, len(rows) - 1)
+    distances = [points] if given is None else metrics(kernel, rows.X[by_value][in_blocks])
+    if given is None or len(distances) == 1 or not m:
+        graph = nearest_earlier(points, ranks, m)
+    else:
+        some = n_candidates(m, len(distances))
+        candidates = np.hstack([nearest_earlier(each, ranks, some) for each in distances])
+        graph = given[by_value[in_blocks]].most_correlated(np.arange(len(rows)), candidates, m)
     near = nearest_with_itself(points, graph.shape[1] + 1) if around else None
     return VecchiaOrdering(by_value[in_blocks], Neighbours(graph, near))
 
@@ -97,30 +108,58 @@ class NeighbourhoodBatch:
 
     @property
     def block_size(self) -> int:
-        most = max(64, ROWS_TOGETHER * self.n_own // len(self.rows))
-        n_pairs = -(-self.n_own // (2 * most))  # of blocks, which two threads share
+        most = max(64, ROWS_TOGETHER * self.n_own // max(len(self.rows), 1))
+        n_pairs = max(1, -(-self.n_own // (2 * most)))  # of blocks, which two threads share
         return max(1, -(-self.n_own // (2 * n_pairs)))
 
 
 def neighbourhood_batch(
-    kernel: Kernel, rows: Rows, chosen: np.ndarray, n_neighbors: int, rng: np.random.Generator
+    kernel: Kernel,
+    rows: Rows,
+    chosen: np.ndarray,
+    n_neighbors: int,
+    rng: np.random.Generator,
+    *,
+    n_thin: int = 0,
+    given: GivenKnots | None = None,
 ) -> NeighbourhoodBatch:
-    """Condition chosen rows on the nearest of all others: an order in which the chosen rows come last.
+    """Rows of all scales, in an order: thin ones, then all that were not chosen, then the other chosen ones  (N11).
 
-    The evidence is then the density of the chosen rows given the rows near them, with the neighbours that rows have
-    among all, which a thin subset does not have.
+    The first `n_thin` of the chosen rows are conditioned on the nearest of those before them: the row of rank i has its
+    neighbours at a distance of i^(-1/d), so that they show the function at every scale from the domain's on. The others
+    are conditioned on the nearest of all earlier rows, with the neighbours that rows have among all. The rows that were
+    not chosen are given, and of them nothing is asked. Where all are chosen, it is the joint density of all rows. What
+    `given` is for, `vecchia_ordering` says.
     """
     points = kernel.coordinates(rows.X)
-    chosen = chosen[spatial_sort(points[chosen])]
-    rank = np.full(len(rows), -1, np.int32)  # all others come before the chosen ones
-    rank[chosen] = rng.permutation(len(chosen))
-    near = Nearest(points)(points[chosen], 2 * n_neighbors + 1)  # one is the row itself, and some come later
-    earlier = rank[near] < rank[chosen][:, None]
-    first = np.argsort(~earlier, axis=1, kind="stable")[:, :n_neighbors]  # the nearest that are earlier
-    near, earlier = (np.take_along_axis(each, first, 1) for each in (near, earlier))
-    others = np.setdiff1d(near[earlier], chosen)
+    distances = [points] if given is None else metrics(kernel, rows.X)
+    thin, fine = chosen[:n_thin], chosen[n_thin:]
+    few = n_neighbors if len(distances) == 1 else min(n_candidates(n_neighbors, len(distances)), len(rows) - 1)
+    if len(chosen) == len(rows):
+        near = np.hstack([nearest_earlier(each, chosen, few)[chosen] for each in distances])
+    else:
+        rank = np.zeros(len(rows), np.int32)  # that of rows which were not chosen: before the fine, after the thin ones
+        rank[thin] = -1
+        rank[fine] = 1 + rng.permutation(len(fine))
+        near = np.hstack([_with_thin(each, thin, fine, rank, few) for each in distances])
+    if given is not None and len(distances) > 1:
+        near = given.most_correlated(chosen, near, n_neighbors)
+    in_blocks = spatial_sort(points[chosen])
+    chosen, near = chosen[in_blocks], near[in_blocks]
+    others = np.setdiff1d(near[near != MISSING], chosen)
     numbers = np.concatenate([chosen, others])
     place = np.full(len(rows), MISSING, np.int32)
     place[numbers] = np.arange(len(numbers))
-    graph = np.where(earlier, place[near], np.int32(MISSING))
+    graph = np.where(near == MISSING, np.int32(MISSING), place[near])
     return NeighbourhoodBatch(numbers, len(chosen), Neighbours(graph))
+
+
+def _with_thin(points: np.ndarray, thin: np.ndarray, fine: np.ndarray, rank: np.ndarray, n: int) -> np.ndarray:
+    """The nearest earlier rows of the thin rows among these, and of the fine ones among all, by their rank."""
+    found = Nearest(points)(points[fine], 2 * n + 1)  # one is the row itself, and some come later
+    earlier = rank[found] < rank[fine][:, None]
+    first = np.argsort(~earlier, axis=1, kind="stable")[:, :n]  # the nearest that are earlier
+    of_fine = np.where(np.take_along_axis(earlier, first, 1), np.take_along_axis(found, first, 1), np.int32(MISSING))
+    among_thin = nearest_earlier(points[thin], np.arange(len(thin)), of_fine.shape[1])
+    of_thin = np.where(among_thin == MISSING, np.int32(MISSING), thin[among_thin])
+    return np.concatenate([of_thin, of_fine]).astype(np.int32)
