@@ -175,11 +175,15 @@ def or_with_trend(
     if first is None or _lead_of_trend(rows, first, stood) < -KERNEL.unconfirmed * KERNEL.margin:
         return best, 1
     if stood is not best:
-        first = fit(trend(fresh(best.problem.model.kernel)), [best.theta], like=best)
+        first = fit(trial, trend(fresh(best.problem.model.kernel)), [best.theta], like=best)
     if first is None or _lead_of_trend(trial, first, best) < -KERNEL.margin:
         return best, 1
     rest = [tried for tried in own if tried.problem is not best.problem]
-    others = [fit(trend(fresh(t.problem.model.kernel)), [t.theta], like=t) for t in rest]
+
+    def search(trial: Trial, tried: Candidate) -> Candidate | None:
+        return fit(trial, trend(fresh(tried.problem.model.kernel)), [tried.theta], like=tried)
+
+    others = trial.each(search, rest)
     beside = how_smooth(trial, sorted((t for t in (first, *others) if t is not None), key=_roughness))
     beside, best = trial.judged(beside), trial.judged(best)
     mean, error = trial.gain(beside, best)

@@ -148,7 +148,7 @@ def _on_more_rows(
             trial, structures = more, [some for some in fitted if some]
             best = best_of(trial, structures)
     own = next(each for each in structures if any(tried.problem is best.problem for tried in each))
-    fit = partial(fit_candidate, trial, search=KERNEL.search)
+    fit = partial(fit_candidate, search=KERNEL.search)
     return trial, *or_with_trend(make, trial, own, best, fit, few=few)
 
 

@@ -6,9 +6,10 @@ parameters: then parameters and sites are found in turns (N6), and of these, too
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from knotwise.decisions.neighbour_sites import (
 from knotwise.decisions.thresholds import HYPERPARAMETERS, NEIGHBOURS
 from knotwise.decisions.trials import (
     Candidate,
+    Result,
     Trial,
     describe_kernel,
     known_curvature,
@@ -67,6 +69,7 @@ class NearTrial(Trial):
 
     chosen: np.ndarray
     validation_labels: Labels
+    executor: Executor  # that runs blocks of rows, and searches side by side
     knots: np.ndarray | None = None  # that are given
     most_knots: int = NEIGHBOURS.knots  # that are placed
 
@@ -106,6 +109,7 @@ class NearTrial(Trial):
             rng,
             trace,
             chosen=chosen,
+            executor=_executor(problem),
             knots=knots,
             most_knots=most,
             validation_labels=Labels.of(len(near), folds, of_near),
@@ -142,10 +146,18 @@ class NearTrial(Trial):
         if not len(self.validation) or not isinstance(tried, NearCandidate):
             return np.nan
         posterior, X = VecchiaPosterior(tried.state), self.validation.X
-        return float(posterior.share_left(X, posterior.latent(X, _executor(tried.problem)).variance).max())
+        return float(posterior.share_left(X, posterior.latent(X, self.executor).variance).max())
 
     def judged(self, tried: Candidate) -> Candidate:
         return tried
+
+    def each(self, search: Callable[..., Result], items: Sequence[Any]) -> Iterator[Result]:
+        """The same side by side, each with random numbers and a trace of its own: results do not depend on threads."""
+        seeds = self.rng.integers(2**63, size=len(items))
+        trials = [replace(self, rng=np.random.default_rng(seed), trace=self.trace.apart()) for seed in seeds]
+        for trial, found in zip(trials, self.executor.apart(search, trials, items), strict=True):
+            self.trace.join(trial.trace)
+            yield found
 
     def learn(self, starts: Iterable[tuple[Problem, np.ndarray]], n_neighbors: int) -> NearCandidate | None:
         """The hyperparameters with which validation rows are predicted best, of several starts; None where nothing can
@@ -204,11 +216,11 @@ class NearTrial(Trial):
         if fit.sites is not None:
             seen = observe(fit.problem, self.fitted, point, fit.n_neighbors, self.rng, fit.sites)
             assert seen.state is not None
-            density = self._density(fit.problem, seen.state)
+            density = self._density(seen.state)
             return replace(fit, stage=stage, value=seen.value, state=seen.state, density=density, sites=seen.sites)
         evidence = fit.neighbourhoods.evaluate(point, gradient=False)
         state = VecchiaState.of(evidence.state, self.fitted)
-        return replace(fit, stage=stage, value=evidence.value, state=state, density=self._density(fit.problem, state))
+        return replace(fit, stage=stage, value=evidence.value, state=state, density=self._density(state))
 
     def on_more_rows(self, fit: NearCandidate) -> NearCandidate:
         """The same with hyperparameters that more rows tell, unless these predict validation rows worse."""
@@ -226,7 +238,7 @@ class NearTrial(Trial):
     def predicted_by_more(self, fit: NearCandidate) -> NearCandidate:
         """The same with more neighbours of new rows, where these are predicted better, as in gaps."""
         more = replace(fit.state, n_predicting=min(NEIGHBOURS.more_predicting * fit.n_neighbors, len(self.fitted)))
-        better = replace(fit, state=more, density=self._density(fit.problem, more))
+        better = replace(fit, state=more, density=self._density(more))
         gain, _ = self.gain(better, fit)
         return better if gain > NEIGHBOURS.predicting_pays else fit
 
@@ -242,7 +254,7 @@ class NearTrial(Trial):
             state = knots.evaluate(knots.point(theta, X[np.unique(nearest)]), gradient=False).state
         except KnotwiseError:
             return None
-        return validation_density(KnotPosterior(state), self.validation, _executor(problem))
+        return validation_density(KnotPosterior(state), self.validation, self.executor)
 
     def round(
         self,
@@ -330,7 +342,7 @@ class NearTrial(Trial):
                 problem,
                 stage,
                 some.log_evidence(stage),
-                self._density(problem, state),
+                self._density(state),
                 information=None if learned is None else learned / some.summary.count,
                 n_neighbors=n_neighbors,
                 state=state,
@@ -347,7 +359,7 @@ class NearTrial(Trial):
             problem,
             stage,
             again.value,
-            self._density(problem, again.state),
+            self._density(again.state),
             n_neighbors=n_neighbors,
             state=again.state,
             neighbourhoods=some,
@@ -366,12 +378,12 @@ class NearTrial(Trial):
         judges = self.validation[np.flatnonzero(self.labels.kind == "near")]
         if fit.problem.optimizer is None or noise.sum() != 1 or len(judges) < NEIGHBOURS.judges:
             return fit
-        extra = missing_noise(VecchiaPosterior(fit.state), judges, _executor(fit.problem))
+        extra = missing_noise(VecchiaPosterior(fit.state), judges, self.executor)
         theta = np.where(noise, np.log(np.exp(fit.theta) + extra), fit.theta)
         theta = np.clip(theta, *table.theta_bounds.T)
         point = fit.neighbourhoods.point(theta, fit.stage.Z)
         state = VecchiaState.of(fit.neighbourhoods.evaluate(point, gradient=False).state, self.fitted)
-        density = self._density(fit.problem, state)
+        density = self._density(state)
         more = replace(fit, stage=replace(fit.stage, point=point), state=state, density=density)
         return more if self.gain(more, fit, ("near",))[0] > NEIGHBOURS.better else fit
 
@@ -404,8 +416,8 @@ class NearTrial(Trial):
                 break
         return best
 
-    def _density(self, problem: Problem, state: VecchiaState) -> np.ndarray:
-        return validation_density(VecchiaPosterior(state), self.validation, _executor(problem))
+    def _density(self, state: VecchiaState) -> np.ndarray:
+        return validation_density(VecchiaPosterior(state), self.validation, self.executor)
 
 
 def _executor(problem: Problem) -> Executor:

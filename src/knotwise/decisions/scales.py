@@ -30,6 +30,9 @@ from knotwise.errors import KnotwiseError
 from knotwise.evidence.residual.ordering import NeighbourhoodBatch
 from knotwise.selection.problem import KernelMaker, Problem
 
+#: fits a kernel to rows of all scales of a trial: (near, problem, starts, like) -> the best fit
+Fit = Callable[..., "NearCandidate | None"]
+
 
 def decide_on_all_scales(
     make: KernelMaker, trial: Trial, structures: Sequence[Structure], best: Candidate
@@ -41,22 +44,15 @@ def decide_on_all_scales(
     """
     few = trial, best
     near = NearTrial.near(best.problem, best.theta, trial.rng, trial.trace, most_rows=HYPERPARAMETERS.many_rows)
-    first: list[tuple[Structure, NearCandidate]] = []
-    for structure in structures:
-        stands = how_smooth(trial, structure)
-        if not _is_hopeless(stands, best):
-            start = starts_of(stands.problem, stands.theta)[0]
-            found = near.round(stands.problem, start, NEIGHBOURS.neighbors, near.first_chosen)
-            first += [] if found is None else [(structure, found)]
-    most = max((found.value for _, found in first), default=-np.inf)
+    stand = [(structure, how_smooth(trial, structure)) for structure in structures]
+    asked = [(structure, stands) for structure, stands in stand if not _is_hopeless(stands, best)]
+    found = near.each(_first, [stands for _, stands in asked])
+    first = [(structure, one) for (structure, _), one in zip(asked, found, strict=True) if one is not None]
+    most = max((one.value for _, one in first), default=-np.inf)
+    close = [each for each in first if each[1].value >= most - KERNEL.clear_margin * KERNEL.margin]
     fitted: list[Structure] = []
-    of: dict[int, Callable[..., NearCandidate | None]] = {}
-    for structure, one in first:
-        if one.value < most - KERNEL.clear_margin * KERNEL.margin:
-            continue
-        batches = [near.batch(one.problem, one.theta, n * NEIGHBOURS.neighbors) for n in (1, 2)]
-        fit = partial(_with_neighbours, near, batches)
-        some = _around(structure, one, fit)
+    of: dict[int, Fit] = {}
+    for some, fit in near.each(_around, close):
         if some:
             fitted.append(some)
             of |= {id(each.problem): fit for each in some}
@@ -70,33 +66,41 @@ def decide_on_all_scales(
     return near, best, n_trend + n_scales
 
 
-def _around(
-    structure: Structure, found: NearCandidate, fit: Callable[..., NearCandidate | None]
-) -> list[NearCandidate]:
+def _first(near: NearTrial, stands: Candidate) -> NearCandidate | None:
+    """The kernel that stands for its structure, with neighbours."""
+    start = starts_of(stands.problem, stands.theta)[0]
+    return near.round(stands.problem, start, NEIGHBOURS.neighbors, near.first_chosen)
+
+
+def _around(near: NearTrial, chosen: tuple[Structure, NearCandidate]) -> tuple[list[NearCandidate], Fit]:
     """Kernels of a structure fitted anew: the one that was found, then to both sides of it, for as long as rougher or
-    smoother ones are not far behind. Each starts where the one before it ended.
+    smoother ones are not far behind. Each starts where the one before it ended. Also how they were fitted.
     """
+    structure, found = chosen
+    batches = [near.batch(found.problem, found.theta, n * NEIGHBOURS.neighbors) for n in (1, 2)]
+    fit = partial(_with_neighbours, batches=batches)
     middle = next(i for i, tried in enumerate(structure) if tried.problem is found.problem)
-    ends = {middle: fit(found.problem, [found.theta], like=found)}
+    ends = {middle: fit(near, found.problem, [found.theta], like=found)}
     for step in (1, -1):
         before = ends[middle] or found
         for i in range(middle + step, len(structure) if step > 0 else -1, step):
             problem, kind = structure[i].problem, SMOOTHER_FIRST[max(i, i - step)]
             start = as_start(problem, before.theta, kind, smoother=step < 0)
-            here = ends[i] = fit(problem, [start], like=before)
+            here = ends[i] = fit(near, problem, [start], like=before)
             most = max((each.value for each in ends.values() if each is not None), default=-np.inf)
             if here is None or here.value < most - KERNEL.far_behind:
                 break
             before = here
-    return [each for _, each in sorted(ends.items()) if each is not None]
+    return [each for _, each in sorted(ends.items()) if each is not None], fit
 
 
 def _with_neighbours(
     near: NearTrial,
-    batches: Sequence[NeighbourhoodBatch],
     problem: Problem,
     starts: list[np.ndarray],
     like: Candidate | None = None,
+    *,
+    batches: Sequence[NeighbourhoodBatch],
 ) -> NearCandidate | None:
     """A kernel with hyperparameters that rows of all scales tell, and their density with twice as many neighbours."""
     found = near.round(problem, starts[0], NEIGHBOURS.neighbors, near.first_chosen, batch=batches[0], like=like)
@@ -110,7 +114,7 @@ def _or_two_scales(
     make: KernelMaker,
     near: NearTrial,
     best: Candidate,
-    fit: Callable[..., NearCandidate | None],
+    fit: Fit,
 ) -> tuple[Candidate, int]:
     """The best kernel, or the sum of two of its kind, with a long and a short length-scale and amplitudes of their own.
 
@@ -127,16 +131,22 @@ def _or_two_scales(
     p, apart = best.problem.model.sizes[0], np.log(KERNEL.scales_apart)
     lengthscales = best.problem.table.with_role("lengthscale")[:p]
     amplitudes = best.problem.table.with_role("amplitude")[:p]
-    both: NearCandidate | None = None
+    starts = []
     for shorter, longer in (
         (apart, apart),
         (0.0, 2.0 * apart),
     ):  # about the one length-scale, or the longer one far off
         halves = [best.theta[:p] + by * lengthscales - np.log(2.0) * amplitudes for by in (-shorter, longer)]
-        start = np.clip(np.concatenate([*halves, best.theta[p:]]), *problem.table.theta_bounds.T)
-        found = fit(problem, [start])
+        starts.append(np.clip(np.concatenate([*halves, best.theta[p:]]), *problem.table.theta_bounds.T))
+
+    def search(near: NearTrial, start: np.ndarray) -> NearCandidate | None:
+        found = fit(near, problem, [start])
         if found is not None and not found.stage.result.converged:
-            found = fit(problem, [found.theta], like=found) or found
+            found = fit(near, problem, [found.theta], like=found) or found
+        return found
+
+    both: NearCandidate | None = None
+    for found in near.each(search, starts):
         if found is not None and (both is None or found.value > both.value):
             both = found
         if both is not None and both.value > best.value + price(both, best):

@@ -5,9 +5,10 @@ A trial without validation rows compares evidences only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,7 +29,10 @@ from knotwise.selection.starts import ends_of_starts, exact_on, subset_rows
 from knotwise.selection.trace import KnotTrace
 
 MOMENTS = ("mean", "variance")
+
 N_CANDIDATES = 60  # variances that are compared, over six orders of magnitude
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,10 @@ class Trial:
         """Some rows of a pool to fit, each once where their noise is learned, and none to predict."""
         rows = pool[np.sort(numbers)]
         return Trial.of_rows(rows if problem.model.likelihood.discrete else rows.once, rng, trace)
+
+    def each(self, search: Callable[..., Result], items: Sequence[Any]) -> Iterator[Result]:
+        """What a search finds for each item, `search(trial, item)`; searches do not depend on each other."""
+        return (search(self, item) for item in items)
 
     # -- the exact GP of the fitted rows -------------------------------------------------------------
 

@@ -8,8 +8,9 @@ results are added in block order, never by arrival: any number of threads gives 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -33,9 +34,12 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """What the engine asks of a way to run block work: an ordered map, and an end."""
+    """What the engine asks of a way to run block work: an ordered map, one of whole searches, and an end."""
 
     def map(self, function: Callable[..., Result], *items: Iterable[Any]) -> Iterator[Result]: ...
+
+    def apart(self, function: Callable[..., Result], *items: Iterable[Any]) -> Iterator[Result]:
+        """The same for few large pieces of work, in which `map` is called again."""
 
     def close(self) -> None: ...
 
@@ -46,31 +50,104 @@ class Serial:
     def map(self, function: Callable[..., Result], *items: Iterable[Any]) -> Iterator[Result]:
         return map(function, *items)
 
+    apart = map
+
     def close(self) -> None:
         """Nothing to release."""
 
 
+#: items of a map that nobody has begun: where the result goes, and the call that gives it
+Waiting = deque[tuple["Future[Any]", Callable[[], Any]]]
+
+
 class Threads:
-    """Run the blocks on a pool of threads; results come back in the order of the items."""
+    """Run the blocks on a pool of threads; results come back in the order of the items.
+
+    Who asks for a map works on it, too, and threads that are free help with whatever map was opened last. So a map
+    ends also where no thread is free, as within searches that run side by side, and a thread whose search has ended
+    helps with the blocks of the others.
+    """
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self.pool = ThreadPoolExecutor(n_threads)
+        self._open: dict[int, Waiting] = {}  # maps by their identity, in the order in which they were opened
 
     def map(self, function: Callable[..., Result], *items: Iterable[Any]) -> Iterator[Result]:
-        calls = list(zip(*items, strict=True))
+        calls = _bound(function, items)
         if len(calls) == 1:  # a hand-over to another thread costs as much as a small evaluation
-            return iter([function(*calls[0])])
-        settings = np.geterr()  # a thread starts with NumPy's defaults, not with its caller's
+            return iter([calls[0]()])
+        futures = deque[Future[Result]](Future() for _ in calls)
+        waiting: Waiting = deque(zip(futures, calls, strict=True))
+        self._open[id(waiting)] = waiting
+        for _ in range(min(self.n_threads, len(calls)) - 1):
+            self.pool.submit(self._help)
+        return self._results(futures, waiting)
 
-        def call(arguments: tuple[Any, ...]) -> Result:
-            with np.errstate(**settings):
-                return function(*arguments)
-
-        return self.pool.map(call, calls)
+    def apart(self, function: Callable[..., Result], *items: Iterable[Any]) -> Iterator[Result]:
+        calls = _bound(function, items)
+        if len(calls) == 1 or open_threads() == 1:  # within a thread; were all of them to wait, nobody would work
+            return (call() for call in calls)
+        return self.pool.map(_call, calls)
 
     def close(self) -> None:
         self.pool.shutdown(wait=True)
+
+    def _results(self, futures: deque[Future[Result]], waiting: Waiting) -> Iterator[Result]:
+        """Each result as soon as it is there, so that few are kept; until then the caller works on what waits."""
+        try:
+            while futures:
+                while waiting and not futures[0].done():
+                    self._take(waiting)
+                yield futures.popleft().result()
+        finally:
+            waiting.clear()
+            self._open.pop(id(waiting), None)
+
+    def _help(self) -> None:
+        """Work on what waits of any map, of the last one first, until nothing does."""
+        while True:
+            for waiting in reversed(list(self._open.values())):
+                if self._take(waiting):
+                    break
+            else:
+                return
+
+    @staticmethod
+    def _take(waiting: Waiting) -> bool:
+        """Do what waits first; whether there was something."""
+        try:
+            future, call = waiting.popleft()
+        except IndexError:  # another thread was quicker
+            return False
+        before = _OPEN_THREADS.set(1)
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+            if not isinstance(error, Exception):  # the user stops the fit
+                raise
+        finally:
+            _OPEN_THREADS.reset(before)
+        return True
+
+
+def _bound(function: Callable[..., Result], items: Iterable[Iterable[Any]]) -> list[Callable[[], Result]]:
+    """Calls of a function with the items, for any thread: it starts with NumPy's defaults, not with its caller's."""
+    settings = np.geterr()
+
+    def bind(arguments: tuple[Any, ...]) -> Callable[[], Result]:
+        def call() -> Result:
+            with np.errstate(**settings):
+                return function(*arguments)
+
+        return call
+
+    return [bind(arguments) for arguments in zip(*items, strict=True)]
+
+
+def _call(call: Callable[[], Result]) -> Result:
+    return call()
 
 
 def available_cores() -> int:

@@ -260,6 +260,31 @@ class KnotTrace:
             self.listener(step)
         return step
 
+    def apart(self) -> KnotTrace:
+        """An empty trace for a search that runs beside others; `join` takes its steps.
+
+        Returns
+        -------
+        KnotTrace
+            Without a listener; its seconds count from the beginning of this one.
+        """
+        new = KnotTrace(inference=self.inference)
+        new._started = self._started
+        return new
+
+    def join(self, other: KnotTrace) -> None:
+        """Record the steps of a trace that was apart.
+
+        Parameters
+        ----------
+        other : KnotTrace
+            As from `apart`.
+        """
+        for step in other:
+            self.steps.append(step)
+            if self.listener is not None:
+                self.listener(step)
+
     def __len__(self) -> int:
         return len(self.steps)
 
