@@ -113,6 +113,54 @@ def test_an_error_in_a_block_reaches_the_caller(threads):
             list(executor.map(fail, range(3)))
 
 
+def test_searches_side_by_side_map_their_blocks_and_come_back_in_order():
+    def search(n):
+        return sum(executor.map(lambda i: i * n, range(20)))
+
+    for executor in (Serial(), Threads(2), Threads(4)):
+        expected = [190 * n for n in range(7)]
+        assert list(executor.apart(search, range(7))) == expected
+        inside = executor.map(lambda n: sum(executor.apart(search, [n, n])), range(7))  # noqa: B023
+        assert list(inside) == [2 * each for each in expected]
+        executor.close()
+
+
+def test_a_thread_whose_search_has_ended_helps_the_others(threads):
+    ended = threading.Event()
+
+    def search(long):
+        if not long:
+            ended.set()
+            return True
+        ended.wait(10)
+        both_there = threading.Barrier(2, timeout=10)  # passes only if another thread takes one of the two
+        return all(index >= 0 for index in threads.map(lambda _: both_there.wait(), range(2)))
+
+    assert list(threads.apart(search, [True, False])) == [True, True]
+
+
+def test_who_asks_for_a_map_works_on_it_and_a_map_that_is_left_is_forgotten(threads):
+    workers = set(threads.map(lambda _: time.sleep(0.002) or threading.get_ident(), range(20)))
+    assert threading.get_ident() in workers and len(workers) <= 2
+    left = threads.map(lambda i: i, range(20))
+    assert next(left) == 0
+    left.close()
+    assert not threads._open
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(600, 3), pytest.param(8000, 2, marks=pytest.mark.slow)])
+def test_a_default_fit_has_the_same_bits_on_any_number_of_threads(n_rows, n_columns):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n_rows, n_columns))
+    y = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1]) + np.abs(X[:, 0] - X[:, 1]) + 0.1 * rng.normal(size=n_rows)
+    one, *others = (GPRegressor(random_state=0, n_jobs=n).fit(X, y) for n in (1, 2, 4))
+    for other in others:
+        assert repr(other.kernel_) == repr(one.kernel_)
+        assert other.log_evidence_ == one.log_evidence_
+        assert_array_equal(other.predict(X[:50], return_std=True), one.predict(X[:50], return_std=True))
+        assert [step.note for step in other.trace_] == [step.note for step in one.trace_]
+
+
 @pytest.mark.parametrize(("n_jobs", "kind"), [(1, Serial), (2, Threads), (3, Threads)])
 def test_the_number_of_jobs_chooses_the_executor(n_jobs, kind):
     with executor_for(n_jobs) as executor:

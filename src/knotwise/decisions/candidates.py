@@ -100,8 +100,11 @@ def best_of(trial: Trial, structures: Sequence[Structure]) -> Candidate:
     each = sorted((how_smooth(trial, s) for s in structures if s), key=lambda one: n_identifiable(one.problem))
     best = each[0]
     for larger in each[1:]:
-        if _pays(trial, larger, best):
-            best = larger
+        # rows that have told the hyperparameters only confirm the evidence
+        if larger.value - best.value > price(larger, best) or len(trial.validation):
+            larger, best = trial.judged(larger), trial.judged(best)
+            if _pays(trial, larger, best):
+                best = larger
     return best
 
 
@@ -132,10 +135,9 @@ def how_smooth(trial: Trial, structure: Structure) -> Candidate:
 
 
 def _pays(trial: Trial, larger: Candidate, smaller: Candidate) -> bool:
-    """Whether a kernel with more parameters is worth them."""
+    """Whether a kernel with more parameters is worth them; both have been judged."""
     least_gain = price(larger, smaller)
     gain = larger.value - smaller.value
-    larger, smaller = trial.judged(larger), trial.judged(smaller)
     mean, error = trial.gain(larger, smaller, ("near",))
     if np.isnan(mean):  # nothing confirms the evidence
         return gain > KERNEL.unconfirmed * least_gain

@@ -45,7 +45,7 @@ def decide(
     for start in () if select is None else _other_starts(problem, rng):
         assert select is not None
         try:
-            other = select(replace(problem, found=start), rng)
+            other = select(replace(problem, found=start, curvature=None), rng)
             other_gain = _gain(problem, other, rng)
         except KnotwiseError:
             continue
@@ -140,7 +140,7 @@ def _gain(problem: Problem, selection: Selection, rng: np.random.Generator) -> f
 
 def _other_starts(problem: Problem, rng: np.random.Generator) -> list[Decision[np.ndarray]]:
     """The scale of the data, and where the exact GP of some rows ends."""
-    fresh = replace(problem, found=None)
+    fresh = replace(problem, found=None, curvature=None)
     thetas = [problem.table.theta, starting_theta(fresh, rng, GUARD.restart_rows)]
     n_rows = min(GUARD.restart_rows, problem.summary.n_rows)
     return [Decision(theta, "another start", {"log_bayes_factor": 0.0, "n_rows": n_rows}) for theta in thetas]

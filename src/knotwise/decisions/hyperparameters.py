@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from knotwise.decisions.enough import Rule
-from knotwise.decisions.thresholds import ENOUGH, HYPERPARAMETERS
+from knotwise.decisions.thresholds import ENOUGH, HYPERPARAMETERS, KERNEL
 from knotwise.decisions.trials import Candidate
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Rows
@@ -72,7 +72,7 @@ def decide(
             exactly = _by_exact_gp(problem, Z, theta, rng, trace, above=above)
             if exactly is not None:
                 return exactly
-        stage = replace(quick, n_restarts=0 if round_ else problem.n_restarts).optimize(theta, Z, rng)
+        stage = _with_curvature(replace(quick, n_restarts=0 if round_ else problem.n_restarts), theta, Z, rng)
         changed, last = abs(stage.value - last), stage.value
         failed += stage.failed_restarts
         if round_ == 0:
@@ -129,7 +129,7 @@ def _by_exact_gp(
         if above is None and not known and problem.summary.n_rows > HYPERPARAMETERS.more_exact_rows * first:
             some = exact.take(exact.sample(first, rng))
             theta = exact.on_rows(some).optimize(theta, none, rng).theta
-        stage = exact.optimize(theta, none, rng) if above is None else _search_above(exact, theta, above, rng)
+        stage = _with_curvature(exact, theta, none, rng) if above is None else _search_above(exact, theta, above, rng)
         stage = with_its_nugget(exact, stage, rng)
     except KnotwiseError:
         return None
@@ -140,6 +140,19 @@ def _by_exact_gp(
     trace.add("parameters", 0, value, n_rows=exact.summary.count, theta=stage.theta, note=note, inference=word)
     found = Candidate(exact, stage, value, knots=Z, ended="exact", failed_restarts=stage.failed_restarts)
     return Decision(found, note, {"n_knots": len(Z)})
+
+
+def _with_curvature(problem: Problem, theta: np.ndarray, Z: np.ndarray, rng: np.random.Generator) -> Stage:
+    """Hyperparameters from where the choice of the kernel ended: with the curvature that it has learned, a few
+    evaluations are enough.
+    """
+    known, own = problem.curvature, (HYPERPARAMETERS.exact, HYPERPARAMETERS.round)
+    if known is None or problem.n_restarts or problem.optimizer not in own or len(known) != problem.free.sum():
+        return problem.optimize(theta, Z, rng)
+    information = known * problem.summary.count
+    steps = KnownCurvature(information, KERNEL.newton_steps, HYPERPARAMETERS.negligible, KERNEL.longest_step)
+    stage = replace(problem, optimizer=steps).optimize(theta, Z, rng)
+    return stage if stage.result.converged else problem.optimize(stage.theta, Z, rng)
 
 
 def _search_above(exact: Problem, theta: np.ndarray, above: float, rng: np.random.Generator) -> Stage:

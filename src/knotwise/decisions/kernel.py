@@ -76,7 +76,7 @@ def decide(make: KernelMaker, rng: np.random.Generator) -> Decision[Problem]:
     found = Decision(best.theta, why, numbers)
     of_all = plain.summary.n_rows <= HYPERPARAMETERS.many_rows
     tried = (trial, best) if isinstance(best, NearCandidate) and of_all else None
-    chosen = replace(best.problem, found=found, earlier=tuple(trace), tried=tried)
+    chosen = replace(best.problem, found=found, earlier=tuple(trace), tried=tried, curvature=best.information)
     return Decision(chosen, why, found.numbers)
 
 

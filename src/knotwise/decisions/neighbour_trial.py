@@ -153,7 +153,7 @@ class NearTrial(Trial):
 
     def each(self, search: Callable[..., Result], items: Sequence[Any]) -> Iterator[Result]:
         """The same side by side, each with random numbers and a trace of its own: results do not depend on threads."""
-        seeds = self.rng.integers(2**63, size=len(items))
+        seeds = self.rng.integers(np.iinfo(np.int64).max, size=len(items))
         trials = [replace(self, rng=np.random.default_rng(seed), trace=self.trace.apart()) for seed in seeds]
         for trial, found in zip(trials, self.executor.apart(search, trials, items), strict=True):
             self.trace.join(trial.trace)

@@ -239,6 +239,7 @@ class HyperparameterThresholds:
     still: float = _constant(0.05, STUDY, "change of log hyperparameters below which they have converged")
     flat: float = _constant(0.1, STUDY, "nats between two rounds, up to which it does not matter that they move")
     rounds: int = _constant(8, STUDY, "of fitting hyperparameters and choosing knots for them")
+    negligible: float = _constant(0.01, FIT_TIME, "nats that a step must promise where the curvature is known")
     exact_share: float = _constant(1 / 3, FIT_TIME, "of the rows as knots, from where on the exact GP is no slower")
     exact_rows: int = _constant(3000, NEAR, "up to which the exact GP is taken")
     exact_rows_of_sites: int = _constant(1000, SITES, "the same where each evaluation searches for sites")

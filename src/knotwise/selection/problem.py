@@ -95,6 +95,8 @@ class Problem:
         Where knots may be: on levels of categories, on spheres; by default anywhere.
     tried : object, optional
         The trial and the candidate in which the kernel was chosen with neighbours, from which their decision goes on.
+    curvature : array [P, P], optional
+        Negative Hessian for one row of the objective at the hyperparameters that were found, as far as it was learned.
     asked : array [M, D], optional
         Inputs at which predictions are wanted: validation rows are as far from the others as these from the data.
 
@@ -153,6 +155,7 @@ class Problem:
     places: KnotPlaces = field(default_factory=KnotPlaces)
     asked: np.ndarray | None = field(default=None, repr=False)
     tried: Any = field(default=None, repr=False)
+    curvature: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def free(self) -> np.ndarray:
