@@ -32,7 +32,8 @@ def test_the_trace_of_automatic_knots_keeps_its_two_phases_apart():
     actions = {
         step.action for step in gp.trace_ if step.n_knots in many.get_xdata() and step.evidence in many.get_ydata()
     }
-    assert actions == {"parameters"}
+    assert "parameters" in actions <= {"parameters", "kernel"}  # which may have ended at the same evidence
+    assert len(many.get_xdata()) == sum(step.action == "parameters" for step in gp.trace_)
     assert few.get_xydata()[-1] == pytest.approx([gp.n_knots_, gp.log_evidence_])
 
 

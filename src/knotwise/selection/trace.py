@@ -267,6 +267,12 @@ class KnotTrace:
         -------
         KnotTrace
             Without a listener; its seconds count from the beginning of this one.
+
+        Examples
+        --------
+        >>> from knotwise.knots import KnotTrace
+        >>> len(KnotTrace().apart())
+        0
         """
         new = KnotTrace(inference=self.inference)
         new._started = self._started
@@ -279,6 +285,16 @@ class KnotTrace:
         ----------
         other : KnotTrace
             As from `apart`.
+
+        Examples
+        --------
+        >>> from knotwise.knots import KnotTrace
+        >>> trace = KnotTrace()
+        >>> other = trace.apart()
+        >>> step = other.add("kernel", n_knots=0, evidence=-12.0)
+        >>> trace.join(other)
+        >>> trace[0].evidence
+        -12.0
         """
         for step in other:
             self.steps.append(step)
