@@ -121,7 +121,8 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Latent:
         "mean": gp.mean_ if fit.model.mean.size else gp.mean,  # a point estimate has a parameter, which is held too
         "nugget": gp.nugget_,
         "optimizer": None,
-        "standardize": fit.scaling,
+        "standardize": fit.scaling,  # with its warps
+        "warp": None,
         "fixed": (),
         "bounds": None,
         "priors": None,

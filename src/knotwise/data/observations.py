@@ -5,8 +5,8 @@ Weights are relative where a dispersion is learned; equal rows are replicates or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from inspect import signature
 from typing import Any
 
@@ -24,6 +24,7 @@ from knotwise.noise import Nugget
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
+from knotwise.warps import WARPS, Warp
 
 #: replicates differ at their place at least so often, relative to targets of different places: copies of rows that
 #: hardly share their places are not taken for replicates where some do
@@ -45,7 +46,8 @@ class Observations:
 
     `weights` are the sample weights; `numbers` say which row of the user's data it is, or one of equal ones, and are
     None where the rows are the user's. `remarks` are what was to be said of a partition when it was checked, `columns`
-    say what encoded columns are, and `counts` of how many rows each was merged, None where of one.
+    say what encoded columns are, and `counts` of how many rows each was merged, None where of one. `warps` are those of
+    columns, by number: objects, or words for one that is made of the column.
     """
 
     X: np.ndarray
@@ -57,6 +59,7 @@ class Observations:
     remarks: tuple[str, ...] = ()
     columns: InputColumns | None = None
     counts: np.ndarray | None = None
+    warps: Mapping[int, str | Warp] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -93,13 +96,20 @@ class Observations:
         weights = data.weights
         targets, typical = likelihood.scales_targets, None if data.noise is None else float(np.mean(data.noise))
         known: dict[str, Any] = {"targets": targets, "weights": weights, "columns": self.columns}
-        scaling = Scaling.of(data.X, data.y, standardize, **known, noise=typical)
+        scaling = Scaling.of(data.X, data.y, standardize, **known, noise=typical, warps=data.made_warps())
         X, y = scaling.inputs(data.X), scaling.targets(data.y)
         # a constant target has its mean square, or 1, for a variance
         variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0
         variance = without_outliers(variance, likelihood, y, weights)
         noise = None if data.noise is None else UsableNoise.of(data.noise, data.numbers, scaling.y_scale, variance)
         return ScaledArrays(scaling, X, y, variance, noise, data.size, weights, data.numbers)
+
+    def made_warps(self) -> list[Warp | None]:
+        """The warp of each column: as it was given, or made of the column; of merged data, so that no order matters."""
+        made: list[Warp | None] = [None] * self.n_columns
+        for i, given in self.warps.items():
+            made[i] = WARPS[given](self.X[:, i], self.weights) if isinstance(given, str) else given
+        return made
 
     def checked_for(self, likelihood: Likelihood) -> Observations:
         """The same data, with targets that the likelihood can have; others are refused by row and value."""

@@ -15,15 +15,18 @@ from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Columns, Parameter, ParameterTable, same_scale
 from knotwise.numerics.part import Part, short_repr
 from knotwise.numerics.standard_errors import ParameterErrors
+from knotwise.warps import Warp
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """x_engine = (x - x_centre) / x_scale, y_engine = (y - y_centre) / y_scale.
+    """x_engine = (w(x) - x_centre) / x_scale, y_engine = (y - y_centre) / y_scale.
 
     Scaling by powers of two is exact in floating point, so it changes no bit of a fit. Of encoded columns, `x_unit` [D]
     is what length-scales count in: 1, but the distance of two levels for the zeros and ones of a category; `x_origin`
     [D] is what is 0 in the column: of dates the first one of the fit, in days since 1970. None is 1, or 0, for all.
+    `warps` [D] are monotone functions w of columns, None for the column itself; centre, scale, length-scales and trends
+    of a warped column are on its warped axis.
     """
 
     x_centre: np.ndarray
@@ -32,6 +35,7 @@ class Scaling:
     y_scale: float
     x_unit: np.ndarray | None = None
     x_origin: np.ndarray | None = None
+    warps: tuple[Warp | None, ...] | None = None
 
     @staticmethod
     def of(
@@ -43,15 +47,20 @@ class Scaling:
         weights: np.ndarray | None = None,
         columns: InputColumns | None = None,
         noise: float | None = None,
+        warps: Sequence[Warp | None] | None = None,
     ) -> Scaling:
         """Centre and scale from data: per column, one scale in common, or none; `targets` too, or not.
 
         A scaling that is given, that of another fit, stays as it is. `columns` say what encoded columns are: levels
         keep their distances, and places on a sphere one scale. Equal targets tell no scale: that of the known `noise`
-        variance serves, or their own size, so that intervals go with the units of y.
+        variance serves, or their own size, so that intervals go with the units of y. `warps` [D] come before all that.
         """
         if isinstance(standardize, Scaling):
             return standardize
+        if warps is not None and any(warps):
+            known = {"targets": targets, "weights": weights, "columns": columns, "noise": noise}
+            own = Scaling.of(warped(X, warps), y, standardize, **known)
+            return replace(own, warps=tuple(warps))
         D = X.shape[1]
         if standardize is False:
             centre, spread = np.zeros(D), np.ones(D)
@@ -93,11 +102,27 @@ class Scaling:
 
     def inputs(self, X: np.ndarray) -> np.ndarray:
         """The user's inputs in the engine's units."""
-        return (X - self.x_centre) / self.x_scale
+        return (self.warped(X) - self.x_centre) / self.x_scale
 
     def inputs_back(self, Z: np.ndarray) -> np.ndarray:
         """Knots in the user's units."""
-        return Z * self.x_scale + self.x_centre
+        X = Z * self.x_scale + self.x_centre
+        for i, warp in enumerate(self.warps or ()):
+            if warp is not None:
+                X[..., i] = warp.inverse(X[..., i])
+        return X
+
+    def warped(self, X: np.ndarray) -> np.ndarray:
+        """The user's inputs [n, D] on the axes of which centre, scale and length-scales are: X itself without warps."""
+        return X if self.warps is None else warped(X, self.warps)
+
+    def stretch(self, X: np.ndarray) -> np.ndarray:
+        """How fast the engine's inputs grow with the user's, at rows X [n, D] of the user's."""
+        stretch = np.broadcast_to(1.0 / self.x_scale, np.shape(X)).copy()
+        for i, warp in enumerate(self.warps or ()):
+            if warp is not None:
+                stretch[..., i] *= warp.derivative(X[..., i])
+        return stretch
 
     def targets(self, y: np.ndarray) -> np.ndarray:
         """The user's targets in the engine's units."""
@@ -116,9 +141,19 @@ class Scaling:
     def columns(self, names: Sequence[str] = ()) -> Columns:
         """The columns of the inputs, by name if they have names."""
         scales = tuple(self.scales.tolist())
+        units = self._warped_units(names)
         if not isinstance(names, InputColumns):
-            return Columns(tuple(map(str, names)), scales)
-        return Columns(tuple(names), scales, names.labels, tuple(column.units for column in names.columns))
+            return Columns(tuple(map(str, names)), scales, own_units=units)
+        own = tuple(column.units for column in names.columns)
+        units = tuple(warp or column for warp, column in zip(units, own, strict=True)) if units else own
+        return Columns(tuple(names), scales, names.labels, units)
+
+    def _warped_units(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The units of length-scales of warped columns, "" for others; () without warps."""
+        if self.warps is None:
+            return ()
+        called = list(names) if len(names) else [f"column {i}" for i in range(len(self.warps))]
+        return tuple("" if warp is None else warp.in_words(str(n)) for warp, n in zip(self.warps, called, strict=True))
 
     def to_engine(self, model: Model) -> Model:
         """The model in the engine's units, from the model in the user's; what is open stays open."""
@@ -189,6 +224,15 @@ class Scaling:
         positive = np.array([p.positive for p in table.parameters], bool)
         factor = np.where(positive, 1.0, self.parameter_units(table.parameters).factor)
         return replace(errors, covariance=errors.covariance * np.outer(factor, factor))
+
+
+def warped(X: np.ndarray, warps: Sequence[Warp | None]) -> np.ndarray:
+    """Rows [n, D] with warps of some columns."""
+    X = np.array(X, float)
+    for i, warp in enumerate(warps):
+        if warp is not None:
+            X[..., i] = warp(X[..., i])
+    return X
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ FIT_TIME, BESIDE = "benchmarks/bars/fit_time.py", "benchmarks/bars/beside_knots.
 SUMS = "benchmarks/bars/sums.py"
 GAPS, ROUGH = "benchmarks/bars/gaps.py", "benchmarks/bars/rough.py"
 COUNTING = "benchmarks/bars/counts.py"
+WARPING = "benchmarks/bars/warps.py"
 
 
 def _constant(value: Any, benchmark: str, why: str) -> Any:
@@ -72,6 +73,27 @@ class CountThresholds:
         0.1, COUNTING, "parameters that the function has for each row, from where on longer ones are tried, too"
     )
     test_rows: int = _constant(300, COUNTING, "which tell a factor of 1.5 of counts of 3; more take longer")
+
+
+@dataclass(frozen=True)
+class WarpThresholds:
+    """Which columns are warped, and how?"""
+
+    skewness: float = _constant(1.0, WARPING, "of a column, below which warps hardly bend it: no uniform one has it")
+    kurtosis: float = _constant(3.0, WARPING, "in excess of a normal variable's, from where on tails are long")
+    least_distinct: int = _constant(8, WARPING, "values of a column: fewer are levels, between which nothing is known")
+    many_distinct: int = _constant(50, WARPING, "values, below which these themselves must be skewed: lattices are not")
+    skewness_of_distinct: float = _constant(0.7, WARPING, "of few values; those of a lattice have none")
+    left_skewed: float = _constant(1.0, WARPING, "skewness after a logarithm: one near 0 throws single rows far out")
+    least_rows: int = _constant(60, WARPING, "below which a warp is a gamble")
+    most_columns: int = _constant(20, WARPING, "length-scales: with more of them, rows do not tell which column is bent")
+    rows: int = _constant(300, WARPING, "that are fitted with each warp, in some hundredths of a second")
+    most_tried: int = _constant(6, WARPING, "columns, those with the shortest length-scales, tried one by one")
+    irrelevant: float = _constant(10.0, WARPING, "standard deviations of a column: a longer length-scale sees no bend")
+    price: float = _constant(2.0, WARPING, "nats of evidence for each warped column: the best of two warps is taken")
+    margin: float = _constant(4.0, WARPING, "nats beyond that for all of them")
+    sure: float = _constant(1.0, WARPING, "standard errors by which rows left out must be predicted better")
+    search: LBFGS = _constant(_search(25, 1e-4, 3e-2), WARPING, "warps differ by more than a tenth of a nat")
 
 
 @dataclass(frozen=True)
@@ -446,6 +468,7 @@ class StandardErrorThresholds:
 
 SIGNAL, KERNEL, SCREENING = SignalThresholds(), KernelThresholds(), ScreeningThresholds()
 COUNTS = CountThresholds()
+WARP = WarpThresholds()
 VALIDATION, EXTRAPOLATION = ValidationThresholds(), ExtrapolationThresholds()
 HYPERPARAMETERS, LACK_OF_FIT = HyperparameterThresholds(), LackOfFitThresholds()
 INACTIVE_INPUTS, PLACEMENT, PRUNING = InactiveInputThresholds(), PlacementThresholds(), PruningThresholds()

@@ -135,14 +135,14 @@ def empirical_variogram(
         X, y, noise_variance = X[chosen], y[chosen], None if noise_variance is None else noise_variance[chosen]
     scaling, kernel, mean = gp._fit.scaling, gp._fit.model.kernel, gp.mean_
     separation = Separation.of(kernel, scaling.x_scale)
-    points = separation.points(X)
+    points = separation.points(scaling.warped(X))
     pairs, distances = _binned(points, n_bins, max_distance, robust)
     noise = gp.likelihood_.value("noise_variance") if noise_variance is None else noise_variance
     S = scaling.inputs(X)
     K = scaling.y_scale**2 * kernel(S, S)
     noise = np.maximum(noise, NOISE_FLOOR * K.diagonal())  # known noise may be 0, and then there is no factor
     L = cholesky(K + np.diag(noise))
-    detrend = _Detrending.of(L, mean.basis(X))
+    detrend = _Detrending.of(L, mean.basis(scaling.warped(X)))
     filled = pairs.counts > 0
     lower, upper = np.full((2, filled.sum()), np.nan)
     if n_simulations:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.data.encoding.encoding import EncodingMixin
+from knotwise.data.observations import Observations
 from knotwise.data.scaled import TrainingData
 from knotwise.data.validation import check_count, check_inputs, check_jobs, generator_from
 from knotwise.decisions import guard, kernel, overdispersion
@@ -30,6 +31,7 @@ from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import likelihoods_from, selector_from
 from knotwise.estimators.summary import ReportMixin, Summary, summarize
 from knotwise.estimators.tested import Tested, Warned
+from knotwise.estimators.warping import assemble_warped, given_warps, published
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.blocks import Executor, Serial, executor_for, is_dask, single_threaded_blas
@@ -136,10 +138,15 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     def _assemble(
         self, data: TrainingData, names: list[str] | None, executor: Executor, asked: np.ndarray | None
     ) -> Assembly:
-        """The problem of a fit; where the data are to decide on the likelihood, under the one that suits them."""
+        """The problem of a fit; where the data are to decide on likelihood and warps, with those that suit them."""
+        if isinstance(data, Observations):
+            data = replace(data, warps=given_warps(self))
         likelihoods = likelihoods_from(self.likelihood)
         each = (partial(assemble, self, data, names, executor, asked, law) for law in likelihoods)
-        return assemble_chosen(self, list(each)) if len(likelihoods) > 1 else next(each)()
+        made = assemble_chosen(self, list(each)) if len(likelihoods) > 1 else next(each)()
+        taken = made.problem.model.likelihood
+        law = next((law for law in likelihoods if type(law) is type(taken)), likelihoods[-1])
+        return assemble_warped(self, data, made, lambda warped: assemble(self, warped, names, executor, asked, law))
 
     def _publish(self) -> None:
         self._warned = Warned()
@@ -148,6 +155,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         user = scaling.to_user(fit.model)
         self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
         self.nugget_ = user.nugget.variance
+        self.warp_ = published(self, scaling)
         table = scaling.table_to_user(fit.table.with_theta(selection.theta), self._column_names)
         self.parameters_ = replace(table, errors=FitErrors(fit, self.n_jobs))
         given = selection.knots_as_given
@@ -316,7 +324,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         return Evidence(
             engine.value - self._fit.n_rows * float(np.log(scaling.y_scale)),
             None if engine.gradient is None else scaling.gradient_to_user(problem.table, engine.gradient),
-            None if knot_gradient is None else knot_gradient / scaling.x_scale,
+            None if knot_gradient is None else knot_gradient * scaling.stretch(scaling.inputs_back(selection.Z)),
             None,
             engine.converged,
             engine.why,

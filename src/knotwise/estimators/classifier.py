@@ -72,6 +72,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         Names, values and bounds of the parameters; `to_frame()` has standard errors, too.
     kernel_ : Kernel
         The kernel at its fitted values, in the units of the data.
+    {warp_}
     knots_, n_knots_ : array [K, D] and int
         The knots in the units of X, and their number (0 for the exact GP).
     n_neighbors_ : int
@@ -106,6 +107,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
         inference: str | Inference = "auto",
+        warp: str | Mapping[int | str, Any] | None = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
         priors: str | Mapping[str, Prior] | None = None,
@@ -244,7 +246,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
             model._warned = warned
         tables = ("parameters_", "trace_")
         outcome = ("status_", "converged_", "stop_reason_", "approximation_", "inference_", "jitter_")
-        for name in ("kernel_", "knots_", "n_knots_", "n_neighbors_", *outcome, *tables):
+        for name in ("kernel_", "warp_", "knots_", "n_knots_", "n_neighbors_", *outcome, *tables):
             values = [getattr(model, name) for model in self.models_]
             setattr(self, name, self._one_or_each(values, tables=name in tables))
         self.log_evidence_ = float(sum(model.log_evidence_ for model in self.models_))

@@ -235,7 +235,7 @@ def coefficients_of(posterior: Posterior, scaling: Scaling, columns: Sequence[st
     origin = np.zeros(len(scaling.x_scale))
     origin[[own[0] for own in levels.values()]] = 1.0  # the reference of each category
     with np.errstate(all="ignore"):  # a file may have any numbers
-        terms = mean.terms(scaling.inputs(origin))
+        terms = mean.terms((origin - scaling.x_centre) / scaling.x_scale)  # of a warped column, on its warped axis
     height = scaling.y_centre + scaling.y_scale * mean.offset
     rows = _rows_shown(terms, scaling.columns(columns), columns, levels)
     names = tuple(name for name, _, _ in rows)

@@ -50,6 +50,14 @@ inference : "auto", "variational", "laplace" or "ep", default "auto"
     Gaussian, by the largest lower bound of the log evidence (ELBO); "laplace" centres it at the mode, which is quick
     and biased for counts, and towards 1/2 for classes; "ep" matches moments, under FIC. "auto" (the default) gives the
     variational posterior, with parameters from Laplace's approximation where the two evidences agree within half a nat.
+warp : "auto", None or dict, default "auto"
+    Monotone functions of columns of numbers, of which the kernel and the mean are then functions: a dict from columns
+    to "log" (of the column, or of the column and a shift where values are not above 0) or "normal" (normal scores), or
+    to objects from `knotwise.warps`, such as those of `warp_`. "auto" tries both on skewed and long-tailed columns and
+    takes what the data clearly prefer, which is nothing for most; columns stay as they are where `kernel`, `bounds`,
+    `priors` or `fixed` speak in their units, and so do coordinates, dates and periods. Inputs and knots are in the
+    units of X in any case; length-scales and trends, and what is given for them, are on the warped axis, such as in
+    units of log(age).
 fixed : list of names, default ()
     Parameters to hold where they start, by the names in `parameters_`.
 bounds : dict, optional
@@ -103,6 +111,10 @@ checkpoint : folder, optional
     Where finished steps are kept, so that a fit that was interrupted goes on at the next `fit` with the same data and
     settings, and ends with the same bits. Removed when the fit is complete.""",
     # -- attributes -----------------------------------------------------------------------------------
+    "warp_": """\
+warp_ : dict
+    The warp of each column that has one, by its name or number; empty where none has. Kernel, length-scales and trends
+    are of the warped columns.""",
     "columns_": """\
 n_features_in_, feature_names_in_ : int and array of str
     The number of the columns of X, and their names where X was a data frame.

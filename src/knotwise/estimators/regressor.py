@@ -56,7 +56,7 @@ class GPRegressor(RegressorMixin, LatentGP):
     ----------
     kernel_, likelihood_, mean_ : Kernel, Likelihood, Mean
         The parts at their fitted values, in the units of the data. They mean the same in a fit to other rows:
-        `GPRegressor(gp.kernel_, gp.likelihood_, mean=gp.mean_, optimizer=None)`.
+        `GPRegressor(gp.kernel_, gp.likelihood_, mean=gp.mean_, warp=gp.warp_, optimizer=None)`.
     nugget_ : float
         Variance of independent noise on the latent function.
     coefficients_ : Coefficients
@@ -67,6 +67,7 @@ class GPRegressor(RegressorMixin, LatentGP):
     knots_, n_knots_ : array [K, D] and int
         The knots in the units of X, and their number (0 for the exact GP); with categories or dates an array of
         objects, as X has them.
+    {warp_}
     {columns_}
     n_neighbors_ : int
         How many of the nearest rows predict the residual (Vecchia neighbours); 0 where the knots are enough.
@@ -114,6 +115,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
         inference: str | Inference = "auto",
+        warp: str | Mapping[int | str, Any] | None = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
         priors: str | Mapping[str, Prior] | None = None,

@@ -15,7 +15,7 @@ from knotwise.errors import InvalidInputError
 from knotwise.estimators.tested import Tested
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
-from knotwise.persistence.parts import write_arguments
+from knotwise.persistence.parts import Part, write_arguments
 from knotwise.persistence.records import LABELS, RESULT, STATE, TABLE, TRACE
 from knotwise.persistence.schema import (
     Array,
@@ -48,6 +48,7 @@ FIT = Fields(
         x_scale=Array(("D",), positive=True, squared=True),
         y_centre=Number(squared=True),
         y_scale=Number(positive=True, squared=True),
+        warps=Optional(ListOf(Optional(Part("warp")), tuple, "D")),
     ),
     state=STATE,
     table=TABLE,

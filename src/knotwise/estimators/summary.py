@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.fitted import describe_choice, describe_law
 from knotwise.estimators.prior_options import describe_priors
+from knotwise.estimators.warping import describe_warps
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.estimates import Estimates
 from knotwise.numerics.tabular import html_lines, make_frame
@@ -128,6 +129,9 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
     law = describe_law(model)
     if law:
         lines.append(f"likelihood {model.likelihood_!r}: {law}")
+    warped = describe_warps(model)
+    if warped:
+        lines.append(warped)
     if fit.tested is not None:
         lines.append(fit.tested.in_words(fit.scaling.y_scale))
     if fit.n_neighbors:

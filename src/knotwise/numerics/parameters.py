@@ -171,8 +171,8 @@ class Columns:
     """Names of the columns of the inputs, and what is 1 in the engine's column in the units of the user's.
 
     Columns without names are known by their numbers, and those without scales are as they are. Of encoded columns,
-    `labels` say which of the user's columns each is, and `own_units` in what the length-scale of each is measured
-    where the name of the column does not say it.
+    `labels` say which of the user's columns each is. `own_units` say in what the length-scale of each is measured
+    where the name of the column does not say it, as that of a warped column, or of a date.
     """
 
     names: tuple[str, ...] = ()
@@ -197,6 +197,8 @@ class Columns:
         units = "" if parameter.units == "none" else parameter.units
         if self.labels and len({self.labels[column] for column in columns}) == 1:
             return units.replace("x", self.own_units[columns[0]] or self.called(columns))
+        if len(columns) == 1 and self.own_units and self.own_units[columns[0]]:
+            return units.replace("x", self.own_units[columns[0]])
         return units.replace("x", self.called(columns)) if self.names and len(columns) == 1 else units
 
     def factors(self, parameter: Parameter) -> list[tuple[tuple[int, ...], float]]:

@@ -25,7 +25,7 @@ from knotwise.errors import InvalidInputError, ModelFileError
 from knotwise.files import write_atomically
 
 #: the one that is written and read; whoever changes what a file holds raises it, and runs tests/model_files.py
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 #: largest manifest, in bytes: JSON of this size takes up to 35 MB once it is read
 MAX_MANIFEST = 2**20
 #: of a zip file without 64-bit records: the exact GP of 10,000 rows takes a fifth of it

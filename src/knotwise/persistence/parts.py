@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise import kernels, knots, likelihoods, means, noise, optimize, priors
+from knotwise import kernels, knots, likelihoods, means, noise, optimize, priors, warps
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.means import Constant, Linear, Zero
 from knotwise.persistence.schema import (
@@ -47,6 +47,7 @@ FAMILIES: dict[str, dict[str, type]] = {
     "knots": exported(knots, "select", knots.Selector),
     "proposal": exported(knots, "propose", knots.Proposal),
     "optimizer": exported(optimize, "maximize", optimize.Optimizer),
+    "warp": exported(warps, "inverse", warps.Warp),
 }
 
 #: the family and the name of each class; a subclass of one is another class, and has none
