@@ -135,7 +135,8 @@ class _Search:
         mean, error_of_all = trial.gain(one, other)
         numbers = {"gain": gain, "threshold": least, "near_gain": near, "near_error": error, "n_rows": trial.fitted.count}
         numbers |= {"density_gain": mean, "standard_error": error_of_all, "log_evidence": tried.value}
-        pays = gain > least and not near < WARP.sure * error and not mean < -WARP.sure * error_of_all
+        worse = near < -WARP.sure * error or mean < -WARP.sure * error_of_all
+        pays = gain > least and not worse and (gain > WARP.clear or near > WARP.sure * error)
         said = (
             f"{gain:.1f} nats on {trial.fitted.count:g} rows (above {least:.1f} pays), and {near:.3f} +- {error:.3f} in "
             "the log density of a row left out"
