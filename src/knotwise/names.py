@@ -5,7 +5,7 @@ Nothing is imported here: the command line lists the words in its help, and load
 
 from __future__ import annotations
 
-__all__ = ["DECIDED", "KERNELS", "LIKELIHOODS"]
+__all__ = ["DECIDED", "KERNELS", "LIKELIHOODS", "WARPS"]
 
 #: words of the command line, and classes of knotwise.kernels
 KERNELS = {
@@ -35,3 +35,6 @@ LIKELIHOODS = {
 
 #: words of `likelihood` that leave a choice to the data, and the laws among which they do: fewest parameters first
 DECIDED = {"counts": ("poisson", "negative_binomial")}
+
+#: words of `warp` and of the command line, and classes of knotwise.warps
+WARPS = {"log": "Log", "normal": "NormalScores"}

@@ -77,7 +77,7 @@ class Log:
     Log(shift=0.0, lowest=1.0)
     >>> shifted = Log.of(np.array([0.0, 1.0, 4.0, 11.0, 30.0]))
     >>> shifted.in_words("income")
-    'log(income + 3.7)'
+    'log(income + 0.73)'
     >>> bool(np.isclose(shifted.inverse(shifted(-2.0)), -2.0))
     True
     """
@@ -261,7 +261,7 @@ class NormalScores:
         if len(distinct) == 1:
             return cls((float(distinct[0]), float(distinct[0]) + 1.0), (0.0, 1.0))
         ends = np.clip(scores[[0, -1]], -FARTHEST, FARTHEST)
-        wanted = np.linspace(*ends, min(N_NODES, len(distinct)))
+        wanted = np.linspace(ends[0], ends[1], min(N_NODES, len(distinct)))
         nodes = np.interp(wanted, scores, distinct)
         kept = np.append(True, np.diff(nodes) > 0)  # values that rounding cannot tell apart
         return cls(tuple(nodes[kept].tolist()), tuple(wanted[kept].tolist()))

@@ -10,7 +10,7 @@ from pathlib import Path
 from knotwise.cli.command import count
 from knotwise.data.cell_text import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
-from knotwise.names import DECIDED, KERNELS, LIKELIHOODS
+from knotwise.names import DECIDED, KERNELS, LIKELIHOODS, WARPS
 
 # -- types ----------------------------------------------------------------------------------------
 
@@ -114,6 +114,16 @@ def period(text: str) -> tuple[str, str | float]:
     return name.strip(), _number_or_text(value.strip())
 
 
+def warp(text: str) -> tuple[str, str]:
+    """A column and its warp, such as age=log; or a word for all of them, as of a column without a name."""
+    name, _, how = (part.strip() for part in text.rpartition("="))
+    if (name and how in WARPS) or (not name and how in ("auto", "none")):
+        return name, how
+    raise ArgumentTypeError(
+        f"{text!r} is not a column and its warp, such as age=log or income=normal; nor auto, nor none"
+    )
+
+
 def _number_or_text(value: str) -> str | float:
     try:
         return to_float(value)
@@ -203,6 +213,11 @@ def add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True)
     text = "auto (default), variational, laplace or ep, for data that are not Gaussian"
     add("--inference", type=one_of("auto", "variational", "laplace", "ep"), metavar="NAME", help=text)
     add("--nugget", type=word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")
+    text = (
+        "a column and log or normal (scores), of which the function is to be one; may be given several times; or auto "
+        "(default: as the data prefer) or none"
+    )
+    add("--warp", type=warp, action="append", default=[], metavar="COLUMN=HOW", help=text)
     text = "constant (default) or linear, with their uncertainty; zero, or a number, which is held"
     add("--mean", type=word_or_number("constant", "zero", "linear"), metavar="NAME", help=text)
     add("--priors", type=one_of("weak"), metavar="NAME", help="weak: mild priors of variances (default: none)")

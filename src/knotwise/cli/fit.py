@@ -179,6 +179,7 @@ def choose_columns(table: Table, arguments: Namespace) -> Wanted:
     for option in ("categorical", "lonlat"):
         require_columns(getattr(arguments, option) or [], f"A column of --{option}", inputs)
     require_columns([name for name, _ in arguments.period], "A column of --period", inputs)
+    require_columns([name for name, _ in arguments.warp if name], "A column of --warp", inputs)
     if arguments.lonlat is not None and len(arguments.lonlat) != 2:
         raise UsageError("--lonlat names two columns, longitude and latitude: --lonlat LON,LAT.")
     per_row = {argument: getattr(arguments, option) for option, argument in ROW_OPTIONS.items()}
@@ -234,10 +235,20 @@ def settings_from(arguments: Namespace) -> dict[str, Any]:
         settings["periods"] = {
             name: [p for other, p in arguments.period if other == name] for name, _ in arguments.period
         }
+    if arguments.warp:
+        settings["warp"] = warps_from(arguments.warp)
     for name in ("approximation", "n_neighbors", "inference", "nugget", "mean", "likelihood", "priors", "missing"):
         if getattr(arguments, name) is not None:
             settings[name] = getattr(arguments, name)
     return settings
+
+
+def warps_from(given: list[tuple[str, str]]) -> str | dict[str, str] | None:
+    """The warps of columns, or one word for all of them."""
+    words = [how for name, how in given if not name]
+    if words and len(given) > 1:
+        raise UsageError(f"--warp {words[0]} is for all columns: leave the others out.")
+    return dict(given) if not words else None if words[0] == "none" else words[0]
 
 
 def what_is_kept(arguments: Namespace) -> str:

@@ -102,8 +102,8 @@ def refuse_encoding(estimator: Any, X: Any) -> None:
             )
     if estimator.warp not in (None, "auto", {}):
         raise InvalidInputError(
-            f"`warp={estimator.warp!r}` needs the rows in one place, and X is a Dask collection. Warp the column itself "
-            f"(`X.assign(age=np.log(X.age))`), {IN_MEMORY}"
+            f"`warp={estimator.warp!r}` needs the rows in one place, and X is a Dask collection. Warp the column "
+            f"itself (`X.assign(age=np.log(X.age))`), {IN_MEMORY}"
         )
     for column, dtype in X._meta.dtypes.items() if is_frame(X) else ():
         is_category = str(dtype) == "category"

@@ -58,9 +58,9 @@ class Scaling:
         if isinstance(standardize, Scaling):
             return standardize
         if warps is not None and any(warps):
-            known = {"targets": targets, "weights": weights, "columns": columns, "noise": noise}
-            own = Scaling.of(warped(X, warps), y, standardize, **known)
-            return replace(own, warps=tuple(warps))
+            known: dict[str, Any] = {"targets": targets, "weights": weights, "columns": columns, "noise": noise}
+            made = Scaling.of(warped(X, warps), y, standardize, **known)
+            return replace(made, warps=tuple(warps))
         D = X.shape[1]
         if standardize is False:
             centre, spread = np.zeros(D), np.ones(D)
@@ -116,6 +116,11 @@ class Scaling:
         """The user's inputs [n, D] on the axes of which centre, scale and length-scales are: X itself without warps."""
         return X if self.warps is None else warped(X, self.warps)
 
+    def warped_name(self, name: str, column: int | None) -> str:
+        """The name of one of the engine's columns, of a warped one that of what it became."""
+        warp = None if self.warps is None or column is None else self.warps[column]
+        return name if warp is None else warp.in_words(name)
+
     def stretch(self, X: np.ndarray) -> np.ndarray:
         """How fast the engine's inputs grow with the user's, at rows X [n, D] of the user's."""
         stretch = np.broadcast_to(1.0 / self.x_scale, np.shape(X)).copy()
@@ -152,8 +157,8 @@ class Scaling:
         """The units of length-scales of warped columns, "" for others; () without warps."""
         if self.warps is None:
             return ()
-        called = list(names) if len(names) else [f"column {i}" for i in range(len(self.warps))]
-        return tuple("" if warp is None else warp.in_words(str(n)) for warp, n in zip(self.warps, called, strict=True))
+        called = list(map(str, names)) if len(names) else [f"column {i}" for i in range(len(self.warps))]
+        return tuple("" if warp is None else self.warped_name(called[i], i) for i, warp in enumerate(self.warps))
 
     def to_engine(self, model: Model) -> Model:
         """The model in the engine's units, from the model in the user's; what is open stays open."""

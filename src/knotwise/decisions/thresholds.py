@@ -86,7 +86,7 @@ class WarpThresholds:
     skewness_of_distinct: float = _constant(0.7, WARPING, "of few values; those of a lattice have none")
     left_skewed: float = _constant(1.0, WARPING, "skewness after a logarithm: one near 0 throws single rows far out")
     least_rows: int = _constant(60, WARPING, "below which a warp is a gamble")
-    most_columns: int = _constant(20, WARPING, "length-scales: with more of them, rows do not tell which column is bent")
+    most_columns: int = _constant(20, WARPING, "length-scales: with more of them, rows do not tell which one is bent")
     rows: int = _constant(300, WARPING, "that are fitted with each warp, in some hundredths of a second")
     most_tried: int = _constant(6, WARPING, "columns, those with the shortest length-scales, tried one by one")
     irrelevant: float = _constant(10.0, WARPING, "standard deviations of a column: a longer length-scale sees no bend")

@@ -133,13 +133,19 @@ class _Search:
         one, other = self._trial(warps).judged(tried), trial.judged(plain)
         near, error = trial.gain(one, other, ("near",))
         mean, error_of_all = trial.gain(one, other)
-        numbers = {"gain": gain, "threshold": least, "near_gain": near, "near_error": error, "n_rows": trial.fitted.count}
+        numbers = {
+            "gain": gain,
+            "threshold": least,
+            "near_gain": near,
+            "near_error": error,
+            "n_rows": trial.fitted.count,
+        }
         numbers |= {"density_gain": mean, "standard_error": error_of_all, "log_evidence": tried.value}
         worse = near < -WARP.sure * error or mean < -WARP.sure * error_of_all
         pays = gain > least and not worse and (gain > WARP.clear or near > WARP.sure * error)
         said = (
-            f"{gain:.1f} nats on {trial.fitted.count:g} rows (above {least:.1f} pays), and {near:.3f} +- {error:.3f} in "
-            "the log density of a row left out"
+            f"{gain:.1f} nats on {trial.fitted.count:g} rows (above {least:.1f} pays), and {near:.3f} +- {error:.3f} "
+            "in the log density of a row left out"
         )
         called = in_words(warps, self.columns)
         if not pays:
@@ -177,9 +183,7 @@ class _Search:
     def _lengthscale(self, found: Candidate, column: int) -> float:
         """The length-scale of a column, in its standard deviations."""
         table = self.problem.table
-        own = [
-            k for k in np.flatnonzero(table.with_role("lengthscale")) if column in table.parameters[k].columns
-        ]
+        own = [k for k in np.flatnonzero(table.with_role("lengthscale")) if column in table.parameters[k].columns]
         return float(np.exp(found.theta[own]).min())
 
     def _matters(self, found: Candidate, column: int) -> bool:

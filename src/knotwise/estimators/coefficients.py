@@ -238,7 +238,7 @@ def coefficients_of(posterior: Posterior, scaling: Scaling, columns: Sequence[st
         terms = mean.terms((origin - scaling.x_centre) / scaling.x_scale)  # of a warped column, on its warped axis
     height = scaling.y_centre + scaling.y_scale * mean.offset
     rows = _rows_shown(terms, scaling.columns(columns), columns, levels)
-    names = tuple(name for name, _, _ in rows)
+    names = tuple(scaling.warped_name(name, terms[i].column) for name, i, _ in rows)
     offset = np.array([height if terms[i].column is None else 0.0 for _, i, _ in rows])
     units = [1.0 if term.column is None else scaling.x_scale[term.column] for term in terms]
     with np.errstate(all="ignore"):  # a file may have any numbers

@@ -147,7 +147,7 @@ class Estimates:
     def __repr__(self) -> str:
         """A table of at most 110 characters, and below it the remark."""
         words = [
-            (_cut(line.parameter, LONGEST_NAME), line.reads_as, _cut(line.column, LONGEST_COLUMN))
+            (_cut(line.parameter, LONGEST_NAME), line.reads_as, _cut(_column_of(line), LONGEST_COLUMN))
             for line in self.lines
         ]
         heads = ("parameter", "reads as", "column" if any(w[2] for w in words) else "")
@@ -171,6 +171,12 @@ class Estimates:
         """The table of a notebook, with names in full and the remark below it."""
         heads = ("parameter", "reads as", "column", "units", *NUMBERS, "", "")
         return html_table(heads, (tuple(asdict(line).values()) for line in self.lines), remark=self.remark)
+
+
+def _column_of(line: Estimate) -> str:
+    """The column of a line, or of a length-scale of a warped column what that became: log(age)."""
+    warped = line.reads_as == "length-scale" and line.column and line.column in line.units
+    return line.units if warped else line.column
 
 
 def _cut(name: str, longest: int) -> str:

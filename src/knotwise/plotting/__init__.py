@@ -11,6 +11,7 @@ from knotwise.plotting.maps import plot_map
 from knotwise.plotting.observed import plot_observed
 from knotwise.plotting.trace import plot_trace
 from knotwise.plotting.variogram import plot_variogram
+from knotwise.plotting.warps import plot_warps
 
 __all__ = [
     "plot_calibration",
@@ -22,4 +23,5 @@ __all__ = [
     "plot_pit",
     "plot_trace",
     "plot_variogram",
+    "plot_warps",
 ]

@@ -45,7 +45,7 @@ def plot_variogram(
 
     Distances are Euclidean, in the columns that the kernel sees: in their units, or in practical ranges of each column
     where these differ by more than three times (columns of different units, or strong anisotropy). Those of longitude
-    and latitude (`coords="lonlat"`) are chords in kilometres.
+    and latitude (`coords="lonlat"`) are chords in kilometres, and those of warped columns are along the warped axis.
 
     Parameters
     ----------

@@ -68,6 +68,8 @@ def _page(view: View, data: Data, title: str | None, model_name: str, data_name:
     parts: list[tuple[str, Html]] = []
     if len(view.names) > 1 or levels_of(view.encoding, 0):
         parts.append(("Effects by column", sections.effects_section(view, data)))
+    if view.n_classes <= 2 and view.model.warp_:
+        parts.append(("Warped columns", sections.warps_section(view)))
     others = [picture for picture in maps if picture is not headline]
     if others:
         parts.append(("Map", join(*map(picture_element, others), paragraph(pictures.describe_maps(view), "note"))))

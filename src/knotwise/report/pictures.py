@@ -9,7 +9,7 @@ import numpy as np
 
 from knotwise.estimators.effects import Effect, effects_of, levels_of
 from knotwise.numerics.columns import coordinate_pair
-from knotwise.plotting import plot_fit, plot_trace
+from knotwise.plotting import plot_fit, plot_trace, plot_warps
 from knotwise.plotting.calibration import draw_calibration, draw_pit
 from knotwise.plotting.effects import draw_effect, effect_name, heights_of, name_classes
 from knotwise.plotting.maps import MapCells, draw_map
@@ -112,6 +112,21 @@ def effect_panels(
     words += ["Grey ticks are deciles of the data."] if not all(effect.is_stepwise for effect in drawn) else []
     words += ["All panels have one scale."] if len(drawn) > 1 else []
     return picture_of(figure, name, title, " ".join(words))
+
+
+def warps(view: View) -> Picture:
+    """The length-scale along each warped column, in the units of the column."""
+    found = view.model.warp_
+    figure = new_figure((WIDTH, 0.4 + 1.9 * -(-len(found) // 2)))
+    grid = figure.subplots(-(-len(found) // 2), min(2, len(found)), squeeze=False).ravel()
+    for spare in grid[len(found) :]:
+        spare.remove()
+    plot_warps(view.model, ax=grid[: len(found)])
+    words = (
+        "The length-scale, in the units of the column, at each of its values: the function can change quickly where it "
+        "is short. Grey ticks are knots, or deciles of the rows of the exact GP."
+    )
+    return picture_of(figure, "picture-warps", "Length-scales along warped columns", words)
 
 
 def calibration(view: View, data: Data) -> Picture:

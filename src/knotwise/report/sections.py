@@ -85,6 +85,11 @@ def effects_section(view: View, data: Data) -> Html:
     return join(shown, paragraph(note, "note"), fold(f"The other {len(rest)} columns", picture_element(more)))
 
 
+def warps_section(view: View) -> Html:
+    """How fast the function can change along each warped column."""
+    return picture_element(pictures.warps(view))
+
+
 def calibration_section(view: View, data: Data, shares: list[Share], headline: Picture | None) -> Html:
     """Whether intervals and probabilities are right; the headline is not drawn again."""
     seen = headline is not None and headline.name == "picture-calibration"

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from knotwise.estimators.fitted import describe_choice, describe_law
+from knotwise.estimators.warping import describe_warps
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
@@ -92,7 +93,12 @@ def describe_fit(view: View) -> list[str]:
     if len(models) == 1:
         above = model._outcome.warning or says_little(model)
         why = [] if above else [sentence(f"why: {model._outcome.reason}")]
-        decided = [sentence(describe_law(model)), _kernel(model), describe_tested(model)]
+        decided = [
+            sentence(describe_law(model)),
+            sentence(describe_warps(model)),
+            _kernel(model),
+            describe_tested(model),
+        ]
         rest = filter(None, [*decided, f"Status: {model.status_}."])
         return [*said, f"It is {describe_knots_of(model)}.", *why, *rest]
     statuses = Counter(str(each.status_) for each in models)
