@@ -24,6 +24,10 @@ FARTHEST = 2.4
 N_NODES = 9
 #: times the slope of the last piece, and its inverse: between these the straight lines beyond the nodes go on
 STEEPEST = 3.0
+#: of the range of a column: nodes that are nearer to each other are one
+NEAREST = 1e-12
+#: range of a column below which it does not vary: squares of numbers like it are none
+LEAST_SPAN = 1e-150
 
 
 @runtime_checkable
@@ -258,18 +262,19 @@ class NormalScores:
             The warp.
         """
         distinct, scores = _ranked(values, weights)
-        if len(distinct) == 1:
+        span = float(distinct[-1] - distinct[0])
+        if span < LEAST_SPAN:
             return cls((float(distinct[0]), float(distinct[0]) + 1.0), (0.0, 1.0))
         ends = np.clip(scores[[0, -1]], -FARTHEST, FARTHEST)
         wanted = np.linspace(ends[0], ends[1], min(N_NODES, len(distinct)))
         nodes = np.interp(wanted, scores, distinct)
-        kept = np.append(True, np.diff(nodes) > 0)  # values that rounding cannot tell apart
+        kept = np.append(True, np.diff(nodes) > NEAREST * span)
         return cls(tuple(nodes[kept].tolist()), tuple(wanted[kept].tolist()))
 
     @cached_property
     def _pieces(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Nodes x and scores z [K], slopes s of the chords [K - 1], and slopes d at the nodes [K]."""
-        x, z = np.asarray(self.nodes, float), np.asarray(self.scores, float)
+        """Nodes x and scores z [K], slopes s of the chords [K - 1], and slopes d at the nodes [K]; x from 0 to 1."""
+        x, z = self._inside(np.asarray(self.nodes, float)), np.asarray(self.scores, float)
         h = np.diff(x)
         s = np.diff(z) / h
         d = np.concatenate([s[:1], np.empty(len(x) - 2), s[-1:]])
@@ -279,12 +284,20 @@ class NormalScores:
             d[[0, -1]] = s[[0, -1]] * np.clip(s[[0, -1]] / d[[1, -2]], 1 / STEEPEST, STEEPEST)
         return x, z, s, d
 
+    @property
+    def _span(self) -> float:
+        return self.nodes[-1] - self.nodes[0]
+
+    def _inside(self, x: np.ndarray) -> np.ndarray:
+        """Values of the column on a scale on which the outer nodes are 0 and 1."""
+        return (np.asarray(x, float) - self.nodes[0]) / self._span
+
     def _at(self, values: np.ndarray, of: np.ndarray) -> np.ndarray:
         """The number of the piece of each value, of those between nodes `of`."""
         return np.clip(np.searchsorted(of, values, side="right") - 1, 0, len(of) - 2)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        x = np.asarray(x, float)
+        x = self._inside(x)
         nodes, z, s, d = self._pieces
         inside = np.clip(x, nodes[0], nodes[-1])
         k = self._at(inside, nodes)
@@ -308,12 +321,12 @@ class NormalScores:
             Of the same shape.
         """
         nodes, _, s, d = self._pieces
-        x = np.clip(np.asarray(x, float), nodes[0], nodes[-1])
+        x = np.clip(self._inside(x), nodes[0], nodes[-1])
         k = self._at(x, nodes)
         t = (x - nodes[k]) / (nodes[k + 1] - nodes[k])
         between = t * (1 - t)
         top = s[k] ** 2 * (d[k + 1] * t**2 + 2 * s[k] * between + d[k] * (1 - t) ** 2)
-        return top / (s[k] + (d[k] + d[k + 1] - 2 * s[k]) * between) ** 2
+        return top / (s[k] + (d[k] + d[k + 1] - 2 * s[k]) * between) ** 2 / self._span
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
         """The values of the column, from warped ones: the root of a quadratic equation in each piece.
@@ -340,7 +353,7 @@ class NormalScores:
         # the form that loses no digits where a is small
         t = -2 * c / (b + np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0)))
         tails = np.minimum(z - scores[0], 0.0) / d[0] + np.maximum(z - scores[-1], 0.0) / d[-1]
-        return nodes[k] + (nodes[k + 1] - nodes[k]) * t + tails
+        return self.nodes[0] + self._span * (nodes[k] + (nodes[k + 1] - nodes[k]) * t + tails)
 
     def in_words(self, name: str) -> str:
         """What the warp makes of a column of this name.

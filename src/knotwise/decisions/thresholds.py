@@ -92,7 +92,7 @@ class WarpThresholds:
     irrelevant: float = _constant(10.0, WARPING, "standard deviations of a column: a longer length-scale sees no bend")
     price: float = _constant(2.0, WARPING, "nats of evidence for each warped column: the best of two warps is taken")
     margin: float = _constant(4.0, WARPING, "nats beyond that for all of them")
-    clear: float = _constant(20.0, WARPING, "nats with which rows left out need not confirm it: a few outliers hide it")
+    clear: float = _constant(12.0, WARPING, "nats with which rows left out need not confirm it: a few outliers hide it")
     sure: float = _constant(1.0, WARPING, "standard errors by which rows left out confirm or refuse a warp")
     search: LBFGS = _constant(_search(25, 1e-4, 3e-2), WARPING, "warps differ by more than a tenth of a nat")
 

@@ -105,10 +105,10 @@ def _columns_to_try(options: Any, data: TrainingData, made: Assembly) -> dict[in
     places = set() if len(names) < 2 else set(named_pair(names) or ())
     if len(kinds) == 2 and len(names) == 2:
         places = set(coordinate_pair(names) or ())
-    step = -(-len(rows.X) // MOST_ROWS)
-    X = rows.X[::step]
+    step, scaling = -(-len(rows.X) // MOST_ROWS), made.scaling
+    numbers = made.row_numbers
+    natural = scaling.inputs_back(rows.X[::step]) if numbers is None else data.X[numbers[::step]]
     weights = None if rows.weights is None else rows.weights[::step]
-    natural, scaling = made.scaling.inputs_back(X), made.scaling
     found, start, number = {}, 0, 0
     for kind in kinds:
         if type(kind) is Numbers:

@@ -148,6 +148,8 @@ class Setting:
             return items if type(value) is list else {"tuple": items}
         if type(value) is dict and all(isinstance(key, str) for key in value):
             return {"dict": {key: self.write(item, f"{at}.{i}", out) for i, (key, item) in enumerate(value.items())}}
+        if type(value) is dict and all(type(key) in (int, str) for key in value):  # columns by number
+            return {"pairs": [[key, self.write(item, f"{at}.{i}", out)] for i, (key, item) in enumerate(value.items())]}
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim in (1, 2):
             kind = {"b": "bool", "f": "float"}.get(value.dtype.kind, "int")
             values = _free_array(kind, value.ndim, at).write(value.astype(DTYPES[kind], copy=False), at, out)
@@ -178,6 +180,8 @@ class Setting:
             return tuple(self.read(content, at, given))
         if kind == "dict" and isinstance(content, dict):
             return {key: self.read(item, f"{at}.{i}", given) for i, (key, item) in enumerate(content.items())}
+        if kind == "pairs" and isinstance(content, list):
+            return self._read_pairs(content, at, given)
         if kind == "array":
             return _read_free_array(content, at, given)
         if kind == "generator" and at.endswith("settings.random_state"):
@@ -185,6 +189,16 @@ class Setting:
         if kind in FAMILIES:
             return Part(kind).read(content, f"{at}.{kind}", given)
         raise refuse(at, "a setting")
+
+
+    def _read_pairs(self, content: list[Any], at: str, given: Reading) -> dict[int | str, Any]:
+        """A dict of which some keys are numbers."""
+        found: dict[int | str, Any] = {}
+        for i, pair in enumerate(content):
+            if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) not in (int, str) or pair[0] in found:
+                raise refuse(at, "a list of columns with a value each")
+            found[pair[0]] = self.read(pair[1], f"{at}.{i}", given)
+        return found
 
 
 def _full_name(value: Any) -> str:
