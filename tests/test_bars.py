@@ -600,6 +600,28 @@ def test_densities_of_counts_are_the_stored_ones(case):
         assert_allclose(again[law], expected[law], atol=0.01)
 
 
+# -- warps of columns -------------------------------------------------------------------------------
+
+
+def test_stored_warps_are_where_the_function_asks_for_them_and_nowhere_else():
+    script, rows = bar("warps"), stored("warps", "case", "seed")
+    for case, asked in script.CASES.items():
+        claims = script.judge(case, [rows[case, seed] for seed in asked.seeds])
+        assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["uniform columns", "exponential column itself", "logarithm of a log-normal column"])
+def test_warps_and_densities_are_the_stored_ones(case):
+    """One set of each; processors round differently, and a search may end elsewhere."""
+    script = bar("warps")
+    seed = script.CASES[case].seeds[0]
+    again, expected = script.measure(case, seed), stored("warps", "case", "seed")[case, seed]
+    assert bool(again["warped"]) == bool(expected["warped"])
+    for name in ("auto", "none"):
+        assert_allclose(again[name], expected[name], atol=0.02)
+
+
 # -- rough functions --------------------------------------------------------------------------------
 
 

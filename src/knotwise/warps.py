@@ -60,7 +60,7 @@ class Warp(Protocol):
 
 @dataclass(frozen=True)
 class Log:
-    r"""Logarithm of a column, or of the column and a shift.
+    r"""Logarithm of a column, or of the column and a shift  (W1).
 
     .. math:: w(x) = \log(x + s) \;\text{for } x \ge x_0, \quad \log(x_0 + s) + \frac{x - x_0}{x_0 + s}
         \;\text{below}
@@ -207,7 +207,7 @@ class Log:
 
 @dataclass(frozen=True)
 class NormalScores:
-    r"""Normal scores of a column: about equally many rows lie between equal steps, as of a normal variable.
+    r"""Normal scores of a column: about equally many rows lie between equal steps, as of a normal variable  (W2).
 
     Between nodes a rational quadratic function with given slopes (Gregory and Delbourgo 1982), which is monotone and
     once differentiable; beyond the outer nodes a straight line.

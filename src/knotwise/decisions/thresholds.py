@@ -80,7 +80,7 @@ class WarpThresholds:
     """Which columns are warped, and how?"""
 
     skewness: float = _constant(1.0, WARPING, "of a column, below which warps hardly bend it: no uniform one has it")
-    kurtosis: float = _constant(3.0, WARPING, "in excess of a normal variable's, from where on tails are long")
+    kurtosis: float = _constant(6.0, WARPING, "of a column, twice that of a normal one, from where on tails are long")
     least_distinct: int = _constant(8, WARPING, "values of a column: fewer are levels, between which nothing is known")
     many_distinct: int = _constant(50, WARPING, "values, below which these themselves must be skewed: lattices are not")
     skewness_of_distinct: float = _constant(0.7, WARPING, "of few values; those of a lattice have none")

@@ -196,9 +196,10 @@ def in_words(warps: Warps, columns: Mapping[int, Column]) -> str:
 
 
 def _shape(values: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
-    """Skewness and excess kurtosis; 0 of a column that does not vary."""
+    """Skewness and kurtosis, which is 3 of a normal variable; 0 of a column that does not vary."""
     mean, variance = mean_and_variance(values, weights)
     if not variance > 0:
         return 0.0, 0.0
     z = (values - mean) / np.sqrt(variance)
-    return float(np.average(z**3, weights=weights)), float(np.average(z**4, weights=weights)) - 3.0
+    squares = z**2
+    return float(np.average(squares * z, weights=weights)), float(np.average(squares**2, weights=weights))
