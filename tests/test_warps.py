@@ -196,7 +196,9 @@ def test_a_warped_model_survives_files_pickle_and_clone(tmp_path):
     unnamed = GPRegressor(warp={0: "log"}, **QUICK).fit(X.to_numpy(), y)
     assert list(unnamed.warp_) == [0]
     unnamed.save(tmp_path / "unnamed.knotwise")
-    np.testing.assert_array_equal(knotwise.load(tmp_path / "unnamed.knotwise").predict(X.to_numpy()), unnamed.predict(X.to_numpy()))
+    np.testing.assert_array_equal(
+        knotwise.load(tmp_path / "unnamed.knotwise").predict(X.to_numpy()), unnamed.predict(X.to_numpy())
+    )
 
 
 def test_columns_beside_categories_and_dates_are_warped_and_these_are_not():

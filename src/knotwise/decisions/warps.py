@@ -3,7 +3,8 @@
 A kernel has the same length-scale everywhere, so that a column with most of its values near one end, such as an age or
 an income, asks for a logarithm or for normal scores. But a skewed column is no proof: where the function is smooth in
 the column itself, a warp loses. So warps are tried on the same rows with the same kernel, all at once, and then column
-by column: each that stays must pay for itself, and all together must predict rows that were left out better.
+by column. Each that stays must pay for itself, and all together also against rougher kernels without a warp, which
+explain much of what a warp does; and they may not predict rows that were left out worse.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
-from knotwise.decisions.candidates import fit_candidate
+from knotwise.decisions.candidates import as_start, fit_candidate
 from knotwise.decisions.thresholds import WARP
 from knotwise.decisions.trials import Candidate, Trial
 from knotwise.evidence import Rows
-from knotwise.kernels.stationary import Matern52
+from knotwise.kernels.stationary import Matern12, Matern32, Matern52
 from knotwise.numerics.weighted import mean_and_variance
 from knotwise.selection.base import Decision
 from knotwise.selection.problem import KernelMaker, Problem
@@ -26,6 +27,8 @@ from knotwise.selection.starts import spread_out, starting_theta
 from knotwise.warps import Log, NormalScores, Warp
 
 Warps = Mapping[int, Warp]
+#: kernels that are tried beside the first one
+ROUGHER = (Matern32, Matern12)
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def decide(make: KernelMaker, columns: Mapping[int, Column], rng: np.random.Gene
     trial = Trial.draw(plain, WARP.rows, rng, plain.new_trace())
     start = starting_theta(plain.by_surrogate, rng)
     problem = make(Matern52(ard=True)) if n_columns > 1 else plain
-    search = _Search(trial, problem, columns, spread_out(start, plain, problem) if n_columns > 1 else start)
+    search = _Search(trial, make, problem, columns, spread_out(start, plain, problem) if n_columns > 1 else start)
     return search.decide(candidates)
 
 
@@ -98,6 +101,7 @@ class _Search:
     """Fits of one kernel to the rows of a trial, with different warps of the columns."""
 
     trial: Trial
+    make: KernelMaker
     problem: Problem
     columns: Mapping[int, Column]
     start: np.ndarray
@@ -128,6 +132,7 @@ class _Search:
         again = fit_candidate(self.trial, self.problem, [tried.theta], WARP.search)
         if again is not None and again.value > plain.value:
             plain = again
+        tried, plain = self._of_any_smoothness(warps, tried), self._of_any_smoothness({}, plain)
         gain, least = tried.value - plain.value, WARP.margin + WARP.price * len(warps)
         trial = self._trial({})
         one, other = self._trial(warps).judged(tried), trial.judged(plain)
@@ -151,6 +156,21 @@ class _Search:
         if not pays:
             return Decision({}, f"{called} would gain {said}: that is not enough", numbers)
         return Decision(warps, f"{called}: {said}", numbers)
+
+    def _of_any_smoothness(self, warps: Warps, smooth: Candidate) -> Candidate:
+        """The likeliest fit with these warps, also of rougher kernels, each from where the smoother one ended."""
+        trial, best, last = self._trial(warps), smooth, smooth
+        for kind in ROUGHER:
+            problem = self.make(kind(ard=self._per_column))
+            tried = fit_candidate(trial, problem, [as_start(problem, last.theta, kind)], WARP.search, last)
+            if tried is not None:
+                last = tried
+                best = max(best, tried, key=lambda found: found.value)
+        return best
+
+    @property
+    def _per_column(self) -> bool:
+        return bool(getattr(self.problem.model.kernel, "ard", False))
 
     def value(self, warps: Warps) -> float:
         found = self.fit(warps)

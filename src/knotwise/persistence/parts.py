@@ -190,7 +190,6 @@ class Setting:
             return Part(kind).read(content, f"{at}.{kind}", given)
         raise refuse(at, "a setting")
 
-
     def _read_pairs(self, content: list[Any], at: str, given: Reading) -> dict[int | str, Any]:
         """A dict of which some keys are numbers."""
         found: dict[int | str, Any] = {}
