@@ -50,7 +50,7 @@ Parts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def simulated(column: str, seed: int, *, of: str = "itself", lengthscale: float = 1.0) -> Parts:
-    """Rows and targets to fit, and to predict: a function of the column "itself", its "log", of "others", or "noise"."""
+    """Rows to fit and to predict: a function of the column "itself", its "log", of "others", or "noise"."""
     rng = np.random.default_rng(seed)
     n = N_ROWS + N_NEW
     X = np.column_stack([COLUMNS[column](rng, n), rng.uniform(size=n), rng.normal(size=n)])

@@ -26,8 +26,8 @@ def plot_warps(gp: Any, *, ax: Sequence[Axes] | np.ndarray | None = None) -> np.
     """Draw the length-scale along each warped column, in the units of the column.
 
     Length-scales are on the warped axis, where they are the same everywhere: at a value x of the column, the length
-    in its own units is the length-scale divided by w'(x)  (W3). Ticks at the foot are knots, or deciles of the rows of an
-    exact GP.
+    in its own units is the length-scale divided by w'(x)  (W3). Ticks at the foot are knots, or deciles of the rows of
+    an exact GP.
 
     Parameters
     ----------
