@@ -16,6 +16,7 @@ from sklearn.base import clone
 import knotwise
 from knotwise import GPClassifier, GPRegressor, cross_validate, names
 from knotwise.cli.arguments import warp as word_of_shell
+from knotwise.cli.main import main
 from knotwise.decisions import warps as decision
 from knotwise.errors import InvalidInputError, UnknownOptionError
 from knotwise.estimators.warping import describe_warps
@@ -241,6 +242,21 @@ def test_a_dask_collection_is_not_warped_and_predictions_of_one_are():
     np.testing.assert_allclose(np.asarray(gp.predict(frame)), gp.predict(X))
 
 
+def test_the_length_scale_on_the_axis_of_the_user_is_drawn_and_the_page_has_it(tmp_path):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    from knotwise.plotting import plot_warps
+
+    gp = GPRegressor(Matern52(ard=True), warp={"age": "log"}, **QUICK).fit(X, y)
+    (ax,) = plot_warps(gp, ax=[figure.subplots()])
+    x, drawn = ax.lines[0].get_data()
+    np.testing.assert_allclose(drawn, gp.kernel_.lengthscale[0] * x, rtol=1e-9)
+    with pytest.raises(InvalidInputError, match="empty"):
+        plot_warps(GPRegressor(Matern52(), warp=None, **QUICK).fit(X, y))
+    page = gp.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Warped columns" in page
+    assert "log(age)" in page
+
+
 def test_folds_at_held_parameters_keep_the_warps():
     gp = GPRegressor(warp={"age": "log"}, **QUICK).fit(X, y)
     by_hand = GPRegressor(warp=None, **QUICK).fit(warped_by_hand(X), y)
@@ -326,3 +342,17 @@ def test_words_of_the_shell():
     for wrong in ("age=lag", "log", "=log"):
         with pytest.raises(Exception, match="not a column and its warp"):
             word_of_shell(wrong)
+
+
+@pytest.mark.parametrize("target", ["y", "kind"])
+def test_the_shell_warps_columns_by_name(tmp_path, target, capsys):
+    table = X.assign(y=y, kind=np.where(y > 0.5, "high", "low"))[["age", "u", target]]
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    model = str(tmp_path / "model.knotwise")
+    asked = ["fit", str(tmp_path / "rows.csv"), "--target", target, "--knots", "6", "-o", model]
+    assert main([*asked, "--warp", "age=log"]) == 0
+    assert knotwise.load(model).warp_ == {"age": Log(0.0, float(X["age"].min()))}
+    assert main([*asked, "--warp", "none"]) == 0
+    assert not knotwise.load(model).warp_
+    assert main([*asked, "--warp", "none", "--warp", "age=log"]) == 2
+    assert "leave the others out" in capsys.readouterr().err

@@ -10,7 +10,7 @@ kernel, of the columns themselves, or of the logarithm of the first, with noise 
 defaults and with `warp=None`; 500 new rows, or the test rows of real sets, are judged by their mean log density, of
 standardised targets. The claims: columns that are uniform are never warped, in 100 of 100 sets, and normal ones, and
 those of pure noise or without influence, never in 20; where the function is one of the columns themselves, no set loses
-more than 0.01; where it is one of a logarithm, a warp is found in nine of ten sets and gains 0.05 on average. Airfoil
+more than 0.01; where it is one of a logarithm, a warp is found in nine of ten sets and gains 0.03 on average. Airfoil
 reaches 0.55 (splits 0 and 1) and concrete 0.05 (splits 0 to 2), and no root mean squared error is larger by more than
 1 %. Rows are appended to `benchmarks/results/warps.jsonl`, and a test checks what is stored.
 """
@@ -35,7 +35,7 @@ from storing import append_row, print_claims  # noqa: E402
 
 RESULTS = FOLDER / "results" / "warps.jsonl"
 N_ROWS, N_NEW, NOISE = 300, 500, 0.3
-MOST_LOST, LEAST_GAINED, LEAST_FOUND, MOST_ERROR = 0.01, 0.05, 0.9, 1.01
+MOST_LOST, LEAST_GAINED, LEAST_FOUND, MOST_ERROR = 0.01, 0.03, 0.9, 1.01
 
 COLUMNS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "uniform": lambda rng, n: rng.uniform(size=n),

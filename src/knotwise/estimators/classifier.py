@@ -184,7 +184,8 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         codes = np.full(len(X), -1)  # of rows that do not count, for which no class is needed
         self.classes_, codes[counts] = np.unique(y[counts], return_inverse=True)
         self._refuse_one_class("" if counts.all() else ", in rows of positive weight")
-        named = X_given if hasattr(X_given, "columns") or self._encoding is not None else X
+        has_names = hasattr(X_given, "columns") or self._row_names is not None
+        named = X_given if has_names or self._encoding is not None else X
 
         if hasattr(predict_at, "columns") and hasattr(named, "columns"):
             places = predict_at  # a model of a frame has names of columns

@@ -221,6 +221,7 @@ class EncodingMixin:
     """What the columns of a fitted estimator were taken for."""
 
     _encoding: Encoding | None = None  # None where all columns are plain numbers, which need none
+    _row_names: Sequence[str] | None = None  # of the columns of rows that are no data frame, where they have some
 
     @property
     def encoding_(self) -> Encoding:
@@ -240,7 +241,7 @@ class EncodingMixin:
         check_is_fitted(self)
         if self._encoding is not None:
             return self._encoding
-        names, n_features = getattr(self, "feature_names_in_", None), self.n_features_in_  # type: ignore[attr-defined]
+        names, n_features = getattr(self, "feature_names_in_", self._row_names), self.n_features_in_  # type: ignore[attr-defined]
         features = None if names is None else tuple(map(str, names))
         of_columns = enumerate(source_names(features, n_features))
         return Encoding(tuple(Numbers(name, i) for i, name in of_columns), n_features, features)
