@@ -18,9 +18,9 @@ from knotwise.errors import InvalidInputError
 
 __all__ = ["WARPS", "Log", "NormalScores", "Warp"]
 
-#: normal scores of the outermost nodes; with nodes farther out single values would bend the warp
+#: normal scores of the outermost nodes; with nodes farther out single values would decide on the warp
 FARTHEST = 2.4
-#: nodes of normal scores: more of them follow clusters of values, which are no reason to bend a function
+#: nodes of normal scores: more of them follow clusters of values, which are no reason to stretch a column
 N_NODES = 9
 #: times the slope of the last piece, and its inverse: between these the straight lines beyond the nodes go on
 STEEPEST = 3.0
@@ -144,9 +144,9 @@ class Log:
         nodes, scores = _ranked(values, weights)
         low, middle, high = np.interp([ndtri(0.1), 0.0, ndtri(0.9)], scores, nodes)
         span = highest - lowest or 1.0
-        bend = low + high - 2 * middle
+        curvature = low + high - 2 * middle
         # (middle + s)^2 = (low + s) (high + s)
-        above = (middle**2 - low * high) / bend + lowest if bend > 0 else span
+        above = (middle**2 - low * high) / curvature + lowest if curvature > 0 else span
         above = min(max(above, 1e-3 * span), span)
         return cls(_two_digits(above - lowest, above), lowest)
 
@@ -346,9 +346,9 @@ class NormalScores:
         inside = np.clip(z, scores[0], scores[-1])
         k = self._at(inside, scores)
         up, rise = inside - scores[k], scores[k + 1] - scores[k]
-        bend = d[k] + d[k + 1] - 2 * s[k]
-        a = rise * (s[k] - d[k]) + up * bend
-        b = rise * d[k] - up * bend
+        curvature = d[k] + d[k + 1] - 2 * s[k]
+        a = rise * (s[k] - d[k]) + up * curvature
+        b = rise * d[k] - up * curvature
         c = -s[k] * up
         # the form that loses no digits where a is small
         t = -2 * c / (b + np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0)))

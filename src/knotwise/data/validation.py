@@ -98,7 +98,9 @@ def fit_inputs(estimator: Any, X: Any, weights: Any = None) -> np.ndarray:
     refuse_repeated_names(X)
     refuse_masked(X, "X")
     counts = None if weights is None else check_weights(weights, _num_samples(X))
-    estimator._row_names = getattr(X, "column_names", None)
+    estimator.__dict__.pop("_row_names", None)
+    if hasattr(X, "column_names"):
+        estimator._row_names = list(X.column_names)
     estimator._encoding = choose_encoding(estimator, X, counts)
     if estimator._encoding is None:
         refuse_masked_and_dates(X, "X")
