@@ -22,6 +22,7 @@ from knotwise.cli.tables import Table, require_columns, same_for_all
 from knotwise.data.cells import NamedRows
 from knotwise.errors import InvalidInputError
 from knotwise.estimators import GPClassifier, GPRegressor
+from knotwise.estimators.averaging import latent_models
 from knotwise.knots import Auto
 from knotwise.likelihoods import LIKELIHOODS, candidates_named
 from knotwise.names import DECIDED, KERNELS
@@ -70,7 +71,7 @@ def run_on_parts(arguments: Namespace) -> None:
         with explain_interruption(lambda: what_is_kept(arguments)), named_by_file(files, rows.npartitions):
             gp.fit(rows[list(wanted.inputs)], y, **extras)
         gp.save(arguments.output)
-        n_rows = getattr(gp, "models_", [gp])[0]._fit.n_rows
+        n_rows = latent_models(gp)[0]._fit.n_rows
         report(gp, arguments, n_rows=n_rows, n_dropped=None, notes=notes)
 
 
@@ -265,7 +266,7 @@ def what_is_kept(arguments: Namespace) -> str:
 
 def name_inputs(gp: Any, names: list[str] | Any) -> None:
     """Give a model that was fitted to an array the names of its columns, as a data frame would have."""
-    for model in (gp, *getattr(gp, "models_", ())):
+    for model in (gp, *latent_models(gp)):
         model.feature_names_in_ = np.array(names, object)
 
 

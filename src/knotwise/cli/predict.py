@@ -305,10 +305,11 @@ def _compute(gp: Any, task: PredictFile, files: Sequence[str], targets: Sequence
 
 def _for_tasks(gp: Any) -> Any:
     """A copy of the model for one thread, which takes arrays: columns are found by their names before."""
+    from knotwise.estimators.averaging import latent_models
     from knotwise.estimators.lazy import without_training_data
 
     model = without_training_data(gp)
-    for each in (model, *getattr(model, "models_", ())):
+    for each in (model, *latent_models(model)):
         each.__dict__.pop("feature_names_in_", None)
     return model
 

@@ -127,6 +127,7 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Latent:
         "bounds": None,
         "priors": None,
         "checkpoint": None,
+        "average": False,
     }
     columns = None if gp._encoding is None else gp._encoding.columns
     latents = []

@@ -158,8 +158,9 @@ def cross_validate(
             _read_inputs(gp, given)  # so that what is wrong in a row is told by its number here, not in a block
             found = _refitted(gp, given, folds, knots, level, rng)
         else:
-            latent = (with_knots_held if knots == "held" else with_knots_anew)(gp, given, folds)
-            found = _judged(gp._observed(given.X, latent, **given.for_prediction), given, level, rng)
+            predict = with_knots_held if knots == "held" else with_knots_anew
+            each = [own._observed(given.X, predict(own, given, folds), **given.for_prediction) for own in gp._each]
+            found = _judged(gp._mixed(each), given, level, rng)
     _warn_once(caught, len(folds))
     about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
     about |= {"weights": weights, "classes": classes}
@@ -201,8 +202,8 @@ def _held_knots(gp: GPRegressor) -> dict[str, Any]:
     """Settings with which a fit keeps the knots of another, and its kind of kernel and approximation."""
     kernel = gp.kernel_ if gp.kernel is None else gp.kernel
     if not gp.n_knots_:
-        return {"kernel": kernel, "approximation": "full", "n_neighbors": 0}
-    how: dict[str, Any] = {"n_neighbors": gp.n_neighbors_}
+        return {"kernel": kernel, "approximation": "full", "n_neighbors": 0, "average": False}
+    how: dict[str, Any] = {"n_neighbors": gp.n_neighbors_, "average": False}
     if not gp.n_neighbors_:
         how["approximation"] = gp.approximation_
     return {"kernel": kernel, "knots": gp.knots_} | how

@@ -162,8 +162,8 @@ def or_with_trend(
     fit: Callable[..., Candidate | None],
     *,
     few: tuple[Trial, Candidate],
-) -> tuple[Candidate, int]:
-    """The best kernel, or one with a linear trend beside it where that is likelier, and predicts as well; and how many
+) -> tuple[Candidate, list[Candidate | None]]:
+    """The best kernel, or one with a linear trend beside it where that is likelier, and predicts as well; and all that
     were fitted.
 
     Without the trend a kernel may seem smooth and its length-scale long, so each smoothness of the structure is tried
@@ -171,15 +171,15 @@ def or_with_trend(
     """
     trend = make.with_trend()
     if trend is None:
-        return best, 0
+        return best, []
     rows, stood = few
     first = fit_candidate(rows, trend(fresh(stood.problem.model.kernel)), [stood.theta], like=stood)
     if first is None or _lead_of_trend(rows, first, stood) < -KERNEL.unconfirmed * KERNEL.margin:
-        return best, 1
+        return best, [first]
     if stood is not best:
         first = fit(trial, trend(fresh(best.problem.model.kernel)), [best.theta], like=best)
     if first is None or _lead_of_trend(trial, first, best) < -KERNEL.margin:
-        return best, 1
+        return best, [first]
     rest = [tried for tried in own if tried.problem is not best.problem]
 
     def search(trial: Trial, tried: Candidate) -> Candidate | None:
@@ -190,7 +190,7 @@ def or_with_trend(
     beside, best = trial.judged(beside), trial.judged(best)
     mean, error = trial.gain(beside, best)
     pays = _lead_of_trend(trial, beside, best) > KERNEL.tie and not mean < -error
-    return (beside if pays else best), len(own)
+    return (beside if pays else best), [first, *others]
 
 
 def _lead_of_trend(trial: Trial, beside: Candidate, plain: Candidate) -> float:

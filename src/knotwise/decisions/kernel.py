@@ -42,14 +42,15 @@ from knotwise.selection.problem import KernelMaker, Problem
 from knotwise.selection.starts import spread_out, starting_theta, without_inputs
 
 
-def decide(make: KernelMaker, rng: np.random.Generator) -> Decision[Problem]:
+def decide(make: KernelMaker, rng: np.random.Generator, least_rows: int = KERNEL.least_rows) -> Decision[Problem]:
     """The problem with the kernel that suits the data, and with hyperparameters from which to start.
 
     `make` puts the problem together for a kernel. Where none finds a signal on few rows, more are fitted: of many
-    columns, those that matter may be hard to see.
+    columns, those that matter may be hard to see. With fewer than `least_rows` nothing is chosen. All candidates are handed
+    on, of each kind the last that was fitted.
     """
     plain = make(SquaredExponential())
-    if plain.optimizer is None or plain.summary.n_rows < KERNEL.least_rows:
+    if plain.optimizer is None or plain.summary.n_rows < least_rows:
         return Decision(plain, "nothing is to be chosen")
     trace, best = plain.new_trace(), None
     for n_rows in _numbers_of_rows(plain):
@@ -62,11 +63,14 @@ def decide(make: KernelMaker, rng: np.random.Generator) -> Decision[Problem]:
         if len(trial.fitted) < n_rows or gain > threshold(best.problem):
             break
     assert best is not None
-    n_tried, n_rows = sum(map(len, structures)), len(trial.fitted)
+    n_rows = len(trial.fitted)
+    tried: list[Candidate | None] = [each for structure in structures for each in structure]
     if gain > threshold(best.problem):
         more = decide_on_all_scales if _are_many(plain) else _on_more_rows
         trial, best, others = more(make, trial, structures, best)
-        n_tried += others
+        tried += [*others, best]
+    rivals = _last_of_each(tried)
+    n_tried = len(rivals) + tried.count(None)
     best = trial.judged(best)
     means, reach = trial.labels.means(best.density), trial.reach(best)
     why = f"{name_of(best)} is taken, of {n_tried} kernels; {validation.describe(means, reach)}"
@@ -75,8 +79,9 @@ def decide(make: KernelMaker, rng: np.random.Generator) -> Decision[Problem]:
     numbers["share"] = trial.share_left(best)
     found = Decision(best.theta, why, numbers)
     of_all = plain.summary.n_rows <= HYPERPARAMETERS.many_rows
-    tried = (trial, best) if isinstance(best, NearCandidate) and of_all else None
-    chosen = replace(best.problem, found=found, earlier=tuple(trace), tried=tried, curvature=best.information)
+    by_neighbours = (trial, best) if isinstance(best, NearCandidate) and of_all else None
+    handed = {"tried": by_neighbours, "rivals": rivals, "curvature": best.information}
+    chosen = replace(best.problem, found=found, earlier=tuple(trace), **handed)
     return Decision(chosen, why, found.numbers)
 
 
@@ -129,12 +134,13 @@ def _structures(make: KernelMaker, plain: Problem, trial: Trial) -> list[Structu
 
 def _on_more_rows(
     make: KernelMaker, trial: Trial, structures: Sequence[Structure], best: Candidate
-) -> tuple[Trial, Candidate, int]:
+) -> tuple[Trial, Candidate, list[Candidate | None]]:
     """The choice between kernels that fewer rows leave open, by more rows where there are some; then the trend.
 
-    The last of what is returned is how many further candidates were fitted.
+    The last of what is returned are the further candidates.
     """
     plain, few = structures[0][0].problem, (trial, best)
+    others: list[Candidate | None] = []
     numbers = KERNEL.finalist_rows if plain.model.likelihood.conjugate else KERNEL.finalist_rows_of_sites
     for n_rows, close in zip(numbers, KERNEL.close, strict=False):
         more_rows = Trial.n_fitted(plain, n_rows) / len(trial.fitted)
@@ -146,10 +152,17 @@ def _on_more_rows(
         fitted = [[tried for tried in some if tried is not None] for some in again]
         if any(fitted):
             trial, structures = more, [some for some in fitted if some]
+            others += [tried for some in fitted for tried in some]
             best = best_of(trial, structures)
     own = next(each for each in structures if any(tried.problem is best.problem for tried in each))
     fit = partial(fit_candidate, search=KERNEL.search)
-    return trial, *or_with_trend(make, trial, own, best, fit, few=few)
+    best, with_trend = or_with_trend(make, trial, own, best, fit, few=few)
+    return trial, best, [*others, *with_trend]
+
+
+def _last_of_each(tried: Sequence[Candidate | None]) -> tuple[Candidate, ...]:
+    """Of each kernel, with a trend or without, the last fit: that to the most rows."""
+    return tuple({(name_of(each), type(each.problem.model.mean)): each for each in tried if each is not None}.values())
 
 
 def _are_many(problem: Problem) -> bool:

@@ -36,7 +36,7 @@ Fit = Callable[..., "NearCandidate | None"]
 
 def decide_on_all_scales(
     make: KernelMaker, trial: Trial, structures: Sequence[Structure], best: Candidate
-) -> tuple[Trial, Candidate, int]:
+) -> tuple[Trial, Candidate, list[Candidate | None]]:
     """The choice by the density of rows of all scales, given their Vecchia neighbours, of many rows.
 
     Kernels of one structure have the same neighbours. With few of these the density prefers rough kernels, so that
@@ -57,13 +57,13 @@ def decide_on_all_scales(
             fitted.append(some)
             of |= {id(each.problem): fit for each in some}
     if not fitted:
-        return trial, best, 0
+        return trial, best, []
     found_best = best_of(near, fitted)
     own = next(each for each in fitted if any(tried.problem is found_best.problem for tried in each))
     again = of[id(found_best.problem)]
-    best, n_trend = or_with_trend(make, near, own, found_best, again, few=few)
+    best, with_trend = or_with_trend(make, near, own, found_best, again, few=few)
     best, n_scales = _or_two_scales(make, near, best, again)
-    return near, best, n_trend + n_scales
+    return near, best, [*with_trend, *[None] * n_scales]
 
 
 def _first(near: NearTrial, stands: Candidate) -> NearCandidate | None:

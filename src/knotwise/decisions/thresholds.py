@@ -22,6 +22,7 @@ SUMS = "benchmarks/bars/sums.py"
 GAPS, ROUGH = "benchmarks/bars/gaps.py", "benchmarks/bars/rough.py"
 COUNTING = "benchmarks/bars/counts.py"
 WARPING = "benchmarks/bars/warps.py"
+AVERAGES = "benchmarks/bars/averages.py"
 
 
 def _constant(value: Any, benchmark: str, why: str) -> Any:
@@ -459,6 +460,33 @@ class InformationThresholds:
 
 
 @dataclass(frozen=True)
+class AverageThresholds:
+    """Over which models are predictions of few rows averaged?"""
+
+    rows: int = _constant(
+        500, AVERAGES, "up to which the choice of one kernel is a gamble: of 40 rows it loses .1 nats a row, of 300 .02"
+    )
+    most_rows: int = _constant(2000, AVERAGES, "up to which an average is made where it is asked for; not measured")
+    least_rows: int = _constant(10, AVERAGES, "with fewer, no hyperparameters are looked for; not measured by itself")
+    nats: float = _constant(
+        20.0,
+        AVERAGES,
+        "of log evidence within which a kernel is reasonable: evidence and leave-one-out errors choose overconfidently, "
+        "within 5 nats real sets lost .1 a row; with all kernels, 100 rows of a smooth function lost .15",
+    )
+    price: float = _constant(1.0, AVERAGES, "nats of evidence for each hyperparameter; not measured by itself")
+    pair_rows: int = _constant(
+        150, AVERAGES, "up to which a kernel has two points of its hyperparameters: of 20 rows, intervals held .90"
+    )
+    longest: float = _constant(2.5, AVERAGES, "of these points from the optimum, on the log scale")
+    lost: float = _constant(4.0, AVERAGES, "nats by which a point may be less likely than the curvature says")
+    left: float = _constant(
+        1e-4, AVERAGES, "of the noise variance that knots on rows may leave anywhere; not measured by itself"
+    )
+    determined: float = _constant(1e-8, AVERAGES, "of the prior variance below which what is left is rounding")
+
+
+@dataclass(frozen=True)
 class StandardErrorThresholds:
     """Are standard errors computed unasked?"""
 
@@ -475,6 +503,7 @@ HYPERPARAMETERS, LACK_OF_FIT = HyperparameterThresholds(), LackOfFitThresholds()
 INACTIVE_INPUTS, PLACEMENT, PRUNING = InactiveInputThresholds(), PlacementThresholds(), PruningThresholds()
 VANISHED, EXPLANATIONS = VanishedThresholds(), ExplanationThresholds()
 NEIGHBOURS, GUARD, AUTO = NeighbourThresholds(), GuardThresholds(), AutoThresholds()
+AVERAGE = AverageThresholds()
 INFORMATION, STANDARD_ERRORS, ENOUGH = InformationThresholds(), StandardErrorThresholds(), AllTargetsThresholds()
 
 #: what knots must be enough for: the function itself, or new observations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -17,15 +17,24 @@ from knotwise.data.encoding.encoding import EncodingMixin
 from knotwise.data.observations import Observations
 from knotwise.data.scaled import TrainingData
 from knotwise.data.validation import check_count, check_inputs, check_jobs, generator_from
-from knotwise.decisions import guard, kernel, overdispersion
+from knotwise.decisions import average, guard, kernel, overdispersion
 from knotwise.decisions.neighbours import add_neighbours
 from knotwise.decisions.thresholds import EXTRAPOLATION
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import Assembly, assemble
+from knotwise.estimators.averaging import (
+    AveragedModels,
+    EngineInputs,
+    check_average,
+    components_of,
+    is_settled,
+    table_of,
+    weights_of,
+)
 from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.effects import EffectsMixin
-from knotwise.estimators.fitted import Fit, FitErrors, outcome_of, posterior_of
+from knotwise.estimators.fitted import Fit, FitErrors, Member, outcome_of, posterior_of
 from knotwise.estimators.laws import assemble_chosen
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import likelihoods_from, selector_from
@@ -36,9 +45,12 @@ from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
 from knotwise.numerics.blocks import Executor, Serial, executor_for, is_dask, single_threaded_blas
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
+from knotwise.prediction import Prediction
 from knotwise.progress import RunContext
+from knotwise.selection.base import Selection
 from knotwise.selection.fixed import select_exact, with_noise_as_given
-from knotwise.selection.trace import Status
+from knotwise.selection.problem import Problem
+from knotwise.selection.trace import Action, Status
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate
@@ -82,6 +94,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         with self._run_context or RunContext.of(self) as context, executor_for(check_jobs(self.n_jobs)) as executor:
             made = self._assemble(data, None if names is None else list(names), executor, asked)
             problem, scaling = made.problem, made.scaling
+            averages = check_average(self, problem) and not made.little_information
             if context.folder is not None:
                 context.open_journal(self, problem.run.blocks.identity(), scaling, names)
             problem, observer = context.attach(problem, -float(np.log(scaling.y_scale)), rng)
@@ -101,6 +114,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
                 as_given = with_noise_as_given(selection.problem or problem, selection, rng)
                 noise_remark = made.noise_remarks.exact if as_given else made.noise_remarks.singular
                 selection = as_given or selection
+            members = self._averaged(made, selection.problem or problem, selection) if averages else ()
             selection.trace.listener = None
             if made.little_information and (selection.status is None or selection.status is Status.NO_SIGNAL):
                 selection = replace(selection, status=Status.LITTLE_INFORMATION)
@@ -123,12 +137,13 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             posterior,
             problem.table,
             problem.summary.count,
-            replace(problem.computed_by(Serial()), full=not has_knots),
+            replace(problem.computed_by(Serial()), full=not has_knots, rivals=()),
             _row_numbers(made.row_numbers, selection.order),
             has_size,
             has_noise,
             noise_remark,
             tested=None if selection.status is Status.NO_SIGNAL else tested,
+            members=members,
         )
         self._publish()
         observer.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
@@ -147,6 +162,25 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         taken = made.problem.model.likelihood
         law = next((law for law in likelihoods if type(law) is type(taken)), likelihoods[-1])
         return assemble_warped(self, data, made, lambda warped: assemble(self, warped, names, executor, asked, law))
+
+    def _averaged(self, made: Assembly, problem: Problem, selection: Selection) -> tuple[Member, ...]:
+        """The models beside the one of a selection over which predictions are averaged."""
+        if not is_settled(selection) or made.noise_remarks.through_knots or problem.model.residual is not None:
+            return ()
+        decided = average.decide(made.with_kernel, replace(problem, full=selection.jitter is None))
+        if decided.choice:
+            n_knots, value = len(selection.Z), selection.evidence.value
+            selection.trace.add(Action.AVERAGE, n_knots, value, theta=selection.theta, note=decided.why)
+        return tuple(
+            Member(
+                posterior_of(each.evidence.state),
+                each.problem.table,
+                each.point.theta,
+                each.evidence.value,
+                each.weight,
+            )
+            for each in decided.choice
+        )
 
     def _publish(self) -> None:
         self._warned = Warned()
@@ -213,6 +247,9 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         if is_dask(X):
             return lazy_latent(self, X)
         X = self._engine_inputs(X)
+        if self._fit.members:
+            each = [own.predict_latent(EngineInputs(X)) for own in self._each]
+            return self._mixed([Prediction.of(self.likelihood_, latent) for latent in each]).latent
         with executor_for(check_jobs(self.n_jobs)) as executor:
             latent = self._fit.posterior.latent(X, executor)
         if self._fit.tested is not None:
@@ -267,6 +304,9 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         """
         X = self._engine_inputs(X)
         n_samples = check_count(n_samples, "n_samples", least=1)
+        if self._fit.members:
+            rng = generator_from(random_state)
+            return self._drawn(n_samples, rng, lambda own, n: own.sample_latent(EngineInputs(X), n, rng))
         scaling, posterior = self._fit.scaling, self._fit.posterior
         if len(X) > MAX_JOINT_ROWS and not posterior.is_exact:
             _warn_of_independent_residuals(posterior, X)
@@ -449,8 +489,44 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         values = self._encoding.decode(self._encoding.contract(np.atleast_2d(natural)))
         return values if X.ndim == 2 else values[0]
 
+    @property
+    def models_(self) -> AveragedModels:
+        """The models over which predictions are averaged: kernel, weight and log evidence of each, `kernel_` first.
+
+        Of most fits it is one.
+
+        Examples
+        --------
+        {curve}
+        >>> [model.weight for model in gp.models_]
+        [1.0]
+        """
+        check_is_fitted(self)
+        return table_of(self)
+
+    @property
+    def _each(self) -> list[Any]:
+        """The models over which predictions are averaged, each as an estimator by itself; of most fits this one."""
+        return components_of(self)
+
+    def _mixed(self, each: Sequence[Prediction]) -> Prediction:
+        """The mixture of the predictions of `_each`."""
+        return each[0] if len(each) == 1 else Prediction.mixture(each, weights_of(self._fit.members))
+
+    def _drawn(self, n_samples: int, rng: np.random.Generator, draw: Callable[[Any, int], np.ndarray]) -> np.ndarray:
+        """Joint samples, each by one of `_each`, which is drawn by its weight: `draw(model, number)` has rows [n]."""
+        which = rng.choice(len(self._fit.members) + 1, n_samples, p=weights_of(self._fit.members))
+        found = [(which == number, own) for number, own in enumerate(self._each)]
+        drawn = [(chosen, draw(own, int(chosen.sum()))) for chosen, own in found if chosen.any()]
+        samples = np.empty((n_samples, drawn[0][1].shape[1]))
+        for chosen, values in drawn:
+            samples[chosen] = values
+        return samples
+
     def _engine_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        if isinstance(X, EngineInputs):
+            return X.X
         return self._fit.scaling.inputs(np.asarray(check_inputs(self, X)))
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.encoding.kinds import OTHER_LEVEL
 from knotwise.data.validation import check_coded, check_level
 from knotwise.errors import FitWarning, InvalidInputError, unknown_option
+from knotwise.estimators.averaging import latent_models
 from knotwise.estimators.tested import without_extrapolation_warning
 from knotwise.numerics.columns import column_index, column_names
 from knotwise.numerics.tabular import html_table, make_frame
@@ -240,7 +241,7 @@ def _effect(gp: Any, data: np.ndarray, some: np.ndarray, name: str, column: int,
 
 def _averages(gp: Any, points: np.ndarray, n_values: int, level: float) -> tuple[Any, Any, Any]:
     """The average response over each of so many equal groups of points, and the ends of its interval."""
-    models = getattr(gp, "models_", [gp])
+    models = latent_models(gp)
     with _without_names():
         if len(models) > 1:
             return gp.predict_proba(points).reshape(n_values, len(points) // n_values, -1).mean(1), None, None

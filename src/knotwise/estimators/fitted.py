@@ -37,6 +37,19 @@ from knotwise.selection.trace import Action, Status
 
 
 @dataclass(frozen=True)
+class Member:
+    """A model beside that of a fit, over which predictions are averaged: its posterior, parameters and log evidence, in
+    the engine's units, and its probability.
+    """
+
+    posterior: Posterior
+    table: ParameterTable
+    theta: np.ndarray
+    value: float
+    weight: float
+
+
+@dataclass(frozen=True)
 class Fit:
     """The solution in the engine's units, and the way back to the user's.
 
@@ -46,7 +59,8 @@ class Fit:
     the data came with an exposure or trials, `noise_given` whether each row came with its own known noise.
     `noise_remark` is what was said of known noise that was too small; empty where it was used as given. `errors` are
     the standard errors of the parameters in the user's units that a file holds. `tested` is what validation rows said
-    of the kernel that was chosen, and how far from the data.
+    of the kernel that was chosen, and how far from the data. `members` are further models of the same rows: predictions
+    are the average of all.
     """
 
     selection: Selection
@@ -61,6 +75,7 @@ class Fit:
     noise_remark: str = ""
     errors: ParameterErrors | None = None
     tested: Tested | None = None
+    members: tuple[Member, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         here = self.training is None or self.training.run.blocks.at_hand
@@ -155,6 +170,13 @@ def describe_choice(model: Any) -> str:
     names, numbers = model._column_names, model.kernel_.indices()
     columns = ", ".join(str(names[i]) if len(names) else str(i) for i in numbers)
     return f"{said}; it sees {len(numbers)} of {model.n_features_in_} columns ({columns}), the others say nothing more"
+
+
+def describe_average(model: Any) -> str:
+    """Over which kernels predictions are averaged, and why; empty where the fit predicts by itself."""
+    if not model._fit.members:
+        return ""
+    return next((step.note for step in model.trace_ if step.action is Action.AVERAGE), "")
 
 
 def describe_law(model: Any) -> str:

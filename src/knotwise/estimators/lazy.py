@@ -16,6 +16,7 @@ from knotwise.data.validation import as_finite_numbers, check_row_weights
 from knotwise.distributed.collections import Partitions, has_origin_of, is_frame, only_column
 from knotwise.distributed.places import place_for
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.averaging import latent_models
 from knotwise.estimators.tested import Warned
 from knotwise.evidence.blocks import Sums
 from knotwise.numerics.blocks import Serial, is_dask
@@ -164,7 +165,7 @@ class _Work:
         given = {name: value for name, value in per_row.items() if value is not None}
         model = without_training_data(estimator)
         if parts.columns is None:  # has been said once
-            for each in (model, *getattr(model, "models_", ())):
+            for each in (model, *latent_models(model)):
                 each.__dict__.pop("feature_names_in_", None)
         lazy_model = delayed(model, pure=False, traverse=False)
         return _Work(lazy_model, PartitionTask(function, tuple(given)), parts, given)
@@ -208,7 +209,7 @@ class PartitionTask:
 def without_training_data(estimator: Any) -> Any:
     """A copy for tasks: it predicts on one thread, and does not know its training data."""
     model = copy(estimator)
-    if hasattr(model, "models_"):
+    if hasattr(model, "classes_"):
         model.models_ = [without_training_data(each) for each in model.models_]
     else:
         model._fit = replace(model._fit, training=None, row_numbers=None)

@@ -11,10 +11,10 @@ import numpy as np
 from knotwise.errors import ModelFileError
 from knotwise.estimators.classifier import GPClassifier
 from knotwise.estimators.docstrings import documented
-from knotwise.estimators.fitted import Fit, posterior_of
+from knotwise.estimators.fitted import Fit, Member, posterior_of
 from knotwise.estimators.regressor import GPRegressor
 from knotwise.estimators.saving import FIT, FORMAT, INPUTS, LEFT_OUT
-from knotwise.evidence import Evidence, Point
+from knotwise.evidence import Evidence, Model, Point
 from knotwise.numerics.parameters import ParameterTable
 from knotwise.persistence.archive import FORMAT_VERSION, read_archive
 from knotwise.persistence.parts import read_arguments
@@ -133,8 +133,23 @@ def _read_fit(data: Any, at: str, given: Reading) -> Fit:
         posterior,
         table,
         fit["n_rows"],
+        members=_read_members(fit["members"], model=state.model, at=f"{at}.members"),
         **_checked(fit, posterior, table, at),
     )
+
+
+def _read_members(found: tuple[dict[str, Any], ...], *, model: Model, at: str) -> tuple[Member, ...]:
+    """The models beside that of the fit over which predictions are averaged, of the same likelihood."""
+    members = []
+    for i, each in enumerate(found):
+        sizes, own = each.pop("sizes"), each.pop("state")
+        if type(own.model.likelihood) is not type(model.likelihood):
+            raise refuse(f"{at}.{i}.state", f"of the likelihood {type(model.likelihood).__name__}, as the fit")
+        table = check_model(own.model, each.pop("table"), each["theta"], sizes, f"{at}.{i}.state")
+        members.append(Member(posterior_of(own), table, **each))
+    if sum(member.weight for member in members) > 1.0 + 1e-9:
+        raise refuse(at, "a list of models whose weights sum to at most one")
+    return tuple(members)
 
 
 def _checked(fit: dict[str, Any], posterior: Posterior, table: ParameterTable, at: str) -> dict[str, Any]:

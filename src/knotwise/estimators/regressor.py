@@ -15,6 +15,7 @@ from knotwise.data.geometry import crs_of
 from knotwise.data.observations import Observations
 from knotwise.data.partitions import read_collections
 from knotwise.errors import InvalidInputError, unknown_option
+from knotwise.estimators.averaging import EngineInputs
 from knotwise.estimators.base import LatentGP, keep_settings, unchanged_on_failure
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.lazy import lazy_r2, predict_lazily
@@ -116,6 +117,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         nugget: str | float = 0.0,
         inference: str | Inference = "auto",
         warp: str | Mapping[int | str, Any] | None = "auto",
+        average: str | bool = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
         priors: str | Mapping[str, Prior] | None = None,
@@ -349,15 +351,13 @@ class GPRegressor(RegressorMixin, LatentGP):
             return predict_lazily(self, "predict", X, n_results=n_results, per_row=known, return_std=return_std)
         prediction = self._prediction(X, **known)
         if return_cov:
-            ((likelihood, latent),) = [(part.likelihood, part.latent) for part in prediction.components]
+            likelihood = prediction.components[0].likelihood
             if not likelihood.conjugate:
                 raise InvalidInputError(
                     "`return_cov` is for Gaussian data: other observations depend on f through more than a covariance. "
                     "Use `return_std=True`, or `sample_latent` for joint samples of f."
                 )
-            cov = self._latent_covariance(X)
-            cov.flat[:: len(cov) + 1] += likelihood.conditional_variance(latent.mean)
-            return latent.mean, cov
+            return prediction.mean, self._covariance(X, prediction)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def score(
@@ -676,8 +676,13 @@ class GPRegressor(RegressorMixin, LatentGP):
         exposure = exposure_of(exposure, offset)
         known = {"exposure": exposure, "trials": trials, "noise_variance": noise_variance}
         known = require(self, "gp.sample_observations(X", **known)
-        likelihood, size = self._observation(X, len(self._engine_inputs(X)), **known)
         rng = validation.generator_from(random_state)
+        if self._fit.members:
+            rows = EngineInputs(self._engine_inputs(X))
+            return self._drawn(
+                n_samples, rng, lambda own, n: own.sample_observations(rows, n, random_state=rng, **known)
+            )
+        likelihood, size = self._observation(X, len(self._engine_inputs(X)), **known)
         f = self.sample_latent(X, n_samples, rng)
         if self.nugget_:
             f += np.sqrt(self.nugget_) * rng.standard_normal(f.shape)
@@ -685,7 +690,18 @@ class GPRegressor(RegressorMixin, LatentGP):
 
     def _prediction(self, X: Any, exposure: Any = None, trials: Any = None, noise_variance: Any = None) -> Prediction:
         """The prediction of rows, given what is known of each: the one door of all that is said of observations."""
-        return self._observed(X, self.predict_latent(X), exposure, trials, noise_variance)
+        rows = EngineInputs(self._engine_inputs(X))
+        each = [(own, own.predict_latent(rows)) for own in self._each]
+        return self._mixed([own._observed(rows, latent, exposure, trials, noise_variance) for own, latent in each])
+
+    def _covariance(self, X: Any, prediction: Prediction) -> np.ndarray:
+        """Joint covariance of new observations, [n, n]: the mean of those of the models, and that of their means."""
+        rows, total = EngineInputs(self._engine_inputs(X)), np.zeros((len(prediction), len(prediction)))
+        for own, part, weight in zip(self._each, prediction.components, prediction.weights, strict=True):
+            cov, apart = own._latent_covariance(rows), part.latent.mean - prediction.mean
+            cov.flat[:: len(cov) + 1] += part.likelihood.conditional_variance(part.latent.mean)
+            total += weight * (cov + np.outer(apart, apart))
+        return total
 
     def _observed(
         self, X: Any, latent: Latent, exposure: Any = None, trials: Any = None, noise_variance: Any = None

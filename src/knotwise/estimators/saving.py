@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.encoding.encoding import EncodingRecord
 from knotwise.data.scaling import Scaling
 from knotwise.errors import InvalidInputError
+from knotwise.estimators.averaging import latent_models
+from knotwise.estimators.fitted import Member
 from knotwise.estimators.tested import Tested
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
@@ -26,6 +28,7 @@ from knotwise.persistence.schema import (
     Number,
     OneWord,
     Optional,
+    Reading,
     Record,
     Text,
     Whole,
@@ -39,6 +42,21 @@ LOG = logging.getLogger("knotwise")
 FORMAT = "knotwise model"
 #: settings of a run on one machine, which are no part of a model
 LEFT_OUT = ("callback", "checkpoint")
+
+
+class MemberRecord(Fields):
+    """A model over which predictions are averaged; knots and parameters are its own, columns those of the fit."""
+
+    def write(self, value: Member, at: str, out: Writing) -> dict[str, Any]:
+        return super().write(vars(value) | {"state": value.posterior.state}, at, out)
+
+    def read(self, data: Any, at: str, given: Reading) -> dict[str, Any]:
+        sizes, given.sizes = given.sizes, {name: given.sizes[name] for name in ("features", "D")}
+        try:
+            found = super().read(data, at, given)
+            return found | {"sizes": given.sizes}
+        finally:
+            given.sizes = sizes
 
 
 FIT = Fields(
@@ -71,6 +89,9 @@ FIT = Fields(
     noise_given=Flag,
     noise_remark=Text,
     tested=Optional(Record(Tested, **{name: Number(finite=False) for name in Tested.__dataclass_fields__})),
+    members=ListOf(
+        MemberRecord(state=STATE, table=TABLE, theta=Array(("P",)), value=Number(), weight=Number(positive=True)), tuple
+    ),
 )
 INPUTS = Fields(
     n_features=Whole,
@@ -93,8 +114,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "model": _write_estimator(estimator, "", out),
     }
     write_archive(path, Archive(manifest, out.arrays))
-    fits = [model._fit for model in getattr(estimator, "models_", [estimator])]
-    for text in dict.fromkeys(fit.posterior.rows_in_words(fit.inputs_at_hand) for fit in fits):
+    fits = [model._fit for model in latent_models(estimator)]
+    posteriors = [(fit, each.posterior) for fit in fits for each in (fit, *fit.members)]
+    for text in dict.fromkeys(posterior.rows_in_words(fit.inputs_at_hand) for fit, posterior in posteriors):
         LOG.info("%s %s", os.fspath(path), text)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.estimators.docstrings import documented
-from knotwise.estimators.fitted import describe_choice, describe_law
+from knotwise.estimators.fitted import describe_average, describe_choice, describe_law
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.estimators.warping import describe_warps
 from knotwise.evidence.inference import inference_of
@@ -126,6 +126,9 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
         f"{model.status_}: {model._outcome.reason}",
         f"kernel {model.kernel_!r}{describe_choice(model)}",
     ]
+    average = describe_average(model)
+    if average:
+        lines.append(f"{average}; what follows is of the kernel above")
     law = describe_law(model)
     if law:
         lines.append(f"likelihood {model.likelihood_!r}: {law}")

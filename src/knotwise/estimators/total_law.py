@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from knotwise.errors import TooLargeError
 from knotwise.likelihoods.base import Likelihood
 from knotwise.numerics.blocks import Executor, block_slices
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior, covariance_root
+from knotwise.prediction import Prediction
 
 #: standard deviations of a nugget beyond which it does not count
 NORMAL_REACH = 7.0
@@ -229,15 +230,19 @@ class Summed:
         lower, upper, sd = np.empty((3, self.rows.n_groups))
         whole = self.response.kind == "observation" and self.response.likelihood.discrete
         tails = [0.5 - level / 2, 0.5 + level / 2]
-        for some, totals in sample_totals(
-            self.posterior, self.scaling, self.rows, self.response, n_samples, rng, executor
-        ):
+        for some, totals in self.samples(n_samples, rng, executor):
             # of counts the smallest one with enough below, as for a single row
             ends = np.quantile(totals, tails, axis=1, method="inverted_cdf" if whole else "linear")
             lower[some], upper[some] = ends
             with np.errstate(over="ignore"):
                 sd[some] = totals.std(axis=1, ddof=1)
         return Spread(lower, upper, sd, n_samples)
+
+    def samples(
+        self, n_samples: int, rng: np.random.Generator, executor: Executor
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Some groups after the other with samples of their totals, [groups, n_samples]."""
+        return sample_totals(self.posterior, self.scaling, self.rows, self.response, n_samples, rng, executor)
 
     def left_out(self, variance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Share of the true variance of each total that independent residuals leave out, to first order in f, [G].
@@ -285,3 +290,40 @@ class Summed:
         for node, weight in zip(nodes, weights / weights.sum(), strict=True):
             covariance += weight * node * self.response.mean(mean + sd * node, self.rows.size)
         return covariance / sd
+
+
+def mixed_spread(
+    each: Sequence[Summed],
+    estimates: np.ndarray,
+    weights: np.ndarray,
+    level: float,
+    n_samples: int,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Spread:
+    """The spread of totals over models with these probabilities [M] and expectations [M, G]: mixtures of theirs.
+
+    Where each is normal the interval has a closed form, but for a search; else samples of all are put together.
+    """
+    if len(each) == 1:
+        return each[0].spread(estimates[0], level, n_samples, rng, executor)
+    numbers = np.maximum(np.rint(n_samples * weights).astype(int), 1)
+    known = [
+        one.spread(mean, level, int(n), rng, executor) for one, mean, n in zip(each, estimates, numbers, strict=True)
+    ]
+    sds = np.array([spread.sd for spread in known])
+    sd = np.sqrt(weights @ (sds**2 + (estimates - weights @ estimates) ** 2))
+    if not any(spread.n_samples for spread in known):
+        parts = [
+            Prediction.of(one.response.likelihood, Latent(mean, spread**2))
+            for one, mean, spread in zip(each, estimates, sds, strict=True)
+        ]
+        lower, upper = Prediction.mixture(parts, weights).interval(level, "latent").T
+        return Spread(lower, upper, sd, 0)
+    lower, upper = np.empty((2, len(sd)))
+    drawn = [one.samples(int(n), rng, executor) for one, n in zip(each, numbers, strict=True)]
+    tails = [0.5 - level / 2, 0.5 + level / 2]
+    for blocks in zip(*drawn, strict=True):
+        some, totals = blocks[0][0], np.concatenate([values for _, values in blocks], axis=1)
+        lower[some], upper[some] = np.quantile(totals, tails, axis=1)
+    return Spread(lower, upper, sd, int(numbers.sum()))

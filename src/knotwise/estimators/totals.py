@@ -11,11 +11,13 @@ from knotwise.data.exposure import require
 from knotwise.data.groups import GroupedRows, check_groups, check_total_weights
 from knotwise.data.validation import check_count, check_jobs, check_level, generator_from
 from knotwise.errors import unknown_option, warn
+from knotwise.estimators.averaging import EngineInputs, weights_of
 from knotwise.estimators.docstrings import documented
-from knotwise.estimators.total_law import Response, Summed
+from knotwise.estimators.total_law import Response, Summed, mixed_spread
 from knotwise.numerics.blocks import executor_for
 from knotwise.numerics.tabular import make_frame
 from knotwise.posterior.base import Latent
+from knotwise.prediction import Prediction
 
 #: share of a total's variance beyond which leaving it out is worth a warning
 NOTICEABLE = 0.1
@@ -142,13 +144,34 @@ def predict_total(
     known |= {"noise_variance": noise_variance}
     if kind == "observation":
         known = require(model, "gp.predict_total(X, kind='observation'", **known)
-    prediction = model._prediction(X, **known)
-    latent = prediction.latent
+    inputs = EngineInputs(model._engine_inputs(X))
+    models = model._each
+    predictions = [own._prediction(inputs, **known) for own in models]
+    prediction = model._mixed(predictions)
     group = check_groups(groups, len(prediction))
     weights = check_total_weights(weights, group, statistic)
-    rows = GroupedRows.of(model._engine_inputs(X), group, weights, prediction.size)
-    estimate = rows.sum_by_group((weights * prediction.mean)[rows.order])
-    summed = Summed(
+    rows = GroupedRows.of(inputs.X, group, weights, prediction.size)
+    estimates = np.array([rows.sum_by_group((weights * each.mean)[rows.order]) for each in predictions])
+    probabilities = weights_of(model._fit.members)
+    estimate = estimates[0] if len(models) == 1 else probabilities @ estimates
+    summed = [_summed(own, rows, each, kind) for own, each in zip(models, predictions, strict=True)]
+    with executor_for(check_jobs(model.n_jobs)) as executor:
+        spread = mixed_spread(summed, estimates, probabilities, level, n_samples, rng, executor)
+        left_out = np.zeros(len(estimate))
+        for one, probability in zip(summed, probabilities, strict=True):
+            left_out += probability * one.left_out(spread.sd**2, rng)
+    divisor = rows.sum_by_group(rows.weights) if statistic == "mean" else 1.0
+    estimate, lower, upper, sd = (each / divisor for each in (estimate, spread.lower, spread.upper, spread.sd))
+    about = float(level), kind, statistic, spread.n_samples
+    result = Totals(group.labels, np.diff(rows.group_rows), estimate, lower, upper, sd, left_out, *about)
+    _warn_of_left_out(result)
+    return result
+
+
+def _summed(model: Any, rows: GroupedRows, prediction: Prediction, kind: str) -> Summed:
+    """What one model adds up."""
+    latent = prediction.latent
+    return Summed(
         model._fit.posterior,
         model._fit.scaling,
         rows,
@@ -156,15 +179,6 @@ def predict_total(
         Latent(latent.mean[rows.order], latent.variance[rows.order]),
         np.maximum(prediction.variance - latent.variance, 0.0)[rows.order],
     )
-    with executor_for(check_jobs(model.n_jobs)) as executor:
-        spread = summed.spread(estimate, level, n_samples, rng, executor)
-        left_out = summed.left_out(spread.sd**2, rng)
-    divisor = rows.sum_by_group(rows.weights) if statistic == "mean" else 1.0
-    estimate, lower, upper, sd = (each / divisor for each in (estimate, spread.lower, spread.upper, spread.sd))
-    about = float(level), kind, statistic, spread.n_samples
-    result = Totals(group.labels, np.diff(rows.group_rows), estimate, lower, upper, sd, left_out, *about)
-    _warn_of_left_out(result)
-    return result
 
 
 def _warn_of_left_out(totals: Totals) -> None:

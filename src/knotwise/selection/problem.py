@@ -99,6 +99,8 @@ class Problem:
         Negative Hessian for one row of the objective at the hyperparameters that were found, as far as it was learned.
     asked : array [M, D], optional
         Inputs at which predictions are wanted: validation rows are as far from the others as these from the data.
+    rivals : tuple, default ()
+        The candidates of the choice of the kernel, over which predictions of few rows are averaged.
 
     Examples
     --------
@@ -156,6 +158,7 @@ class Problem:
     asked: np.ndarray | None = field(default=None, repr=False)
     tried: Any = field(default=None, repr=False)
     curvature: np.ndarray | None = field(default=None, repr=False)
+    rivals: tuple[Any, ...] = field(default=(), repr=False)
 
     @property
     def free(self) -> np.ndarray:

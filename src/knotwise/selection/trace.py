@@ -68,6 +68,7 @@ class Action(StrEnum):
     EVERY_PLACE = "every place"  # a knot at each place where there are rows
     EVERY_ROW = "every row"  # the rows are so few that each is a knot
     FINAL = "final"  # the result, on all rows
+    AVERAGE = "average"  # other kernels were kept, over which predictions are averaged
 
     __repr__ = str.__repr__
 

@@ -238,7 +238,7 @@ class Surface:
         if wide:
             raise InvalidInputError(f"`{wide[0]}` has shape {np.shape(sizes[wide[0]])}; a map has one for all cells.")
         model = gp
-        if hasattr(gp, "models_"):
+        if hasattr(gp, "classes_"):
             if len(gp.models_) > 1 or kind == "observation":
                 raise InvalidInputError(
                     "A map is of the probability of the second of two classes, with `kind='mean'`. For one of several "

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.data.encoding.kinds import LonLat
 from knotwise.errors import InvalidInputError, NoTrainingDataError, nearest
+from knotwise.estimators.averaging import latent_models
 from knotwise.spatial.covariates import DIMENSIONS
 
 
@@ -46,7 +47,7 @@ def coordinate_columns(gp: Any) -> tuple[int, int]:
 
 def training_places(gp: Any) -> np.ndarray:
     """Where the rows of the fit are, [n, 2], in the units of the map."""
-    fit = (gp.models_[0] if hasattr(gp, "models_") else gp)._fit
+    fit = latent_models(gp)[0]._fit
     if fit.training is None or not fit.training.run.blocks.at_hand:
         raise NoTrainingDataError(
             "Nobody knows here where the training rows are: the model comes from a file, or was fitted to a Dask "
