@@ -50,9 +50,8 @@ def decide(make: KernelMaker, problem: Problem) -> Decision[tuple[Averaged, ...]
     judged = [(tried, value) for tried, value in ((each, _value(each.problem, each.theta)) for each in candidates)]
     worth = np.array([value - AVERAGE.price * n_identifiable(tried.problem) for tried, value in judged])
     most = worth.max(initial=-np.inf)
-    reasonable = [
-        pair for pair, own in zip(judged, worth, strict=True) if np.isfinite(own) and own > most - AVERAGE.nats
-    ]
+    near = np.isfinite(worth) & (worth >= most - AVERAGE.nats)
+    reasonable = [pair for pair, is_near in zip(judged, near, strict=True) if is_near]
     others = [(tried, value) for tried, value in reasonable if _kind(tried.problem) != _kind(problem)]
     share, rng = 1.0 / max(len(reasonable), 1), np.random.default_rng(SEED)
     members: list[Averaged] = []

@@ -46,8 +46,8 @@ def decide(make: KernelMaker, rng: np.random.Generator, least_rows: int = KERNEL
     """The problem with the kernel that suits the data, and with hyperparameters from which to start.
 
     `make` puts the problem together for a kernel. Where none finds a signal on few rows, more are fitted: of many
-    columns, those that matter may be hard to see. With fewer than `least_rows` nothing is chosen. All candidates are handed
-    on, of each kind the last that was fitted.
+    columns, those that matter may be hard to see. With fewer than `least_rows` nothing is chosen. All candidates are
+    handed on, of each kind the last that was fitted.
     """
     plain = make(SquaredExponential())
     if plain.optimizer is None or plain.summary.n_rows < least_rows:

@@ -471,8 +471,8 @@ class AverageThresholds:
     nats: float = _constant(
         20.0,
         AVERAGES,
-        "of log evidence within which a kernel is reasonable: evidence and leave-one-out errors choose overconfidently, "
-        "within 5 nats real sets lost .1 a row; with all kernels, 100 rows of a smooth function lost .15",
+        "of log evidence within which a kernel is reasonable: leave-one-out errors and fewer nats choose "
+        "overconfidently, within 5 nats real sets lost .1 a row; with all kernels, smooth functions lost .15",
     )
     price: float = _constant(1.0, AVERAGES, "nats of evidence for each hyperparameter; not measured by itself")
     pair_rows: int = _constant(

@@ -97,7 +97,11 @@ class AveragedModels(Sequence[AveragedModel]):
 
     def __repr__(self) -> str:
         lines = [f"{'weight':>6} {'log evidence':>13}  kernel"]
-        lines += [f"{row['weight']:6.3f} {row['log_evidence']:13.3f}  {row['kernel']}" for row in self._rows()]
+        lines += [
+            f"{model.weight:6.3f} {model.log_evidence:13.3f}  {model.kernel!r}"
+            f"{'' if type(model.mean) is type(self.models[0].mean) else f', mean {type(model.mean).__name__}'}"
+            for model in self.models
+        ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -108,6 +108,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
         nugget: str | float = 0.0,
         inference: str | Inference = "auto",
         warp: str | Mapping[int | str, Any] | None = "auto",
+        average: str | bool = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
         priors: str | Mapping[str, Prior] | None = None,

@@ -58,6 +58,12 @@ warp : "auto", None or dict, default "auto"
     `priors` or `fixed` speak in their units, and so do coordinates, dates and periods. Inputs and knots are in the
     units of X in any case; length-scales and trends, and what is given for them, are on the warped axis, such as in
     units of log(age).
+average : "auto", True or False, default "auto"
+    Whether predictions are the average of all reasonable kernels, with equal weights, instead of those of the chosen
+    one: a mixture, whose means, intervals, densities, samples and totals are all theirs. "auto" does so for Gaussian
+    data of 10 to 500 rows (True of up to 2,000) where the kernel is not given, and the inputs say something; not with
+    knots that were given, neighbours, Dask or `optimizer=None`. `models_` lists the kernels. `kernel_`, `parameters_`,
+    `log_evidence_`, `evidence()`, `certify()` and `diagnose()` are of the chosen one. See `docs/how-to-choose.md`.
 fixed : list of names, default ()
     Parameters to hold where they start, by the names in `parameters_`.
 bounds : dict, optional

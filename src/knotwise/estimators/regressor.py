@@ -93,6 +93,8 @@ class GPRegressor(RegressorMixin, LatentGP):
         Whether `status_` is none of the last three.
     stop_reason_ : str
         Why so many knots, in words.
+    models_ : AveragedModels
+        The models over which predictions are averaged: kernel, weight and log evidence of each; of most fits one.
     jitter_, optimize_result_, n_failed_restarts_ : float, OptimizeResult, int
         How the fit went.
 
