@@ -49,6 +49,7 @@ RETURNED = {
     "knotwise.diagnosis.findings": ["Finding", "Place"],
     "knotwise.diagnosis.autocorrelation": ["AutocorrelationTest"],
     "knotwise.diagnosis.heteroscedasticity": ["HeteroscedasticityTest"],
+    "knotwise.estimators.averaging": ["AveragedModel", "AveragedModels"],
     "knotwise.estimators.classes": ["ByClass"],
     "knotwise.estimators.coefficients": ["Coefficients", "Contrast"],
     "knotwise.estimators.effects": ["Effect", "Effects"],

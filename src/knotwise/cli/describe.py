@@ -41,6 +41,7 @@ def _model_facts(model: Any, label: Any) -> dict[str, Any]:
     return ({} if label is None else {"label": label}) | {
         "likelihood": type(model.likelihood_).__name__,
         "kernel": repr(model.kernel_),
+        "averaged": [{"kernel": repr(m.kernel), "weight": m.weight} for m in model.models_],
         "n_knots": model.n_knots_,
         "n_neighbors": model.n_neighbors_,
         "log_evidence": model.log_evidence_,

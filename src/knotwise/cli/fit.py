@@ -226,6 +226,8 @@ def settings_from(arguments: Namespace) -> dict[str, Any]:
         settings["kernel"] = getattr(kernels, KERNELS[arguments.kernel or "se"])(ard=arguments.ard)
     if arguments.standardize is not None:
         settings["standardize"] = False if arguments.standardize == "no" else arguments.standardize
+    if arguments.average is not None:
+        settings["average"] = {"yes": True, "no": False}.get(arguments.average, arguments.average)
     if arguments.max_knots is not None:
         settings["knots"] = Auto(max_knots=arguments.max_knots)
     elif arguments.knots is not None:

@@ -23,9 +23,6 @@ from knotwise.numerics.linalg import pivoted_order
 from knotwise.selection.base import Decision
 from knotwise.selection.problem import KernelMaker, Problem
 
-#: of the one generator of this decision: a fit has the same random numbers with it and without
-SEED = 0
-
 
 @dataclass(frozen=True)
 class Averaged:
@@ -39,21 +36,21 @@ class Averaged:
     weight: float
 
 
-def decide(make: KernelMaker, problem: Problem) -> Decision[tuple[Averaged, ...]]:
+def decide(make: KernelMaker, problem: Problem, rng: np.random.Generator) -> Decision[tuple[Averaged, ...]]:
     """The models beside that of a fit over which predictions are averaged; none where only one kernel is reasonable.
 
     `make` puts the problem together for a kernel, as it was before the choice. The models are exact GPs where the fit
     is one, and else through as many knots on rows as leave nothing that matters. The `weight` among the numbers is that
     of the fit itself; 0 where its kernel, which of fewest rows was not chosen, is not reasonable.
     """
-    candidates = problem.rivals or _candidates_of_few(make)
+    candidates = problem.rivals or _candidates_of_few(make, rng)
     judged = [(tried, value) for tried, value in ((each, _value(each.problem, each.theta)) for each in candidates)]
     worth = np.array([value - AVERAGE.price * n_identifiable(tried.problem) for tried, value in judged])
     most = worth.max(initial=-np.inf)
     near = np.isfinite(worth) & (worth >= most - AVERAGE.nats)
     reasonable = [pair for pair, is_near in zip(judged, near, strict=True) if is_near]
     others = [(tried, value) for tried, value in reasonable if _kind(tried.problem) != _kind(problem)]
-    share, rng = 1.0 / max(len(reasonable), 1), np.random.default_rng(SEED)
+    share = 1.0 / max(len(reasonable), 1)
     members: list[Averaged] = []
     for tried, value in others:
         states = [_at(tried.problem, theta, full=problem.full) for theta in _points(tried, value, rng)]
@@ -70,9 +67,9 @@ def decide(make: KernelMaker, problem: Problem) -> Decision[tuple[Averaged, ...]
     return Decision(tuple(members), why, numbers)
 
 
-def _candidates_of_few(make: KernelMaker) -> Sequence[Candidate]:
+def _candidates_of_few(make: KernelMaker, rng: np.random.Generator) -> Sequence[Candidate]:
     """The kernels of rows that are too few to choose one of them."""
-    return kernel.decide(make, np.random.default_rng(SEED), AVERAGE.least_rows).choice.rivals
+    return kernel.decide(make, rng, AVERAGE.least_rows).choice.rivals
 
 
 def _value(problem: Problem, theta: np.ndarray) -> float:
@@ -112,7 +109,7 @@ def _at(problem: Problem, theta: np.ndarray, *, full: bool) -> tuple[Point, Evid
             problem, Z = replace(problem.anew(), full=True), _no_knots(problem)
         else:
             problem, model, rows = problem.anew(), problem.model.with_theta(theta), problem.rows
-            noise = float(np.min(model.noise_of(rows).variance(rows)))
+            noise = float(np.min(model.noise_of(rows).variance(rows))) if model.likelihood.conjugate else 0.0
             K = model.kernel(rows.X, rows.X)
             least = max(AVERAGE.left * noise, AVERAGE.determined * float(K.diagonal().max()))
             Z = rows.X[pivoted_order(K, least)]

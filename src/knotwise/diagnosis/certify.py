@@ -142,9 +142,19 @@ def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> 
     inference = inference_of(fit.model).name
     lower, upper, variational, posterior = (None if v is None else float(v + shift) for v in found.values)
     model = f"{type(estimator).__name__}: {fit.posterior.size_in_words}, {round(fit.n_rows, 2):,} rows"
-    words = tuple(_words(found, fit, inference))
+    words = (*_words(found, fit, inference), *_of_one(fit))
     fitted = float(estimator.log_evidence_)
     return Certificate(model, fitted, lower, upper, variational, posterior, found.n_knots, words)
+
+
+def _of_one(fit: Any) -> list[str]:
+    """That the bounds are of one of several models."""
+    if not fit.members:
+        return []
+    return [
+        f"All this is of the kernel that was chosen. Predictions are the average of {len(fit.members) + 1} models, of "
+        "which the others are the exact GP, or have so many knots that they hardly differ from it."
+    ]
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,8 @@ def diagnose(estimator: Any) -> Diagnosis:
         describe_spread(estimator, spread, why_not, rows, near),
     )
     return Diagnosis(
-        f"{type(estimator).__name__}: {posterior.size_in_words}, {round(fit.n_rows, 2):,} rows",
+        f"{type(estimator).__name__}: {posterior.size_in_words}, {round(fit.n_rows, 2):,} rows"
+        + (", the chosen kernel of those over which predictions are averaged" if fit.members else ""),
         bool(estimator.converged_),
         float(result.gradient_norm),
         at_bound,

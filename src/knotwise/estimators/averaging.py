@@ -151,7 +151,7 @@ def _why_not(estimator: Any, problem: Problem) -> str:
     return ""
 
 
-def is_settled(selection: Selection) -> bool:
+def has_ended_well(selection: Selection) -> bool:
     """Whether a fit found something to learn, and ended well, so that other kernels say what else it may be."""
     return selection.status is None and selection.evidence.converged
 

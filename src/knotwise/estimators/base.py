@@ -27,7 +27,7 @@ from knotwise.estimators.averaging import (
     EngineInputs,
     check_average,
     components_of,
-    is_settled,
+    has_ended_well,
     table_of,
     weights_of,
 )
@@ -165,9 +165,10 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
 
     def _averaged(self, made: Assembly, problem: Problem, selection: Selection) -> tuple[Member, ...]:
         """The models beside the one of a selection over which predictions are averaged."""
-        if not is_settled(selection) or made.noise_remarks.through_knots or problem.model.residual is not None:
+        if not has_ended_well(selection) or made.noise_remarks.through_knots or problem.model.residual is not None:
             return ()
-        decided = average.decide(made.with_kernel, replace(problem, full=selection.jitter is None))
+        rng = np.random.default_rng(0)  # its own: a fit has the same random numbers with it and without
+        decided = average.decide(made.with_kernel, replace(problem, full=selection.jitter is None), rng)
         if decided.choice:
             n_knots, value = len(selection.Z), selection.evidence.value
             selection.trace.add(Action.AVERAGE, n_knots, value, theta=selection.theta, note=decided.why)
