@@ -771,3 +771,25 @@ def test_blocks_of_the_meuse_are_predicted_as_stored():
     pytest.importorskip("skgstat")
     again, expected = bar("meuse").measure(1), stored("meuse", "case", "kernel", "seed")["blocks", "Matern32", 1]
     assert_allclose([again["rmse"], again["nlpd"]], [expected["rmse"], expected["nlpd"]], atol=2e-3)
+
+
+# -- few rows -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["real", "simulated"])
+def test_stored_averages_of_few_rows_predict_better_than_one_kernel(kind):
+    script, found = bar("averages"), {}
+    for (case, _), row in stored("averages", "case", "seed").items():
+        found.setdefault(case, []).append(row)
+    rows = {case: each for case, each in found.items() if case.startswith(kind)}
+    claims = script.judge(rows)
+    assert all(len(each) == len(script.SEEDS) for each in rows.values()) and len(rows) in (10, 20)
+    assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["simulated, 40 rows, kinks", "simulated, 25 rows, one irrelevant"])
+def test_an_average_of_few_rows_is_the_stored_one(case):
+    row, again = stored("averages", "case", "seed")[case, 1], bar("averages").measure(case, 1)
+    assert abs(again["average"] - row["average"]) < 0.05 and abs(again["one"] - row["one"]) < 0.05
+    assert abs(again["average_coverage"] - row["average_coverage"]) < 0.03

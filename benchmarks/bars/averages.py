@@ -35,8 +35,8 @@ LEAST_GAIN, COVERAGE, MOST_TIME = 0.04, (0.94, 0.97), 3.0
 REAL = {
     "ISLR Hitters": ("ISLR", "Hitters", "Salary", ()),
     "ISLR Carseats": ("ISLR", "Carseats", "Sales", ()),
-    "AER CASchools": ("AER", "CASchools", "read", ("district", "school", "county", "math")),
-    "datasets CO2": ("datasets", "CO2", "uptake", ("Plant",)),
+    "MASS stormer": ("MASS", "stormer", "Time", ()),
+    "MASS cabbages": ("MASS", "cabbages", "VitC", ()),
     "datasets LifeCycleSavings": ("datasets", "LifeCycleSavings", "sr", ()),
     "datasets iris": ("datasets", "iris", "Petal.Width", ()),
     "datasets mtcars": ("datasets", "mtcars", "mpg", ()),

@@ -19,6 +19,7 @@ from knotwise.decisions.thresholds import AVERAGE
 from knotwise.decisions.trials import Candidate, describe_kernel
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Evidence, Point
+from knotwise.means import Linear
 from knotwise.numerics.linalg import pivoted_order
 from knotwise.selection.base import Decision
 from knotwise.selection.problem import KernelMaker, Problem
@@ -44,6 +45,8 @@ def decide(make: KernelMaker, problem: Problem, rng: np.random.Generator) -> Dec
     of the fit itself; 0 where its kernel, which of fewest rows was not chosen, is not reasonable.
     """
     candidates = problem.rivals or _candidates_of_few(make, rng)
+    if isinstance(problem.model.mean, Linear):  # a trend that was chosen goes on beyond the data, with every kernel
+        candidates = [each for each in candidates if isinstance(each.problem.model.mean, Linear)]
     judged = [(tried, value) for tried, value in ((each, _value(each.problem, each.theta)) for each in candidates)]
     worth = np.array([value - AVERAGE.price * n_identifiable(tried.problem) for tried, value in judged])
     most = worth.max(initial=-np.inf)
@@ -132,5 +135,4 @@ def _kind(problem: Problem) -> tuple[str, type]:
 def _name(problem: Problem, fitted: Problem) -> str:
     """A kernel by its name, with the trend in which it differs from the kernel of the fit."""
     name, mean = _kind(problem)
-    same = mean is type(fitted.model.mean)
-    return name if same else f"{name} with {'a trend' if mean.__name__ == 'Linear' else 'a constant mean'}"
+    return name if mean is type(fitted.model.mean) else f"{name} with a trend"

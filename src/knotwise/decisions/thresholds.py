@@ -469,10 +469,10 @@ class AverageThresholds:
     most_rows: int = _constant(2000, AVERAGES, "up to which an average is made where it is asked for; not measured")
     least_rows: int = _constant(10, AVERAGES, "with fewer, no hyperparameters are looked for; not measured by itself")
     nats: float = _constant(
-        20.0,
+        10.0,
         AVERAGES,
-        "of log evidence within which a kernel is reasonable: leave-one-out errors and fewer nats choose "
-        "overconfidently, within 5 nats real sets lost .1 a row; with all kernels, smooth functions lost .15",
+        "of log evidence within which a kernel is reasonable: with 3, or by leave-one-out errors, real sets lost .1 a "
+        "row, and 20 average a rough function with smooth ones",
     )
     price: float = _constant(1.0, AVERAGES, "nats of evidence for each hyperparameter; not measured by itself")
     pair_rows: int = _constant(

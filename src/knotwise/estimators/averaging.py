@@ -12,6 +12,7 @@ import numpy as np
 from knotwise.decisions.thresholds import AVERAGE
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.fitted import Member
+from knotwise.evidence import Model
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
 from knotwise.means import Mean
@@ -163,7 +164,8 @@ def components_of(estimator: Any) -> list[Any]:
         return [estimator]
     own = copy(estimator)
     own._fit = replace(fit, members=())
-    return [own, *(_as_estimator(own, member) for member in fit.members)]
+    parts = zip(fit.members, estimator._parts, strict=True)
+    return [own, *(_as_estimator(own, member, user) for member, user in parts)]
 
 
 def latent_models(estimator: Any) -> list[Any]:
@@ -177,11 +179,12 @@ def weights_of(members: Sequence[Member]) -> np.ndarray:
     return np.append(max(1.0 - others.sum(), 0.0), others)
 
 
-def _as_estimator(own: Any, member: Member) -> Any:
-    """A copy of an estimator that predicts by a member alone; what else it says is of the fit."""
+def _as_estimator(own: Any, member: Member, user: Model) -> Any:
+    """A copy of an estimator that predicts by a member alone, with its parts in the user's units; what else it says is
+    of the fit.
+    """
     model = copy(own)
     model._fit = replace(own._fit, posterior=member.posterior, table=member.table, tested=None)
-    user = own._fit.scaling.to_user(member.posterior.state.model)
     model.kernel_, model.likelihood_, model.mean_ = user.kernel, user.likelihood, user.mean
     model.nugget_ = user.nugget.variance
     model.log_evidence_ = member.value - own._fit.n_rows * float(np.log(own._fit.scaling.y_scale))
