@@ -21,6 +21,7 @@ from knotwise.checkpoint import journal as journal_module
 from knotwise.checkpoint.digest import digest
 from knotwise.checkpoint.journal import MAGIC, SEAL, Journal, decode, encode
 from knotwise.errors import FitWarning, InvalidInputError
+from knotwise.estimators.averaging import latent_models
 from knotwise.files import write_atomically
 from knotwise.kernels import Matern32, SquaredExponential
 from knotwise.knots import Auto, OneAtATime
@@ -122,7 +123,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The optimiser stopped")
 
 def bits(gp):
     """All that must be the same: knots, parameters and evidence of each model, and the steps that led there."""
-    models = getattr(gp, "models_", [gp])
+    models = latent_models(gp)
     steps = [(step.action, step.n_knots, step.evidence) for model in models for step in model.trace_]
     arrays = [a for m in models for a in (m.knots_, m.parameters_.values, m.optimize_result_.history)]
     return [array.tobytes() for array in arrays], [m.log_evidence_ for m in models], repr(steps)

@@ -55,6 +55,6 @@ def inputs(columns):
 def load(path):
     """A model as one of an array, which takes arrays without a warning."""
     gp = knotwise.load(path)
-    for model in (gp, *getattr(gp, "models_", ())):
+    for model in (gp, *(gp.models_ if hasattr(gp, "classes_") else ())):
         del model.feature_names_in_
     return gp

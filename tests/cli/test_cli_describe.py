@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 import knotwise
 from knotwise import datasets, kernels, likelihoods, names
 from knotwise.cli import main as cli
+from knotwise.estimators.averaging import latent_models
 
 
 def test_summary_is_that_of_the_python_api(folder, run):
@@ -20,7 +21,7 @@ def test_summary_is_that_of_the_python_api(folder, run):
         gp = knotwise.load(folder / f"{name}.knotwise")
         assert run("summary", folder / f"{name}.knotwise") == (0, f"{gp.summary()}\n", "")
         found = json.loads(run("summary", folder / f"{name}.knotwise", "--json")[1])
-        models = getattr(gp, "models_", [gp])
+        models = latent_models(gp)
         assert [model["parameters"] for model in found["models"]] == [m.parameters_.as_dict() for m in models]
         assert found.get("classes") == (gp.classes_.tolist() if hasattr(gp, "classes_") else None)
 

@@ -191,8 +191,8 @@ more_knots : int, optional
 The file is complete or not there, and holds what predictions need. **Of the exact GP (`n_knots_` is 0) and of a model
 with neighbours (`n_neighbors_` is not 0) it holds all training rows**, inputs and targets, because these predict from
 them: do not pass it on where the data must stay. Of other models it holds no rows, but knots may lie on the inputs of
-some, and of an average over several models (`models_`) on those of all. The logger "knotwise" says which it is, as INFO. A kernel, likelihood or mean of your own cannot be saved; use
-pickle.
+some, and of an average over several models (`models_`) on those of all: `average=False` keeps to one. The logger
+"knotwise" says which it is, as INFO. A kernel, likelihood or mean of your own cannot be saved; use pickle.
 
 Parameters
 ----------
