@@ -164,8 +164,14 @@ def components_of(estimator: Any) -> list[Any]:
         return [estimator]
     own = copy(estimator)
     own._fit = replace(fit, members=())
-    parts = zip(fit.members, estimator._parts, strict=True)
-    return [own, *(_as_estimator(own, member, user) for member, user in parts)]
+    each = zip(fit.members, estimator._parts, strict=True)
+    return [own, *(_as_estimator(own, member, parts) for member, parts in each)]
+
+
+def parts_of(model: Model) -> dict[str, Any]:
+    """The parts of a model in the user's units, as a fitted estimator calls them."""
+    parts = {"kernel_": model.kernel, "likelihood_": model.likelihood, "mean_": model.mean}
+    return parts | {"nugget_": model.nugget.variance}
 
 
 def latent_models(estimator: Any) -> list[Any]:
@@ -179,14 +185,13 @@ def weights_of(members: Sequence[Member]) -> np.ndarray:
     return np.append(max(1.0 - others.sum(), 0.0), others)
 
 
-def _as_estimator(own: Any, member: Member, user: Model) -> Any:
+def _as_estimator(own: Any, member: Member, parts: dict[str, Any]) -> Any:
     """A copy of an estimator that predicts by a member alone, with its parts in the user's units; what else it says is
     of the fit.
     """
     model = copy(own)
     model._fit = replace(own._fit, posterior=member.posterior, table=member.table, tested=None)
-    model.kernel_, model.likelihood_, model.mean_ = user.kernel, user.likelihood, user.mean
-    model.nugget_ = user.nugget.variance
+    vars(model).update(parts)
     model.log_evidence_ = member.value - own._fit.n_rows * float(np.log(own._fit.scaling.y_scale))
     return model
 

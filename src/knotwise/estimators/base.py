@@ -28,6 +28,7 @@ from knotwise.estimators.averaging import (
     check_average,
     components_of,
     has_ended_well,
+    parts_of,
     table_of,
     weights_of,
 )
@@ -192,6 +193,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         self.nugget_ = user.nugget.variance
         self.warp_ = published(self, scaling)
         self._parts = tuple(scaling.to_user(member.posterior.state.model) for member in fit.members)
+        self._parts = [parts_of(scaling.to_user(member.posterior.state.model)) for member in fit.members]
         table = scaling.table_to_user(fit.table.with_theta(selection.theta), self._column_names)
         self.parameters_ = replace(table, errors=FitErrors(fit, self.n_jobs))
         given = selection.knots_as_given
