@@ -33,6 +33,15 @@ class AveragedModel:
         Its probability.
     log_evidence : float
         Log evidence of the data in their units.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from knotwise import GPRegressor
+    >>> X = np.linspace(0, 1, 40)[:, None]
+    >>> model = GPRegressor(average=False, random_state=0).fit(X, np.sin(9 * X[:, 0])).models_[0]
+    >>> type(model.kernel).__name__, model.weight
+    ('SquaredExponential', 1.0)
     """
 
     kernel: Kernel
