@@ -80,8 +80,8 @@ def decide(make: KernelMaker, rng: np.random.Generator, least_rows: int = KERNEL
     found = Decision(best.theta, why, numbers)
     of_all = plain.summary.n_rows <= HYPERPARAMETERS.many_rows
     by_neighbours = (trial, best) if isinstance(best, NearCandidate) and of_all else None
-    handed = {"tried": by_neighbours, "rivals": rivals, "curvature": best.information}
-    chosen = replace(best.problem, found=found, earlier=tuple(trace), **handed)
+    chosen = replace(best.problem, found=found, earlier=tuple(trace), tried=by_neighbours)
+    chosen = replace(chosen, rivals=rivals, curvature=best.information)
     return Decision(chosen, why, found.numbers)
 
 
