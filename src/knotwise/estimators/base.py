@@ -192,7 +192,6 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
         self.nugget_ = user.nugget.variance
         self.warp_ = published(self, scaling)
-        self._parts = tuple(scaling.to_user(member.posterior.state.model) for member in fit.members)
         self._parts = [parts_of(scaling.to_user(member.posterior.state.model)) for member in fit.members]
         table = scaling.table_to_user(fit.table.with_theta(selection.theta), self._column_names)
         self.parameters_ = replace(table, errors=FitErrors(fit, self.n_jobs))

@@ -6,9 +6,8 @@ import re
 from collections import Counter
 from typing import Any
 
-from knotwise.estimators.fitted import describe_choice, describe_law
-from knotwise.estimators.warping import describe_warps
 from knotwise.estimators.fitted import describe_average, describe_choice, describe_law
+from knotwise.estimators.warping import describe_warps
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
 from knotwise.report.data import Data
@@ -98,10 +97,9 @@ def describe_fit(view: View) -> list[str]:
             sentence(describe_law(model)),
             sentence(describe_warps(model)),
             _kernel(model),
+            sentence(describe_average(model)),
             describe_tested(model),
         ]
-        average = sentence(describe_average(model))
-        decided = [sentence(describe_law(model)), _kernel(model), average, describe_tested(model)]
         rest = filter(None, [*decided, f"Status: {model.status_}."])
         return [*said, f"It is {describe_knots_of(model)}.", *why, *rest]
     statuses = Counter(str(each.status_) for each in models)
