@@ -776,15 +776,15 @@ def test_blocks_of_the_meuse_are_predicted_as_stored():
 # -- few rows -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["real", "simulated"])
-def test_stored_averages_of_few_rows_predict_better_than_one_kernel(kind):
+def test_stored_averages_of_few_rows_predict_better_than_one_kernel():
     script, found = bar("averages"), {}
     for (case, _), row in stored("averages", "case", "seed").items():
         found.setdefault(case, []).append(row)
-    rows = {case: each for case, each in found.items() if case.startswith(kind)}
-    claims = script.judge(rows)
-    assert all(len(each) == len(script.SEEDS) for each in rows.values()) and len(rows) in (10, 20)
-    assert all(claims.values()), claims
+    real, simulated = ({case: each for case, each in found.items() if case[0] == kind} for kind in "rs")
+    assert (len(real), len(simulated)) == (10, 20)
+    assert all(len(each) == len(script.SEEDS) for each in found.values())
+    for claims in (script.judge(real), script.judge(simulated), script.judge_coverage(found)):
+        assert all(claims.values()), claims
 
 
 @pytest.mark.slow
