@@ -9,7 +9,8 @@ their noise is a tenth or 40 percent of the standard deviation of the function, 
 The same rows are fitted by plain defaults with `average=False` and with `average="auto"`. The claims: the mean log
 density of a test row rises by at least 0.04 on average over the real sets, and over the simulated settings, and a fit
 takes at most three times the processor time; 95 % intervals hold 94 to 97 % of the test rows, on average over all of
-these (of the real sets alone 93.7 %, one of which has heavy tails, and of the simulated ones 94.4 %). Rows are appended to `benchmarks/results/averages.jsonl`, and a test checks what is stored.
+these (of the real sets alone 93.7 %, one of which has heavy tails, and of the simulated ones 94.4 %). Rows are appended
+to `benchmarks/results/averages.jsonl`, and a test checks what is stored.
 """
 
 from __future__ import annotations

@@ -67,7 +67,9 @@ def measure(case: str, seed: int, priors: Any) -> dict[str, Any]:
     kind, n = CASES[case]
     X, y = draw(kind, n, seed)
     likelihood = {"separable": "bernoulli", "labels": "bernoulli", "counts": "poisson"}.get(kind, "gaussian")
-    gp = GPRegressor(likelihood=likelihood, approximation="full", priors=priors, random_state=seed, n_jobs=1)
+    gp = GPRegressor(
+        likelihood=likelihood, approximation="full", priors=priors, average=False, random_state=seed, n_jobs=1
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few labels of one kind
         gp.fit(X[:n], y[:n])
