@@ -13,7 +13,7 @@ from knotwise import GPRegressor, cross_validate
 from knotwise.decisions import counts, overdispersion
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.evidence import InMemory
-from knotwise.kernels import Matern32, Matern52
+from knotwise.kernels import Matern12, Matern32, Matern52
 from knotwise.likelihoods import NegativeBinomial, Poisson
 from knotwise.selection.problem import Run
 from knotwise.selection.trace import Action
@@ -279,6 +279,18 @@ def test_the_likelihood_ratio_is_that_of_exact_fits_with_held_parameters():
         - max(value(Poisson()), value(Poisson(), counts.COUNTS.shorter))
     )
     assert_allclose(found.numbers["log_ratio"], ratio, atol=1e-6)
+
+
+def test_overdispersion_is_told_where_a_rough_function_follows_single_counts():
+    """Also of encoded columns, of which several have one length-scale: what is smoother keeps them together."""
+    rng = np.random.default_rng(1)
+    n = 250
+    X = np.column_stack([rng.uniform(size=n).astype(object), rng.choice(["a", "b", "c"], n).astype(object)])
+    mean = np.exp(1.0 + np.sin(6 * X[:, 0].astype(float)) + 0.5 * (X[:, 1] == "b"))
+    y = rng.poisson(mean * rng.gamma(2.0, 0.5, n)).astype(float)
+    for ard in (False, True):
+        _, heard = heard_of(X, y, kernel=Matern12(ard=ard))
+        assert any("times as much as Poisson counts would" in said for said in heard)
 
 
 @pytest.mark.parametrize(
