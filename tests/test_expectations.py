@@ -27,6 +27,11 @@ CASES = {
     "negative-binomial": (lik.NegativeBinomial(0.4), 2.0, COUNTS, 1e6),
     "negative-binomial-nearly-poisson": (lik.NegativeBinomial(1e-5), 2.0, COUNTS, 1e6),
     "negative-binomial-wide": (lik.NegativeBinomial(100.0), 2.0, COUNTS, 1e6),
+    "zero-inflated-poisson": (lik.ZeroInflatedPoisson(0.3), 2.0, COUNTS, 1.0),
+    "zero-inflated-poisson-rarely": (lik.ZeroInflatedPoisson(1e-4), 2.0, COUNTS, 1.0),
+    "zero-inflated-poisson-mostly": (lik.ZeroInflatedPoisson(0.9), 2.0, COUNTS, 1.0),
+    "zero-inflated-negative-binomial": (lik.ZeroInflatedNegativeBinomial(0.4, 0.3), 2.0, COUNTS, 1e6),
+    "zero-inflated-negative-binomial-nearly-poisson": (lik.ZeroInflatedNegativeBinomial(1e-4, 0.01), 2.0, COUNTS, 1e6),
     "gamma": (lik.Gamma(2.5), 1.0, POSITIVE, 1.0),
     "gamma-sharp": (lik.Gamma(1e3), 1.0, POSITIVE, 1.0),
     "exponential": (lik.Exponential(), 1.0, POSITIVE, 1.0),
@@ -63,7 +68,9 @@ def at(likelihood, y, f, size):
 def fine_expectations(likelihood, y, mean, variance, size):
     """A trapezoid rule with steps of a 100th of a standard deviation and of what f is measured by."""
     sd = np.sqrt(variance)
-    grows = isinstance(likelihood, lik.Poisson | lik.Gamma | lik.Weibull)  # like e^(1.7 f) at most
+    grows = isinstance(
+        likelihood, lik.Poisson | lik.ZeroInflatedPoisson | lik.Gamma | lik.Weibull
+    )  # like e^(1.7 f) at most
     reach = 9.0 + (1.7 * sd if grows else 0.0)
     unit = likelihood.scale if isinstance(likelihood, lik.StudentT) else 1.0
     z = np.linspace(-reach, reach, int(2 * reach * max(100.0, 12 * sd / unit)))

@@ -39,6 +39,8 @@ LIKELIHOODS = {
     "binomial": lik.Binomial(),
     "poisson": lik.Poisson(),
     "negative-binomial": lik.NegativeBinomial(0.4),
+    "zero-inflated-poisson": lik.ZeroInflatedPoisson(0.3),
+    "zero-inflated-negative-binomial": lik.ZeroInflatedNegativeBinomial(0.4, 0.3),
     "gamma": lik.Gamma(2.5),
     "exponential": lik.Exponential(),
     "weibull": lik.Weibull(1.7),

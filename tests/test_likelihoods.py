@@ -25,6 +25,8 @@ from knotwise.likelihoods import (
     Poisson,
     StudentT,
     Weibull,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
     likelihood_named,
 )
 from knotwise.likelihoods.response import response_moments
@@ -42,6 +44,11 @@ ALL = [
     NegativeBinomial(1e-8),
     NegativeBinomial(0.4),
     NegativeBinomial(5.0),
+    ZeroInflatedPoisson(1e-4),
+    ZeroInflatedPoisson(0.7),
+    ZeroInflatedNegativeBinomial(1e-4, 0.05),
+    ZeroInflatedNegativeBinomial(0.4, 0.3),
+    ZeroInflatedNegativeBinomial(3.0, 0.8),
     Gamma(0.3),
     Gamma(4.0),
     Gamma(500.0),

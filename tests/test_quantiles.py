@@ -22,6 +22,7 @@ from knotwise.likelihoods.log_gamma import average_over_log_gamma, log_gamma_qua
 from knotwise.likelihoods.logit_beta import ACCURATE, FLAT_ACCURATE, NEAR_HALF, logit_beta_quantile, lower_tail
 from knotwise.likelihoods.roots import find_between, find_root, find_whole_root
 from knotwise.numerics.blocks import Threads
+from zero_inflated import ZeroInflated
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "quantiles.json").read_text())
 STORED = Path(__file__).parents[1] / "benchmarks" / "results" / "response.jsonl"
@@ -33,6 +34,16 @@ LAWS = {  # the conditional laws as functions of f, from SciPy, and the size of 
     "binomial": (lik.Binomial(), 40.0, lambda f: stats.binom(40, expit(f))),
     "poisson": (lik.Poisson(), 3.0, lambda f: stats.poisson(3 * np.exp(f))),
     "negative-binomial": (lik.NegativeBinomial(0.4), 2.0, lambda f: stats.nbinom(2.5, 2.5 / (2.5 + 2 * np.exp(f)))),
+    "zero-inflated-poisson": (
+        lik.ZeroInflatedPoisson(0.3),
+        3.0,
+        lambda f: ZeroInflated(0.3, stats.poisson(3 * np.exp(f))),
+    ),
+    "zero-inflated-negative-binomial": (
+        lik.ZeroInflatedNegativeBinomial(0.4, 0.3),
+        2.0,
+        lambda f: ZeroInflated(0.3, stats.nbinom(2.5, 2.5 / (2.5 + 2 * np.exp(f)))),
+    ),
     "gamma": (lik.Gamma(2.5), 1.0, lambda f: stats.gamma(2.5, scale=np.exp(f) / 2.5)),
     "exponential": (lik.Exponential(), 1.0, lambda f: stats.expon(scale=np.exp(f))),
     "weibull": (lik.Weibull(1.7), 1.0, lambda f: stats.weibull_min(1.7, scale=np.exp(f))),

@@ -14,6 +14,7 @@ from knotwise import GPRegressor
 from knotwise import likelihoods as lik
 from knotwise.kernels import Matern32
 from knotwise.likelihoods import response
+from zero_inflated import ZeroInflated
 
 VARIANCES = [1e-4, 1e-2, 0.3, 4.0, 25.0]
 
@@ -27,6 +28,12 @@ CASES = {
     "poisson-exposure": (lik.Poisson(), 250.0, [(0.0, -2.0), (180.0, 0.0)]),
     "poisson-large": (lik.Poisson(), 1.0, [(1e6, 13.0), (1e6, 8.0), (1e4, 0.0)]),
     "negative-binomial": (lik.NegativeBinomial(0.4), 2.0, [(0.0, 3.0), (200.0, 1.0), (1e6, 9.0)]),
+    "zero-inflated-poisson": (lik.ZeroInflatedPoisson(0.3), 2.0, [(0.0, 3.0), (0.0, -4.0), (200.0, 1.0)]),
+    "zero-inflated-negative-binomial": (
+        lik.ZeroInflatedNegativeBinomial(0.4, 0.3),
+        2.0,
+        [(0.0, 3.0), (200.0, 1.0), (1e6, 9.0)],
+    ),
     "negative-binomial-nearly-poisson": (lik.NegativeBinomial(1e-5), 1.0, [(0.0, 3.0), (2000.0, 5.0)]),
     "gamma": (lik.Gamma(2.5), 1.0, [(1e-3, 0.0), (0.7, 0.3), (500.0, 0.0)]),
     "gamma-sharp": (lik.Gamma(1e3), 1.0, [(0.7, 0.3), (50.0, 0.0)]),
@@ -46,6 +53,8 @@ CONDITIONAL_LAWS = {  # as functions of f, from SciPy
     "binomial": lambda f: stats.binom(40, 1 / (1 + np.exp(-f))),
     "poisson": lambda f: stats.poisson(np.exp(f)),
     "negative-binomial": lambda f: stats.nbinom(2.5, 2.5 / (2.5 + 2 * np.exp(f))),
+    "zero-inflated-poisson": lambda f: ZeroInflated(0.3, stats.poisson(2 * np.exp(f))),
+    "zero-inflated-negative-binomial": lambda f: ZeroInflated(0.3, stats.nbinom(2.5, 2.5 / (2.5 + 2 * np.exp(f)))),
     "gamma": lambda f: stats.gamma(2.5, scale=np.exp(f) / 2.5),
     "exponential": lambda f: stats.expon(scale=np.exp(f)),
     "weibull": lambda f: stats.weibull_min(1.7, scale=np.exp(f)),

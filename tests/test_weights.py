@@ -36,6 +36,8 @@ LIKELIHOODS = {
     "binomial": lik.Binomial(),
     "poisson": lik.Poisson(),
     "negative-binomial": lik.NegativeBinomial(0.4),
+    "zero-inflated-poisson": lik.ZeroInflatedPoisson(0.3),
+    "zero-inflated-negative-binomial": lik.ZeroInflatedNegativeBinomial(0.4, 0.3),
     "gamma": lik.Gamma(2.5),
     "weibull": lik.Weibull(1.7),
     "beta": lik.Beta(6.0),
@@ -122,7 +124,8 @@ def test_whole_weights_are_repeated_rows(likelihood, nugget, power, mean, whole,
 def test_whole_weights_are_repeated_rows_in_the_exact_gp(likelihood, nugget, mean, whole, X_new):
     problem = case(likelihood, nugget, mean=mean)
     found, expected = problem.weighted(whole).full(), problem.repeated(whole).full()
-    assert_allclose(found.value, expected.value, rtol=1e-11)
+    # a search for the mode whose steps take another curvature first may end before the last digits
+    assert_allclose(found.value, expected.value, rtol=1e-9 if "inflated" in likelihood else 1e-11)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-8, atol=1e-9)
     assert_same_latent(ExactPosterior(found.state), ExactPosterior(expected.state), X_new, rtol=1e-8)
 

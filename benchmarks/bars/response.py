@@ -43,6 +43,8 @@ def cases() -> list[tuple[str, Any, float]]:
         ("binomial", lik.Binomial(), SLOW),
         ("poisson", lik.Poisson(), FAST),
         ("negative_binomial", lik.NegativeBinomial(0.4), SLOW),
+        ("zero_inflated_poisson", lik.ZeroInflatedPoisson(0.3), FAST),
+        ("zero_inflated_negative_binomial", lik.ZeroInflatedNegativeBinomial(0.4, 0.3), SLOW),
         ("gamma", lik.Gamma(2.5), FAST),
         ("exponential", lik.Exponential(), FAST),
         ("weibull", lik.Weibull(1.7), FAST),

@@ -5,7 +5,7 @@ Nothing is imported here: the command line lists the words in its help, and load
 
 from __future__ import annotations
 
-__all__ = ["DECIDED", "KERNELS", "LIKELIHOODS", "WARPS"]
+__all__ = ["DECIDED", "KERNELS", "LIKELIHOODS", "WARPS", "WITH_ZEROS"]
 
 #: words of the command line, and classes of knotwise.kernels
 KERNELS = {
@@ -26,6 +26,8 @@ LIKELIHOODS = {
     "binomial": "Binomial",
     "poisson": "Poisson",
     "negative_binomial": "NegativeBinomial",
+    "zero_inflated_poisson": "ZeroInflatedPoisson",
+    "zero_inflated_negative_binomial": "ZeroInflatedNegativeBinomial",
     "gamma": "Gamma",
     "exponential": "Exponential",
     "weibull": "Weibull",
@@ -34,7 +36,11 @@ LIKELIHOODS = {
 }
 
 #: words of `likelihood` that leave a choice to the data, and the laws among which they do: fewest parameters first
-DECIDED = {"counts": ("poisson", "negative_binomial")}
+DECIDED = {
+    "counts": ("poisson", "negative_binomial", "zero_inflated_poisson", "zero_inflated_negative_binomial"),
+}
+#: those of them that are tried only where there are more zeros than the others say
+WITH_ZEROS = ("zero_inflated_poisson", "zero_inflated_negative_binomial")
 
 #: words of `warp` and of the command line, and classes of knotwise.warps
 WARPS = {"log": "Log", "normal": "NormalScores"}

@@ -1,14 +1,15 @@
-"""Which law of counts: Poisson, or one by which they vary more? Exact GPs on the same rows say, before the kernel.
+"""Which law of counts: Poisson, one by which they vary more, or one with more zeros? Exact GPs on the same rows say.
 
 A law with a dispersion has the others as its limit, and so explains all that they do; it must bring the evidence that
 pays for its parameters, and may not predict rows that it has not seen worse. A rough function explains overdispersion,
 too, by following each count, and a dispersion hides a function: so each law is tried with a smooth kernel and with a
-rough one, with one length-scale and with one per column, and the best of each are compared.
+rough one, with one length-scale and with one per column, and the best of each are compared. Laws with zeros beside the
+counts are tried where there are more zeros than the law that was taken says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from knotwise.decisions.signal import n_identifiable
 from knotwise.decisions.thresholds import COUNTS, KERNEL
 from knotwise.decisions.trials import Candidate, Trial
 from knotwise.evidence.model import Rows
+from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import Matern32
 from knotwise.selection.base import Decision
 from knotwise.selection.problem import KernelMaker, Problem
@@ -36,50 +38,114 @@ class Law:
         return type(self.problem.model.likelihood).__name__
 
 
-def decide(laws: Sequence[Law], rng: np.random.Generator) -> Decision[int]:
+@dataclass(frozen=True)
+class _Entry:
+    """A law with its best fit, None where there is none; and the kernel of that, None where one was given."""
+
+    number: int
+    law: Law
+    fit: Candidate | None
+    kernel: Kernel | None
+
+
+def decide(laws: Sequence[Law], rng: np.random.Generator, inflated: Sequence[Callable[[], Law]] = ()) -> Decision[int]:
     """Number of the law that suits the counts; of laws with more parameters a clear gain is asked.
 
     The laws have the same data, the one with fewest parameters first. Weights are those of the last, under which they
-    are relative: the same rows, with the same weights, tell all laws apart.
+    are relative: the same rows, with the same weights, tell all laws apart. `inflated` make the laws with zeros beside
+    the counts, whose numbers follow; they are tried where there are more zeros than the best of the others says.
     """
     trial = _draw(laws[-1].problem, rng)
-    fits = _fits(trial, laws)
-    chosen, said = next((i for i, fit in enumerate(fits) if fit is not None), 0), "nothing else could be fitted"
     numbers: dict[str, float] = {"n_rows": trial.fitted.count}
-    for i in range(chosen + 1, len(laws)):
-        best, rival = fits[chosen], fits[i]
-        if best is None or rival is None:
-            continue
-        gain = rival.value - best.value
-        least = n_identifiable(laws[i].problem) - n_identifiable(laws[chosen].problem) + COUNTS.margin
-        mean, error = trial.gain(trial.judged(rival), trial.judged(best))
-        numbers |= {"gain": gain, "threshold": least, "density_gain": mean, "standard_error": error}
-        said = (
-            f"{laws[i].name} gains {gain:.1f} nats over {laws[chosen].name} on {trial.fitted.count:g} rows (above "
-            f"{least:.1f} pays), and {mean:.3f} +- {error:.3f} in the log density of a row left out"
-        )
-        in_all = gain + mean * len(trial.validation)  # rows of which neither fit knows are evidence, too
-        pays = gain > least or (in_all > least and mean > COUNTS.sure * error)
-        if pays and not mean < -COUNTS.sure * error:
-            chosen = i
-    taken = fits[chosen]
-    numbers["log_evidence"] = np.nan if taken is None else taken.value
-    return Decision(chosen, f"{laws[chosen].name} is taken: {said}", numbers)
+    entries = _fits(trial, laws)
+    taken = next((each for each in entries if each.fit is not None), entries[0])
+    said = "nothing else could be fitted"
+    for rival in entries[taken.number + 1 :]:
+        taken, said = _better(trial, taken, rival, COUNTS.margin, numbers) or (taken, said)
+    if inflated and taken.fit is not None:
+        plain, zeros = taken, _count_zeros(trial, taken.fit)
+        numbers |= {"zeros": zeros.seen, "expected_zeros": zeros.expected, "zeros_error": zeros.error}
+        if zeros.seen - zeros.expected > COUNTS.more_zeros * zeros.error:
+            for rival in _fits_with_zeros(trial, plain, inflated, zeros.share, len(laws)):
+                margin = COUNTS.zeros_margin if taken is plain else COUNTS.margin
+                taken, said = _better(trial, taken, rival, margin, numbers) or (taken, said)
+            said += (
+                f". Of {zeros.seen:g} zeros {plain.law.name} without others beside the counts says "
+                f"{zeros.expected:.1f} +- {zeros.error:.1f}"
+            )
+    numbers["log_evidence"] = np.nan if taken.fit is None else taken.fit.value
+    return Decision(taken.number, f"{taken.law.name} is taken: {said}", numbers)
 
 
-def _fits(trial: Trial, laws: Sequence[Law]) -> list[Candidate | None]:
-    """The best fit of each law, None where there is none: all by the same kernel, and by that with a length-scale per
-    column where that pays.
-    """
+def _better(
+    trial: Trial, best: _Entry, rival: _Entry, margin: float, numbers: dict[str, float]
+) -> tuple[_Entry, str] | None:
+    """The better of two laws and why; None where they cannot be compared. `margin` is asked for beside the price."""
+    if best.fit is None or rival.fit is None:
+        return None
+    gain = rival.fit.value - best.fit.value
+    least = max(n_identifiable(rival.law.problem) - n_identifiable(best.law.problem), 0) + margin
+    mean, error = trial.gain(trial.judged(rival.fit), trial.judged(best.fit))
+    numbers |= {"gain": gain, "threshold": least, "density_gain": mean, "standard_error": error}
+    said = (
+        f"{rival.law.name} gains {gain:.1f} nats over {best.law.name} on {trial.fitted.count:g} rows (above "
+        f"{least:.1f} pays), and {mean:.3f} +- {error:.3f} in the log density of a row left out"
+    )
+    in_all = gain + mean * len(trial.validation)  # rows of which neither fit knows are evidence, too
+    pays = gain > least or (in_all > least and mean > COUNTS.sure * error)
+    return rival if pays and not mean < -COUNTS.sure * error else best, said
+
+
+@dataclass(frozen=True)
+class _Zeros:
+    """Zeros among the rows, the number of them that a law says, and its standard error."""
+
+    seen: float
+    expected: float
+    error: float
+    share: float
+
+
+def _count_zeros(trial: Trial, fit: Candidate) -> _Zeros:
+    """How many zeros there are, and how many the law says that was fitted to these rows."""
+    rows = trial.fitted
+    log_zero = trial.densities_of(fit, replace(rows, y=np.zeros(len(rows))))
+    p, seen = np.exp(log_zero), rows.total((rows.y == 0).astype(float))
+    expected = rows.total(p)
+    return _Zeros(seen, expected, float(np.sqrt(rows.total(p * (1 - p)))), (seen - expected) / float(rows.count))
+
+
+def _fits(trial: Trial, laws: Sequence[Law]) -> list[_Entry]:
+    """The best fit of each law: all by the same kernel, and by that with a length-scale per column where that pays."""
     makers = [law.with_kernel for law in laws if law.with_kernel is not None]
     if not makers:
-        return _fits_of_kernel(trial, [law.problem for law in laws])
+        found = _fits_of_kernel(trial, [law.problem for law in laws])
+        return [_Entry(i, law, fit, None) for i, (law, fit) in enumerate(zip(laws, found, strict=True))]
     one = _fits_of_kernel(trial, [make(Matern32()) for make in makers])
+    entries = [_Entry(i, law, fit, Matern32()) for i, (law, fit) in enumerate(zip(laws, one, strict=True))]
     if not 1 < len(laws[0].problem.varying_variances) <= KERNEL.many_columns:
-        return one
+        return entries
     each = _fits_of_kernel(trial, [make(Matern32(ard=True)) for make in makers], one)
-    pairs = zip(one, each, strict=True)
-    return [a if b is None or (a is not None and b.value - a.value < price(b, a)) else b for a, b in pairs]
+    return [
+        a
+        if b is None or (a.fit is not None and b.value - a.fit.value < price(b, a.fit))
+        else replace(a, fit=b, kernel=Matern32(ard=True))
+        for a, b in zip(entries, each, strict=True)
+    ]
+
+
+def _fits_with_zeros(
+    trial: Trial, plain: _Entry, inflated: Sequence[Callable[[], Law]], share: float, first: int
+) -> list[_Entry]:
+    """Fits of laws with zeros beside the counts, by the kernel of the best other law, from where that ended."""
+    found: list[_Entry] = []
+    for i, law in enumerate(make() for make in inflated):
+        problem = law.problem if plain.kernel is None or law.with_kernel is None else law.with_kernel(plain.kernel)
+        ends = [each.fit for each in (plain, *found) if each.fit is not None]
+        starts = [_shared(each, problem, zero_inflation=np.log(max(share, COUNTS.least_inflation))) for each in ends]
+        fit = fit_candidate(trial, problem, starts, COUNTS.search)
+        found.append(_Entry(first + i, law, fit, plain.kernel))
+    return found
 
 
 def _fits_of_kernel(
@@ -105,9 +171,9 @@ def _fits_of_kernel(
     return found
 
 
-def _shared(end: Candidate, problem: Problem) -> np.ndarray:
-    """Where the fit of one law ended as a start of another: the parameters that both have, by name."""
-    table, known = problem.table, dict(zip(end.problem.table.names, end.theta, strict=True))
+def _shared(end: Candidate, problem: Problem, **others: float) -> np.ndarray:
+    """Where the fit of one law ended as a start of another: the parameters that both have, by name, else `others`."""
+    table, known = problem.table, others | dict(zip(end.problem.table.names, end.theta, strict=True))
     theta = np.array([known.get(name, own) for name, own in zip(table.names, table.theta, strict=True)])
     return np.clip(theta, *table.theta_bounds.T)
 

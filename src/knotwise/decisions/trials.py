@@ -175,6 +175,10 @@ class Trial:
             judge(rows[np.concatenate(which)], Latent(*moments))
         return replace(tried, density=np.concatenate(densities), share=float(np.concatenate(shares).max()))
 
+    def densities_of(self, tried: Candidate, rows: Rows) -> np.ndarray:
+        """Log predictive density of some rows at a candidate's hyperparameters, [n]."""
+        return validation_density(self._posterior(tried), rows)
+
     def error_beyond(self, tried: Candidate) -> float:
         """Mean squared error of predicted observations past the half-spaces."""
         posterior = self._posterior(tried)

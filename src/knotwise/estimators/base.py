@@ -44,6 +44,7 @@ from knotwise.estimators.tested import Tested, Warned
 from knotwise.estimators.warping import assemble_warped, given_warps, published
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
+from knotwise.names import DECIDED
 from knotwise.numerics.blocks import Executor, Serial, executor_for, is_dask, single_threaded_blas
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
 from knotwise.prediction import Prediction
@@ -158,8 +159,9 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         if isinstance(data, Observations):
             data = replace(data, warps=given_warps(self))
         likelihoods = likelihoods_from(self.likelihood)
-        each = (partial(assemble, self, data, names, executor, asked, law) for law in likelihoods)
-        made = assemble_chosen(self, list(each)) if len(likelihoods) > 1 else next(each)()
+        each = [partial(assemble, self, data, names, executor, asked, law) for law in likelihoods]
+        several = len(each) > 1
+        made = assemble_chosen(self, dict(zip(DECIDED[self.likelihood], each, strict=True))) if several else each[0]()
         taken = made.problem.model.likelihood
         law = next((law for law in likelihoods if type(law) is type(taken)), likelihoods[-1])
         return assemble_warped(self, data, made, lambda warped: assemble(self, warped, names, executor, asked, law))

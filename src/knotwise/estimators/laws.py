@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,18 @@ import numpy as np
 from knotwise.decisions import counts
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.assemble import Assembly
+from knotwise.names import WITH_ZEROS
 from knotwise.selection.trace import Action
 
 #: of the one generator of this decision: the same data have the same law, and the fit its own random numbers
 SEED = 0
 
 
-def assemble_chosen(options: Any, assemblies: Sequence[Callable[[], Assembly]]) -> Assembly:
+def assemble_chosen(options: Any, assemblies: Mapping[str, Callable[[], Assembly]]) -> Assembly:
     """The problem of a fit under the law that suits the data, of several; warns of what is to be said of that one.
 
-    `assemblies` make the problem under each. The fit that follows is the one with the chosen law told, to the bit.
+    `assemblies` make the problem under each, by its name. The fit that follows is the one with the chosen law told, to
+    the bit. Laws with zeros beside the counts are assembled only where they are tried.
     """
     word = options.likelihood
     if options.optimizer is None:
@@ -29,8 +32,10 @@ def assemble_chosen(options: Any, assemblies: Sequence[Callable[[], Assembly]]) 
             f"`likelihood={word!r}` is decided by fits, and `optimizer=None` forbids them. Name the law, such as "
             "`likelihood='poisson'`, or give one with its parameters, `NegativeBinomial(dispersion=0.5)`."
         )
-    made, heard = [], []
-    for assemble in assemblies:
+    made: list[Assembly] = []
+    heard: list[list[warnings.WarningMessage]] = []
+
+    def assembled(assemble: Callable[[], Assembly]) -> counts.Law:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
@@ -42,11 +47,14 @@ def assemble_chosen(options: Any, assemblies: Sequence[Callable[[], Assembly]]) 
                 )
                 raise
         heard.append(said)
+        return counts.Law(made[-1].problem, made[-1].with_kernel if options.kernel is None else None)
+
+    laws = [assembled(assemble) for name, assemble in assemblies.items() if name not in WITH_ZEROS]
+    with_zeros = [partial(assembled, assemble) for name, assemble in assemblies.items() if name in WITH_ZEROS]
     chosen, step = 0, "the counts tell too little to choose"
     numbers: dict[str, float] = {}
     if not any(each.little_information for each in made):
-        laws = [counts.Law(each.problem, each.with_kernel if options.kernel is None else None) for each in made]
-        decision = counts.decide(laws, np.random.default_rng(SEED))
+        decision = counts.decide(laws, np.random.default_rng(SEED), with_zeros)
         chosen, step, numbers = decision.choice, decision.why, dict(decision.numbers)
     for each in heard[chosen]:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

@@ -13,6 +13,7 @@ from knotwise.likelihoods.negative_binomial import NegativeBinomial
 from knotwise.likelihoods.poisson import Poisson
 from knotwise.likelihoods.student_t import StudentT
 from knotwise.likelihoods.weibull import Weibull
+from knotwise.likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from knotwise.numerics.parameters import Parameter
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "StudentT",
     "Tilted",
     "Weibull",
+    "ZeroInflatedNegativeBinomial",
+    "ZeroInflatedPoisson",
     "candidates_named",
     "likelihood_named",
 ]

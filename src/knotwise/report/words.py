@@ -24,6 +24,10 @@ TARGETS = {
     "Binomial": "successes among trials (binomial)",
     "Poisson": "counts (Poisson)",
     "NegativeBinomial": "counts that vary more than Poisson counts (negative binomial)",
+    "ZeroInflatedPoisson": "counts, and zeros beside them (zero-inflated Poisson)",
+    "ZeroInflatedNegativeBinomial": (
+        "counts that vary more than Poisson counts, and zeros beside them (zero-inflated negative binomial)"
+    ),
     "Gamma": "positive numbers (gamma)",
     "Exponential": "waiting times (exponential)",
     "Weibull": "waiting times (Weibull)",
