@@ -68,10 +68,8 @@ def at(likelihood, y, f, size):
 def fine_expectations(likelihood, y, mean, variance, size):
     """A trapezoid rule with steps of a 100th of a standard deviation and of what f is measured by."""
     sd = np.sqrt(variance)
-    grows = isinstance(
-        likelihood, lik.Poisson | lik.ZeroInflatedPoisson | lik.Gamma | lik.Weibull
-    )  # like e^(1.7 f) at most
-    reach = 9.0 + (1.7 * sd if grows else 0.0)
+    growing = lik.Poisson | lik.ZeroInflatedPoisson | lik.Gamma | lik.Weibull  # like e^(1.7 f) at most
+    reach = 9.0 + (1.7 * sd if isinstance(likelihood, growing) else 0.0)
     unit = likelihood.scale if isinstance(likelihood, lik.StudentT) else 1.0
     z = np.linspace(-reach, reach, int(2 * reach * max(100.0, 12 * sd / unit)))
     weights = np.exp(-0.5 * z**2)

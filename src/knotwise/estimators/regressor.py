@@ -47,12 +47,11 @@ class GPRegressor(RegressorMixin, LatentGP):
     {kernel}
     likelihood : name or Likelihood, default "gaussian"
         "gaussian", "poisson", "negative_binomial", "zero_inflated_poisson", "zero_inflated_negative_binomial",
-        "binomial", "bernoulli", "gamma", "exponential", "weibull",
-        "lognormal", "beta", "student_t", or an object from `knotwise.likelihoods`; `Gaussian(noise_variance=...)`
-        starts the noise at a value. "counts" lets the data choose between "poisson", "negative_binomial" and, where
-        there are more zeros than these say, both with zeros beside the counts, in each fit anew; `likelihood_` is the
-        choice, and `summary()` says why. A fit with "poisson" warns where the counts
-        vary more.
+        "binomial", "bernoulli", "gamma", "exponential", "weibull", "lognormal", "beta", "student_t", or an object from
+        `knotwise.likelihoods`; `Gaussian(noise_variance=...)` starts the noise at a value. "counts" lets the data
+        choose between "poisson", "negative_binomial" and, where there are more zeros than these say, both with zeros
+        beside the counts, in each fit anew; `likelihood_` is the choice, and `summary()` says why. A fit with "poisson"
+        warns where the counts vary more.
     {settings}
 
     Attributes

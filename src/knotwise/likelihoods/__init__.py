@@ -84,8 +84,10 @@ def candidates_named(name: str) -> tuple[Likelihood, ...]:
     Examples
     --------
     >>> from knotwise.likelihoods import candidates_named
-    >>> candidates_named("counts"), candidates_named("poisson")
-    ((Poisson(), NegativeBinomial()), (Poisson(),))
+    >>> candidates_named("counts")
+    (Poisson(), NegativeBinomial(), ZeroInflatedPoisson(), ZeroInflatedNegativeBinomial())
+    >>> candidates_named("poisson")
+    (Poisson(),)
     """
     decided = names.DECIDED.get(name, (name,)) if isinstance(name, str) else (name,)
     return tuple(map(likelihood_named, decided))
