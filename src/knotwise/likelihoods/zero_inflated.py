@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from knotwise.errors import InvalidInputError
-from knotwise.likelihoods.base import Derivatives, Expectations, ParameterDerivatives
+from knotwise.likelihoods.base import Derivatives, Expectations, Likelihood, ParameterDerivatives
 from knotwise.likelihoods.counts import Counts
 from knotwise.likelihoods.expectations import expectations, expected_parameter_derivatives
 from knotwise.likelihoods.negative_binomial import NegativeBinomial
@@ -37,7 +37,7 @@ class ZeroInflated(Counts):
     zero_inflation: float | None
 
     @property
-    def law(self) -> Counts:
+    def law(self) -> Likelihood:
         """The law of the counts beside the zeros."""
         raise NotImplementedError
 
@@ -247,7 +247,7 @@ class ZeroInflatedPoisson(ZeroInflated):
         self.validate()
 
     @property
-    def law(self) -> Counts:
+    def law(self) -> Likelihood:
         """The law of the counts beside the zeros."""
         return POISSON
 
@@ -289,7 +289,7 @@ class ZeroInflatedNegativeBinomial(ZeroInflated):
         self.validate()
 
     @property
-    def law(self) -> Counts:
+    def law(self) -> Likelihood:
         """The law of the counts beside the zeros."""
         return NegativeBinomial(self.value("dispersion"))
 
