@@ -9,7 +9,7 @@ counts are tried where there are more zeros than the law that was taken says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from knotwise.decisions.candidates import fit_candidate, price
 from knotwise.decisions.signal import n_identifiable
 from knotwise.decisions.thresholds import COUNTS, KERNEL
 from knotwise.decisions.trials import Candidate, Trial
+from knotwise.errors import KnotwiseError
 from knotwise.evidence.model import Rows
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import Matern32
@@ -65,14 +66,11 @@ def decide(laws: Sequence[Law], rng: np.random.Generator, inflated: Sequence[Cal
     if inflated and taken.fit is not None:
         plain, zeros = taken, _count_zeros(trial, taken.fit)
         numbers |= {"zeros": zeros.seen, "expected_zeros": zeros.expected, "zeros_error": zeros.error}
-        if zeros.seen - zeros.expected > COUNTS.more_zeros * zeros.error:
-            for rival in _fits_with_zeros(trial, plain, inflated, zeros.share, len(laws)):
+        if zeros.seen > zeros.expected:
+            for rival in _fits_with_zeros(trial, plain, inflated, len(laws)):
                 margin = COUNTS.zeros_margin if taken is plain else COUNTS.margin
                 taken, said = _better(trial, taken, rival, margin, numbers) or (taken, said)
-            said += (
-                f". Of {zeros.seen:g} zeros {plain.law.name} without others beside the counts says "
-                f"{zeros.expected:.1f} +- {zeros.error:.1f}"
-            )
+            said += f". Of {zeros.seen:g} zeros {plain.law.name} says {zeros.expected:.1f} +- {zeros.error:.1f}"
     numbers["log_evidence"] = np.nan if taken.fit is None else taken.fit.value
     return Decision(taken.number, f"{taken.law.name} is taken: {said}", numbers)
 
@@ -103,7 +101,6 @@ class _Zeros:
     seen: float
     expected: float
     error: float
-    share: float
 
 
 def _count_zeros(trial: Trial, fit: Candidate) -> _Zeros:
@@ -112,7 +109,7 @@ def _count_zeros(trial: Trial, fit: Candidate) -> _Zeros:
     log_zero = trial.densities_of(fit, replace(rows, y=np.zeros(len(rows))))
     p, seen = np.exp(log_zero), rows.total((rows.y == 0).astype(float))
     expected = rows.total(p)
-    return _Zeros(seen, expected, float(np.sqrt(rows.total(p * (1 - p)))), (seen - expected) / float(rows.count))
+    return _Zeros(seen, expected, float(np.sqrt(rows.total(p * (1 - p)))))
 
 
 def _fits(trial: Trial, laws: Sequence[Law]) -> list[_Entry]:
@@ -134,18 +131,45 @@ def _fits(trial: Trial, laws: Sequence[Law]) -> list[_Entry]:
     ]
 
 
-def _fits_with_zeros(
-    trial: Trial, plain: _Entry, inflated: Sequence[Callable[[], Law]], share: float, first: int
-) -> list[_Entry]:
-    """Fits of laws with zeros beside the counts, by the kernel of the best other law, from where that ended."""
+def _fits_with_zeros(trial: Trial, plain: _Entry, inflated: Sequence[Callable[[], Law]], first: int) -> list[_Entry]:
+    """Fits of laws with zeros beside the counts, by the kernel of the best other law, from where that ended.
+
+    None where the last of them, which has the others as limits, gains nothing with the function as it was fitted, some
+    zeros beside the counts, and less dispersion: a few evaluations.
+    """
+    made = [make() for make in inflated]
+    problems = [
+        law.problem if plain.kernel is None or law.with_kernel is None else law.with_kernel(plain.kernel)
+        for law in made
+    ]
+    assert plain.fit is not None  # who asks has looked
+    start, gain = _glimpse(trial, problems[-1], plain.fit)
+    if not gain > 0:
+        return []
     found: list[_Entry] = []
-    for i, law in enumerate(make() for make in inflated):
-        problem = law.problem if plain.kernel is None or law.with_kernel is None else law.with_kernel(plain.kernel)
-        ends = [each.fit for each in (plain, *found) if each.fit is not None]
-        starts = [_shared(each, problem, zero_inflation=np.log(max(share, COUNTS.least_inflation))) for each in ends]
+    for i, (law, problem) in enumerate(zip(made, problems, strict=True)):
+        ends = [each.fit for each in found if each.fit is not None]
+        starts = [_by_name(start, problem), *(_shared(each, problem) for each in ends)]
         fit = fit_candidate(trial, problem, starts, COUNTS.search)
         found.append(_Entry(first + i, law, fit, plain.kernel))
     return found
+
+
+def _glimpse(trial: Trial, problem: Problem, fit: Candidate) -> tuple[dict[str, float], float]:
+    """Hyperparameters, by name, of a law with zeros beside the counts near a fit of another, and their gain over it."""
+    exact, best, gain = trial.exact(problem, None).by_surrogate, {}, -np.inf
+    theta = dict(zip(fit.problem.table.names, fit.theta, strict=True))
+    for share in COUNTS.shares:
+        for less in COUNTS.less_dispersion:
+            dispersion = theta.get("dispersion", np.log(COUNTS.least_dispersion)) + np.log(less)
+            tried = theta | {"zero_inflation": np.log(share), "dispersion": dispersion}
+            try:
+                value = trial.value(exact, _by_name(tried, problem))
+            except KnotwiseError:
+                continue
+            if value - fit.value > gain:
+                best, gain = tried, value - fit.value
+    return best, gain
 
 
 def _fits_of_kernel(
@@ -171,9 +195,14 @@ def _fits_of_kernel(
     return found
 
 
-def _shared(end: Candidate, problem: Problem, **others: float) -> np.ndarray:
-    """Where the fit of one law ended as a start of another: the parameters that both have, by name, else `others`."""
-    table, known = problem.table, others | dict(zip(end.problem.table.names, end.theta, strict=True))
+def _shared(end: Candidate, problem: Problem) -> np.ndarray:
+    """Where the fit of one law ended as a start of another: the parameters that both have, by name."""
+    return _by_name(dict(zip(end.problem.table.names, end.theta, strict=True)), problem)
+
+
+def _by_name(known: Mapping[str, float], problem: Problem) -> np.ndarray:
+    """Hyperparameters of a problem: those that are known, and its own starts."""
+    table = problem.table
     theta = np.array([known.get(name, own) for name, own in zip(table.names, table.theta, strict=True)])
     return np.clip(theta, *table.theta_bounds.T)
 

@@ -73,15 +73,16 @@ class CountThresholds:
     followed: float = _constant(
         0.1, COUNTING, "parameters that the function has for each row, from where on longer ones are tried, too"
     )
-    more_zeros: float = _constant(
-        1.0,
-        COUNTING,
-        "standard errors by which zeros are more than the law says, from where on laws with more are tried",
+    shares: tuple[float, ...] = _constant(
+        (0.1, 0.3, 0.5), COUNTING, "of zeros beside the counts, at which a gain is looked for"
     )
+    less_dispersion: tuple[float, ...] = _constant(
+        (1.0, 0.3, 0.03), COUNTING, "of the dispersion, with each share: it has stood for such zeros"
+    )
+    least_dispersion: float = _constant(0.1, COUNTING, "the dispersion with which that begins, where the law has none")
     zeros_margin: float = _constant(
         3.0, COUNTING, "nats of evidence beyond one for each further parameter, for zeros beside the counts"
     )
-    least_inflation: float = _constant(0.05, COUNTING, "where the share of such zeros starts: near 0 its slope is lost")
     test_rows: int = _constant(300, COUNTING, "which tell a factor of 1.5 of counts of 3; more take longer")
 
 
