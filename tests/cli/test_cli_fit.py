@@ -137,7 +137,8 @@ def test_counts_choose_their_law_and_their_exposure_goes_with_it(columns, here, 
     assert gp.likelihood == "counts" and repr(gp.likelihood_) == repr(same.likelihood_)
     code, _, err = run("fit", "t.csv", *words, "--trials", "area")
     assert code == 2 and "binomial" in err
-    assert "counts (the data choose: poisson or negative_binomial or zero_inflated_poisson" in " ".join(run("fit", "--help")[1].split())
+    help_text = " ".join(run("fit", "--help")[1].split())
+    assert "counts (the data choose: poisson or negative_binomial or zero_inflated_poisson" in help_text
 
 
 @pytest.mark.parametrize(
