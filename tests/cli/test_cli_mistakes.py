@@ -91,7 +91,7 @@ MISTAKES = {
     "an input twice": (GOOD, [*FIT, "--inputs", "a,a"], 2, ["'a' twice"]),
     "a column with two roles": (GOOD, [*FIT, "--likelihood", "poisson", "--exposure", "y"], 2, ["'y'", "--exposure"]),
     "an unknown exposure": (GOOD, [*FIT, "--likelihood", "poisson", "--exposure", "c"], 2, ["--exposure", "'c'"]),
-    "exposure of what has none": (GOOD, [*FIT, "--exposure", "b"], 2, ["--exposure", "or negative_binomial or zero_inflated"]),
+    "exposure of what has none": (GOOD, [*FIT, "--exposure", "b"], 2, ["--exposure", "poisson or negative_binomial"]),
     "trials of what has none": (GOOD, [*FIT, "--likelihood", "poisson", "--trials", "b"], 2, ["--trials", "binomial"]),
     "an unknown likelihood": (GOOD, [*FIT, "--likelihood", "poison"], 2, ["Did you mean 'poisson'"]),
     "an unknown kernel": (GOOD, [*FIT, "--kernel", "mattern32"], 2, ["Did you mean 'matern32'"]),
