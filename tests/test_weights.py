@@ -126,8 +126,9 @@ def test_whole_weights_are_repeated_rows_in_the_exact_gp(likelihood, nugget, mea
     found, expected = problem.weighted(whole).full(), problem.repeated(whole).full()
     # a search for the mode whose steps take another curvature first may end before the last digits
     assert_allclose(found.value, expected.value, rtol=1e-9 if "inflated" in likelihood else 1e-11)
-    assert_allclose(found.gradient, expected.gradient, rtol=1e-8, atol=1e-9)
-    assert_same_latent(ExactPosterior(found.state), ExactPosterior(expected.state), X_new, rtol=1e-8)
+    rtol = 1e-6 if "inflated" in likelihood else 1e-8
+    assert_allclose(found.gradient, expected.gradient, rtol=rtol, atol=1e-9)
+    assert_same_latent(ExactPosterior(found.state), ExactPosterior(expected.state), X_new, rtol=rtol)
 
 
 @pytest.mark.parametrize("known_noise", [False, True])

@@ -23,7 +23,7 @@ from knotwise.evidence import Evidence, Model, full_evidence
 from knotwise.evidence.inference import NAMED
 from knotwise.evidence.model import Rows
 from knotwise.kernels.base import Kernel
-from knotwise.kernels.stationary import Matern12, Matern32, Stationary
+from knotwise.kernels.stationary import Matern12, Matern32
 from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.posterior.exact import ExactPosterior
 from knotwise.selection.base import Decision
@@ -178,7 +178,7 @@ def _smoother(kernel: Kernel, columns: list[int]) -> Kernel:
 
 def _per_column(kernel: Kernel, columns: list[int]) -> Kernel:
     """One length-scale per column for a common one, where there are not too many."""
-    if not isinstance(kernel, Stationary) or kernel.ard:
+    if getattr(kernel, "lengthscale", None) is None or getattr(kernel, "ard", True):
         return kernel
     n_entries = len(kernel.column_groups(columns))
     if not 1 < n_entries <= KERNEL.many_columns:
