@@ -79,11 +79,14 @@ def test_predicting_a_million_rows_takes_the_memory_of_some_vectors_and_a_block(
 @pytest.mark.slow
 @pytest.mark.parametrize("approximation", ["vfe", "fic"])
 def test_fitting_a_million_rows_streams_blocks(approximation):
-    """Case 26: fit allocates K x N; 1 GiB over the data is allowed, a quarter is enough, with the kernel chosen."""
-    prepare = DATA.format(n=N_ROWS, k=N_KNOTS) + f"gp.set_params(approximation={approximation!r})"
+    """Case 26: fit allocates K x N; 1 GiB over the data is allowed, and far less is enough, with the kernel chosen.
+
+    Two searches for kernels side by side hold the neighbourhoods of one batch each: 290 MB, where one thread has 160.
+    """
+    prepare = DATA.format(n=N_ROWS, k=N_KNOTS) + f"gp.set_params(approximation={approximation!r}, n_jobs=2)"
     grown, result = megabytes(prepare, "gp.fit(X, y)\nresult = [gp.n_knots_, gp.log_evidence_]")
     assert result[0] == N_KNOTS and np.isfinite(result[1])
-    assert grown < 256 < 0.34 * WHOLE < 1024
+    assert grown < 384 < 0.51 * WHOLE < 1024
 
 
 @pytest.mark.failure(27)
