@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from knotwise import GPRegressor
 from knotwise import likelihoods as lik
+from knotwise.evidence import Model
 from knotwise.evidence.inference import PowerEP
 from knotwise.kernels import SquaredExponential
 from knotwise.noise import NoNugget, Nugget
@@ -162,3 +163,10 @@ def test_large_counts_of_neighbours_have_the_log_evidence_of_laplace(variance):
     full, sparse = (fitted_to(lik.Poisson(), X, y, 1.0, variance, name) for name in ("full", "fic"))
     laplace = clone(full).set_params(inference="laplace").fit(X, y)
     assert_allclose([full.log_evidence_, sparse.log_evidence_], laplace.log_evidence_, rtol=1e-7)
+
+
+def test_zero_inflated_laws_are_for_power_one_only():
+    """p^alpha of a zero has a flat branch, which no quadrature here follows."""
+    law = lik.ZeroInflatedPoisson(0.3)
+    refused = [PowerEP().refuses(Model(SquaredExponential(1.0, 0.5), law, power=power)) for power in (1.0, 0.5)]
+    assert refused[0] == "" and "ZeroInflatedPoisson it is for power 1, not 0.5" in refused[1]

@@ -111,6 +111,8 @@ def test_expectations_change_with_mean_and_variance_as_theory_says(likelihood, s
 @pytest.mark.parametrize(("likelihood", "size", "ys", "scale"), EACH)
 def test_tilted_integrals_change_with_the_mean_as_theory_says(likelihood, size, ys, scale, variance, power):
     """Differences of log Z in the mean give d1, those of d1 give d2."""
+    if power != 1 and not likelihood.tilts_to_any_power:
+        return  # expectation propagation refuses them
     y, mean, variances, sizes = rows(ys, size, variance)
     sd = np.sqrt(variance)
     step = 1e-3 * sd
@@ -167,6 +169,8 @@ def fine_tilted(likelihood, y, mean, variance, size, power):
 @pytest.mark.parametrize("variance", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize(("likelihood", "size", "ys", "scale"), EACH)
 def test_tilted_integrals_equal_a_fine_rule(likelihood, size, ys, scale, variance, power):
+    if power != 1 and not likelihood.tilts_to_any_power:
+        return  # expectation propagation refuses them
     y, mean, variances, sizes = rows(ys, size, variance)
     result = likelihood.tilted(y, mean, variances, sizes, power)
     in_theta = likelihood.tilted_parameter_derivatives(y, mean, variances, sizes, power)

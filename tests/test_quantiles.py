@@ -384,7 +384,7 @@ def test_blocks_of_a_prediction_run_on_the_threads_that_were_asked_for(ask, rng)
     gp = fitted(Recorded(2.0), n_jobs=2)
     Recorded.threads = set()
     getattr(gp, ask)(rng.normal(size=(2 * response.BLOCK_ROWS, 1)))
-    assert Recorded.threads and threading.get_ident() not in Recorded.threads
+    assert 1 <= len(Recorded.threads) <= 3, "who asks for a map works on it, too"
 
 
 def test_the_latent_function_is_predicted_on_the_threads_that_were_asked_for(rng, monkeypatch):

@@ -189,7 +189,7 @@ class Prediction:
     def latent(self) -> Latent:
         """Mean and variance of f without the nugget, [n] each, or [n, L] of several latent functions."""
         each = [part.latent for part in self.components]
-        return Latent(*self._mixed_moments([(latent.mean, latent.variance) for latent in each]))
+        return Latent(*mixed_moments(self.weights, [(latent.mean, latent.variance) for latent in each]))
 
     @property
     def mean(self) -> np.ndarray:
@@ -367,18 +367,12 @@ class Prediction:
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._mixed_moments([self._ask(part, part.likelihood.response_moments) for part in self.components])
+        return mixed_moments(
+            self.weights, [self._ask(part, part.likelihood.response_moments) for part in self.components]
+        )
 
     def _average(self, each: Sequence[np.ndarray]) -> np.ndarray:
-        """The sum over components of weights times values."""
-        return each[0] if len(each) == 1 else np.einsum("m,m...->...", self.weights, np.stack(each))
-
-    def _mixed_moments(self, each: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the mixture: the mean of the variances, and the variance of the means."""
-        if len(each) == 1:
-            return each[0]
-        mean = self._average([own for own, _ in each])
-        return mean, self._average([variance + (own - mean) ** 2 for own, variance in each])
+        return _average(self.weights, each)
 
     def _quantile_between(self, p: float, kind: str, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """The quantile of a mixture, which lies between the lowest and the highest of its components'."""
@@ -404,6 +398,19 @@ class Prediction:
         if len(bad):
             raise InvalidInputError(f"y must be finite, but is {y[bad[0]]} in row {bad[0]}.", rows=bad)
         return self.components[0].likelihood.check_targets(y, self.size)
+
+
+def mixed_moments(weights: np.ndarray, each: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of a mixture: the mean of the variances, and the variance of the means."""
+    if len(each) == 1:
+        return each[0]
+    mean = _average(weights, [own for own, _ in each])
+    return mean, _average(weights, [variance + (own - mean) ** 2 for own, variance in each])
+
+
+def _average(weights: np.ndarray, each: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum over components of weights times values."""
+    return each[0] if len(each) == 1 else np.einsum("m,m...->...", weights, np.stack(each))
 
 
 def _check_kind(kind: str) -> None:

@@ -12,7 +12,11 @@ from scipy.stats import norm
 import knotwise
 from knotwise import GPClassifier, GPRegressor, kernels
 from knotwise.errors import InvalidInputError, NoTrainingDataError
+from knotwise.likelihoods import Gaussian
+from knotwise.posterior.base import Latent
+from knotwise.prediction import Prediction
 from knotwise.spatial import count_points, predict_grid, predict_total
+from knotwise.spatial.grids import spread_of_mean
 
 RNG = np.random.default_rng(8)
 SMOOTH = kernels.SquaredExponential()
@@ -339,3 +343,13 @@ def test_what_is_no_model_and_regions_without_a_label_are_refused(heights):
     named = gpd.GeoDataFrame({"name": ["a", None]}, geometry=halves)
     with pytest.raises(InvalidInputError, match="region in row 1 has no label"):
         predict_total(heights, named, by="name", cell=0.25)
+
+
+def test_the_spread_of_the_mean_of_a_mixture_is_that_of_f_for_gaussian_data():
+    rng = np.random.default_rng(5)
+    mean, variance = rng.normal(size=(3, 5)), rng.uniform(0.1, 1, (3, 5))
+    each = [Prediction.of(Gaussian(0.3), Latent(*one)) for one in zip(mean, variance, strict=True)]
+    mixed = Prediction.mixture(each, [1, 2, 3])
+    share = np.array([1, 2, 3]) / 6
+    expected = share @ (variance + mean**2) - (share @ mean) ** 2
+    assert_allclose(spread_of_mean(mixed) ** 2, expected, rtol=1e-12)

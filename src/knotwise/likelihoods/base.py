@@ -87,6 +87,8 @@ class Likelihood(Part):
     size_name: ClassVar[str | None] = None
     #: whether -d2 log p / df2 is never negative; where it may be, Newton's steps take `step_curvature` instead
     log_concave: ClassVar[bool] = True
+    #: whether quadrature integrates p(y | f)^alpha under a Gaussian f for powers alpha below 1, as power EP needs
+    tilts_to_any_power: ClassVar[bool] = True
     #: whether y is a noisy copy of f on the same scale, so that targets are centred and scaled inside
     scales_targets: ClassVar[bool] = False
     #: whether single targets may lie anywhere, so that quartiles tell their scale where they contradict the variance

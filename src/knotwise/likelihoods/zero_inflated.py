@@ -34,6 +34,7 @@ class ZeroInflated(Counts):
     """
 
     log_concave = False
+    tilts_to_any_power = False  # p^alpha of a zero has a flat branch beside the counts', which no rule follows
     zero_inflation: float | None
 
     @property

@@ -15,7 +15,7 @@ from knotwise.data.validation import check_count
 from knotwise.errors import InvalidInputError, TooLargeError, unknown_option
 from knotwise.estimators.total_law import Response
 from knotwise.likelihoods.response import response_moments
-from knotwise.prediction import Prediction
+from knotwise.prediction import Component, Prediction, mixed_moments
 from knotwise.spatial.covariates import covariates_at, gaps_in
 from knotwise.spatial.models import check_model, inputs_at, levels_of, sphere_of, training_places
 from knotwise.spatial.windows import Window, places_of, require_spatial, steps_of, window_of
@@ -272,14 +272,18 @@ class Surface:
 
 
 def spread_of_mean(prediction: Prediction) -> np.ndarray:
-    """Posterior standard deviation of the mean response, [n]."""
-    (part,) = prediction.components
+    """Posterior standard deviation of the mean response, [n]; of a mixture that of all its components."""
+    each = [_moments_of_mean(part, prediction.size) for part in prediction.components]
+    return np.sqrt(mixed_moments(prediction.weights, each)[1])
+
+
+def _moments_of_mean(part: Component, size: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior mean and variance of the mean response under one component, [n] each."""
     latent, response = part.latent, MeanResponse(part.likelihood, float(part.nugget), "mean")
     if part.likelihood.log_link:  # the mean response is log-normal
-        mean = response.mean(latent.mean + latent.variance / 2, np.asarray(prediction.size))
-        return mean * np.sqrt(np.expm1(latent.variance))
-    moments = response_moments(response, latent.mean, latent.variance, prediction.size)  # type: ignore[arg-type]
-    return np.sqrt(moments[1])
+        mean = response.mean(latent.mean + latent.variance / 2, np.asarray(size))
+        return mean, mean**2 * np.expm1(latent.variance)
+    return response_moments(response, latent.mean, latent.variance, size)  # type: ignore[arg-type]
 
 
 class MeanResponse(Response):

@@ -60,4 +60,7 @@ class PowerEP(SiteInference):
             return "it is for powers above 0, and VFE has power 0; use 'variational', or `approximation='fic'`."
         if model.power != 1 and model.nugget.variance:
             return f"with a nugget it is for power 1, not {model.power:g}; use `approximation='fic'`, or 'laplace'."
+        if model.power != 1 and not model.likelihood.tilts_to_any_power:
+            name = type(model.likelihood).__name__
+            return f"of {name} it is for power 1, not {model.power:g}; use `approximation='fic'`, or 'laplace'."
         return ""
