@@ -796,3 +796,24 @@ def test_an_average_of_few_rows_is_the_stored_one(case):
     row, again = stored("averages", "case", "seed")[case, 1], bar("averages").measure(case, 1)
     assert abs(again["average"] - row["average"]) < 0.05 and abs(again["one"] - row["one"]) < 0.05
     assert abs(again["average_coverage"] - row["average_coverage"]) < 0.03
+
+
+# -- transforms of the target -----------------------------------------------------------------------
+
+
+def test_stored_transforms_are_the_right_ones_at_no_loss():
+    script, rows = bar("transforms"), stored("transforms", "case", "seed")
+    for case, asked in script.CASES.items():
+        own = [rows[case, seed] for seed in asked.seeds]
+        claims = script.judge(case, own)
+        assert all(claims.values()), (case, claims)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["log-normal, 200 rows, 1 column", "lifted, 200 rows, 1 column"])
+def test_transforms_and_densities_are_the_stored_ones(case):
+    script, expected = bar("transforms"), stored("transforms", "case", "seed")[case, 0]
+    again = script.measure(case, 0)
+    assert again["chosen"] == expected["chosen"]
+    for name in ("auto", "none"):
+        assert_allclose(again[name], expected[name], atol=0.02)

@@ -23,7 +23,18 @@ from sklearn.exceptions import NotFittedError
 
 import knotwise
 import model_files
-from knotwise import GPClassifier, GPRegressor, kernels, knots, likelihoods, means, noise, optimize, priors
+from knotwise import (
+    GPClassifier,
+    GPRegressor,
+    kernels,
+    knots,
+    likelihoods,
+    means,
+    noise,
+    optimize,
+    priors,
+    transforms,
+)
 from knotwise.errors import (
     InvalidInputError,
     KnotwiseError,
@@ -345,7 +356,8 @@ def public_classes(module, *, has):
 def test_every_public_part_can_be_saved():
     abstract = {kernels.Kernel, kernels.Stationary, likelihoods.Likelihood, means.Mean}
     assert public_classes(kernels, has="diag") - abstract == set(FAMILIES["kernel"].values())
-    assert set(LIKELIHOODS.values()) == set(FAMILIES["likelihood"].values())
+    assert {*LIKELIHOODS.values(), likelihoods.Transformed} == set(FAMILIES["likelihood"].values())
+    assert public_classes(transforms, has="log_slope") - {transforms.Transform} == set(FAMILIES["transform"].values())
     assert public_classes(likelihoods, has="log_density") - abstract == set(FAMILIES["likelihood"].values())
     assert public_classes(means, has="basis") - abstract == set(FAMILIES["mean"].values())
     assert public_classes(noise, has="pullback") - {noise.Noise} == set(FAMILIES["noise"].values())

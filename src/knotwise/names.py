@@ -5,7 +5,7 @@ Nothing is imported here: the command line lists the words in its help, and load
 
 from __future__ import annotations
 
-__all__ = ["DECIDED", "KERNELS", "LIKELIHOODS", "WARPS", "WITH_ZEROS"]
+__all__ = ["DECIDED", "KERNELS", "LIKELIHOODS", "TRANSFORMS", "WARPS", "WITH_ZEROS"]
 
 #: words of the command line, and classes of knotwise.kernels
 KERNELS = {
@@ -41,6 +41,9 @@ DECIDED = {
 }
 #: those of them that are tried only where there are more zeros than the others say
 WITH_ZEROS = ("zero_inflated_poisson", "zero_inflated_negative_binomial")
+
+#: words of `transform` and of the command line, and classes of knotwise.transforms
+TRANSFORMS = {"log": "Log", "sqrt": "Sqrt", "boxcox": "BoxCox", "yeojohnson": "YeoJohnson"}
 
 #: words of `warp` and of the command line, and classes of knotwise.warps
 WARPS = {"log": "Log", "normal": "NormalScores"}

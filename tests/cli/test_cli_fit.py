@@ -38,6 +38,8 @@ def test_a_fit_is_that_of_the_python_api_to_the_bit(words, kernel, folder, colum
         (["--standardize", "common"], {"standardize": "common"}),
         (["--standardize", "no"], {"standardize": False}),
         (["--priors", "weak"], {"priors": "weak"}),
+        (["--transform", "yeojohnson"], {"transform": "yeojohnson"}),
+        (["--transform", "none"], {"transform": None}),
         (["--seed", "7"], {"random_state": 7}),
         (["--likelihood", "student-t"], {"likelihood": "student_t"}),
         (["--no-progress"], {"progress": False}),
@@ -193,3 +195,16 @@ def test_a_checkpoint_is_kept_in_the_folder_and_changes_no_bit(folder, here, run
     assert (here / "state").is_dir()
     same, gp = knotwise.load(folder / "y.knotwise"), knotwise.load("m.knotwise")
     assert gp.parameters_.as_dict() == same.parameters_.as_dict()
+
+
+def test_a_transform_is_said_of_the_target_by_its_name(here, run, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=100)
+    price = np.exp(2 * np.sin(6 * x) + 0.2 * rng.normal(size=100))
+    (tmp_path / "prices.csv").write_text("x,price\n" + "\n".join(f"{a:.4f},{b:.4f}" for a, b in np.c_[x, price]))
+    code, out, _ = run("fit", tmp_path / "prices.csv", "--target", "price", "-o", "m.knotwise")
+    assert code == 0 and "the logarithm of price was modelled" in out
+    assert "the logarithm of price was modelled: +" in str(knotwise.load("m.knotwise").summary())
+    words = ["--target", "price", "--likelihood", "gamma", "--transform", "log", "-o", "m.knotwise"]
+    code, _, err = run("fit", tmp_path / "prices.csv", *words)
+    assert code != 0 and "--transform is for Gaussian data" in err

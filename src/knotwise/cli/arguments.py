@@ -10,7 +10,7 @@ from pathlib import Path
 from knotwise.cli.command import count
 from knotwise.data.cell_text import is_whole, to_float
 from knotwise.errors import nearest, unknown_option
-from knotwise.names import DECIDED, KERNELS, LIKELIHOODS, WARPS
+from knotwise.names import DECIDED, KERNELS, LIKELIHOODS, TRANSFORMS, WARPS
 
 # -- types ----------------------------------------------------------------------------------------
 
@@ -212,6 +212,8 @@ def add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True)
     add("--max-knots", type=count, metavar="N", help="limit of the automatic choice of knots")
     text = "auto (default), variational, laplace or ep, for data that are not Gaussian"
     add("--inference", type=one_of("auto", "variational", "laplace", "ep"), metavar="NAME", help=text)
+    text = f"of the target of Gaussian data: auto (default: where the data ask for it), none, {', '.join(TRANSFORMS)}"
+    add("--transform", type=one_of("auto", "none", *TRANSFORMS), metavar="NAME", help=text)
     text = "auto (default): few rows are predicted by the average of all reasonable kernels; yes, or no"
     add("--average", type=one_of("auto", "yes", "no"), metavar="WHEN", help=text)
     add("--nugget", type=word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")

@@ -40,6 +40,7 @@ def facts(gp: Any) -> dict[str, Any]:
 def _model_facts(model: Any, label: Any) -> dict[str, Any]:
     return ({} if label is None else {"label": label}) | {
         "likelihood": type(model.likelihood_).__name__,
+        "transform": None if model.transform_ is None else model.transform_.of(model._target_name or "y"),
         "kernel": repr(model.kernel_),
         "averaged": [{"kernel": repr(m.kernel), "weight": m.weight} for m in model.models_],
         "n_knots": model.n_knots_,

@@ -48,6 +48,7 @@ def run(arguments: Namespace) -> None:
         with errors_with_places(rows, table), explain_interruption(lambda: what_is_kept(arguments)):
             gp.fit(X, y, **rows.extras, predict_at=places)
         name_inputs(gp, wanted.inputs)
+        gp._target_name = arguments.target  # as of a series
         gp.save(arguments.output)
     report(gp, arguments, n_rows=len(rows), n_dropped=rows.n_dropped, notes=notes)
 
@@ -63,6 +64,8 @@ def run_on_parts(arguments: Namespace) -> None:
         y, settings = rows[arguments.target], settings_from(arguments)
         settings |= {"categorical": arguments.categorical} if arguments.categorical else {}
         text = y.dtype.kind not in "biuf"
+        if arguments.classes or text:
+            settings.pop("transform", None)
         gp = GPClassifier(**settings) if arguments.classes or text else GPRegressor(**settings)
         extras = {argument: rows[name] for argument, name in wanted.extras.items()} | wanted.same
         places = places_wanted(wanted, np.empty((0, len(wanted.inputs))), arguments)
@@ -148,6 +151,9 @@ def check_arguments(arguments: Namespace) -> None:
             raise UsageError(f"--{option} goes with --likelihood {' or '.join(fitting)}, not with {name}.")
     if arguments.max_knots is not None and arguments.knots not in (None, "auto"):
         raise UsageError(f"--max-knots limits the automatic choice, but --knots {arguments.knots} sets the number.")
+    if arguments.transform not in (None, "auto", "none") and (arguments.classes or not likelihood.conjugate):
+        what = "labels" if arguments.classes else f"--likelihood {name}"
+        raise UsageError(f"--transform is for Gaussian data, and does not go with {what}.")
     if arguments.approximation == "full" and (arguments.knots or arguments.max_knots):
         raise UsageError("--approximation full is the exact GP, which has no knots: leave --knots and --max-knots out.")
     if arguments.n_neighbors not in (None, "auto", 0) and arguments.approximation is not None:
@@ -207,6 +213,7 @@ def prepare(table: Table, rows: Rows, arguments: Namespace) -> tuple[Any, np.nda
             f"--noise-variance is the known noise of numbers, and the target {arguments.target!r} is text."
         )
     if arguments.classes or automatic:
+        settings.pop("transform", None)
         return GPClassifier(**settings), labels_of(rows.target, arguments.target, asked=arguments.classes)
     y = target_numbers(table, rows, arguments.target, arguments.decimal)
     if not arguments.likelihood and len(np.unique(y)) == 2:
@@ -238,6 +245,8 @@ def settings_from(arguments: Namespace) -> dict[str, Any]:
         settings["periods"] = {
             name: [p for other, p in arguments.period if other == name] for name, _ in arguments.period
         }
+    if arguments.transform is not None and not arguments.classes:
+        settings["transform"] = None if arguments.transform == "none" else arguments.transform
     if arguments.warp:
         settings["warp"] = warps_from(arguments.warp)
     for name in ("approximation", "n_neighbors", "inference", "nugget", "mean", "likelihood", "priors", "missing"):
@@ -282,6 +291,8 @@ def describe(found: dict[str, Any]) -> str:
         if model["n_neighbors"]:
             size += f" and {counted(model['n_neighbors'], 'neighbour')} of each row"
         lines.append(f"{label}{size}, log evidence {model['log_evidence']:.3f}")
+        if model["transform"]:
+            lines.append(f"{model['transform']} was modelled")
         lines.append(f"{model['status']}: {model['stop_reason']}")
     lines.append(f"saved in {found['output']} ({Path(found['output']).stat().st_size / 1000:,.0f} kB)")
     return "\n".join(lines)

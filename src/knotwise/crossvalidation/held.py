@@ -118,6 +118,7 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Latent:
     held: dict[str, Any] = {
         "kernel": gp.kernel_,
         "likelihood": gp.likelihood_,
+        "transform": None,  # which the likelihood has
         "mean": gp.mean_ if fit.model.mean.size else gp.mean,  # a point estimate has a parameter, which is held too
         "nugget": gp.nugget_,
         "optimizer": None,

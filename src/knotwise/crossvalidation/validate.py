@@ -156,25 +156,28 @@ def cross_validate(
         warnings.simplefilter("always")
         if refit:
             _read_inputs(gp, given)  # so that what is wrong in a row is told by its number here, not in a block
-            found = _refitted(gp, given, folds, knots, level, rng)
+            found, gaussian = _refitted(gp, given, folds, knots, level, rng)
         else:
             predict = with_knots_held if knots == "held" else with_knots_anew
             each = [own._observed(given.X, predict(own, given, folds), **given.for_prediction) for own in gp._each]
+            gaussian = gp.likelihood_.conjugate
             found = _judged(gp._mixed(each), given, level, rng)
     _warn_once(caught, len(folds))
-    about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": likelihood.conjugate}
+    about: dict[str, Any] = {"level": level, "setting": WORDS[bool(refit), knots], "gaussian": gaussian}
     about |= {"weights": weights, "classes": classes}
     return CrossValidation(given.targets, **found, block=folds.labels, X=as_columns(X), folds=folds, **about)
 
 
 def _refitted(
     gp: GPRegressor, given: Given, folds: Sequence[Fold], knots: str, level: float, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Predictions of each fold, [N] each by name, by a model that was fitted to the other rows."""
+) -> tuple[dict[str, Any], bool]:
+    """Predictions of each fold, [N] each by name, by a model that was fitted to the other rows; and whether all of them
+    are Gaussian.
+    """
     from sklearn.base import clone
 
     settings: dict[str, Any] = {"checkpoint": None} | (_held_knots(gp) if knots == "held" else {})
-    found = {name: np.empty(len(given)) for name in PER_ROW}
+    found, gaussian = {name: np.empty(len(given)) for name in PER_ROW}, True
     for fold in folds:
         rest, test = given.take(fold.train(len(given))), given.take(fold.test)
         model = clone(gp).set_params(**settings)
@@ -183,11 +186,12 @@ def _refitted(
         except KnotwiseError as error:
             error.add_note(f"This was the fit without block {fold.label!r}.")
             raise
+        gaussian &= model.likelihood_.conjugate
         with without_extrapolation_warning():
             prediction = model.predictive(test.X, **test.for_prediction)
         for name, values in _judged(prediction, test, level, rng).items():
             found[name][fold.test] = values
-    return found
+    return found, gaussian
 
 
 def _judged(prediction: Prediction, given: Given, level: float, rng: np.random.Generator) -> dict[str, Any]:

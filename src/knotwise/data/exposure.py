@@ -78,7 +78,12 @@ def check_noise_variance(given: Any, n_rows: int) -> np.ndarray | None:
 
 
 def check_known_noise(likelihood: Likelihood, given: Any, n_rows: int) -> np.ndarray | None:
-    """The same, refused for data that are not Gaussian."""
+    """The same, refused for data that are not Gaussian, or of which a transform is modelled."""
+    if given is not None and likelihood.transform is not None:
+        raise InvalidInputError(
+            f"`noise_variance` is in the units of y, but {likelihood.transform.of('y')} is modelled, whose noise is "
+            "another. Take `transform=None`, or fit the transformed target itself with the noise variance that it has."
+        )
     if given is not None and not likelihood.conjugate:
         raise InvalidInputError(
             f"`noise_variance` is for Gaussian data, but the likelihood is {type(likelihood).__name__}."

@@ -24,6 +24,7 @@ from knotwise.noise import Nugget
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.weighted import counted, mean_and_variance, weighted_quantile
+from knotwise.transforms import Transform
 from knotwise.warps import WARPS, Warp
 
 #: replicates differ at their place at least so often, relative to targets of different places: copies of rows that
@@ -68,6 +69,10 @@ class Observations:
     def n_columns(self) -> int:
         return self.X.shape[1]
 
+    @property
+    def at_hand(self) -> bool:
+        return True
+
     def take(self, numbers: np.ndarray, weights: np.ndarray | None) -> Observations:
         """Some of the rows, with other weights."""
 
@@ -86,9 +91,17 @@ class Observations:
         )
 
     def scaled(
-        self, standardize: str | bool, likelihood: Likelihood, *, full: bool, dispersion: list[str]
+        self,
+        standardize: str | bool,
+        likelihood: Likelihood,
+        *,
+        full: bool,
+        dispersion: list[str],
+        transform: Transform | None = None,
     ) -> ScaledArrays:
         """The data in the engine's units, sorted and each row once (see `merged`), for a likelihood."""
+        if transform is not None:
+            transform.check_targets(self.y)
         data = self.checked_for(likelihood).merged()
         data = data.weighted_in(data.unit(dispersion, tell=True))
         if full:
@@ -96,7 +109,11 @@ class Observations:
         weights = data.weights
         targets, typical = likelihood.scales_targets, None if data.noise is None else float(np.mean(data.noise))
         known: dict[str, Any] = {"targets": targets, "weights": weights, "columns": self.columns}
-        scaling = Scaling.of(data.X, data.y, standardize, **known, noise=typical, warps=data.made_warps())
+        transform = None if transform is None else transform.learned(data.y, weights)
+        z = data.y if transform is None else transform(data.y)
+        scaling = Scaling.of(data.X, z, standardize, **known, noise=typical, warps=data.made_warps())
+        if not isinstance(standardize, Scaling):
+            scaling = scaling.of_targets(transform, data.y, weights)
         X, y = scaling.inputs(data.X), scaling.targets(data.y)
         # a constant target has its mean square, or 1, for a variance
         variance = float(mean_and_variance(y, weights)[1]) or float(np.average(y**2, weights=weights)) or 1.0

@@ -30,6 +30,7 @@ from knotwise.means import Mean
 from knotwise.noise import NO_NOISE, NOISE_FLOOR
 from knotwise.numerics.blocks import Executor, Serial
 from knotwise.numerics.weighted import counted, weighted_quantile
+from knotwise.transforms import Transform
 
 #: options that encode columns, with their defaults and what can be done instead
 INSTEAD = {
@@ -142,9 +143,24 @@ class PartitionedObservations:
     def n_columns(self) -> int:
         return self.reading.n_columns
 
+    @property
+    def at_hand(self) -> bool:
+        return False
+
     def scaled(
-        self, standardize: str | bool, likelihood: Likelihood, *, full: bool, dispersion: list[str]
+        self,
+        standardize: str | bool,
+        likelihood: Likelihood,
+        *,
+        full: bool,
+        dispersion: list[str],
+        transform: Transform | None = None,
     ) -> ScaledArrays | ScaledPartitions:
+        if transform is not None:
+            raise InvalidInputError(
+                f"`transform={transform.word!r}` needs the rows in one place, and X is a Dask collection. Fit the "
+                "transformed target itself, such as `da.log(y)`, or rows in memory (`X.compute()`)."
+            )
         facts = self._map(facts_of, len(self.pieces))
         known = [each for each in facts if each is not None]
         if not known:

@@ -14,6 +14,7 @@ from knotwise.likelihoods.base import Likelihood
 from knotwise.means import Mean
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.weighted import mean_and_variance
+from knotwise.transforms import Transform
 
 #: variance of what single observations say of a latent function, from which on its scale is not that of a link any more
 WIDE = 16.0
@@ -25,12 +26,23 @@ class TrainingData(Protocol):
     @property
     def n_columns(self) -> int: ...
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether the rows are in this process."""
+
     def scaled(
-        self, standardize: str | bool, likelihood: Likelihood, *, full: bool, dispersion: list[str]
+        self,
+        standardize: str | bool,
+        likelihood: Likelihood,
+        *,
+        full: bool,
+        dispersion: list[str],
+        transform: Transform | None = None,
     ) -> ScaledData:
         """The data in the engine's units, each row once; `full` says that they are for the exact GP.
 
         `dispersion` names what is learned of noise, scale or shape: where there is any, weights are relative.
+        `transform` is that of targets which are modelled so.
         """
 
 

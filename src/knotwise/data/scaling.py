@@ -11,22 +11,25 @@ import numpy as np
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.evidence import Model
 from knotwise.kernels.base import Kernel
+from knotwise.likelihoods import Likelihood, Transformed
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Columns, Parameter, ParameterTable, same_scale
 from knotwise.numerics.part import Part, short_repr
 from knotwise.numerics.standard_errors import ParameterErrors
+from knotwise.transforms import Transform
 from knotwise.warps import Warp
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """x_engine = (w(x) - x_centre) / x_scale, y_engine = (y - y_centre) / y_scale.
+    """x_engine = (w(x) - x_centre) / x_scale, y_engine = (T(y) - y_centre) / y_scale.
 
     Scaling by powers of two is exact in floating point, so it changes no bit of a fit. Of encoded columns, `x_unit` [D]
     is what length-scales count in: 1, but the distance of two levels for the zeros and ones of a category; `x_origin`
     [D] is what is 0 in the column: of dates the first one of the fit, in days since 1970. None is 1, or 0, for all.
     `warps` [D] are monotone functions w of columns, None for the column itself; centre, scale, length-scales and trends
-    of a warped column are on its warped axis.
+    of a warped column are on its warped axis. `transform` is T, None where the target itself is modelled, and
+    `mean_log_slope` the mean of log T'(y) over the rows of the fit and their weights.
     """
 
     x_centre: np.ndarray
@@ -36,6 +39,8 @@ class Scaling:
     x_unit: np.ndarray | None = None
     x_origin: np.ndarray | None = None
     warps: tuple[Warp | None, ...] | None = None
+    transform: Transform | None = None
+    mean_log_slope: float = 0.0
 
     @staticmethod
     def of(
@@ -129,9 +134,36 @@ class Scaling:
                 stretch[..., i] *= warp.derivative(X[..., i])
         return stretch
 
+    def of_targets(self, transform: Transform | None, y: np.ndarray, weights: np.ndarray | None) -> Scaling:
+        """The same scaling, of targets y [n] that were transformed."""
+        if transform is None:
+            return self
+        slopes = np.average(transform.log_slope(y), weights=weights)
+        return replace(self, transform=transform, mean_log_slope=float(slopes))
+
     def targets(self, y: np.ndarray) -> np.ndarray:
         """The user's targets in the engine's units."""
-        return (y - self.y_centre) / self.y_scale
+        return (self.transformed(y) - self.y_centre) / self.y_scale
+
+    def transformed(self, y: np.ndarray) -> np.ndarray:
+        """What is modelled of the user's targets, in its units; targets of which that is not known are refused."""
+        return y if self.transform is None else self.transform(self.transform.check_targets(y))
+
+    def targets_back(self, y: np.ndarray) -> np.ndarray:
+        """The engine's targets in the user's units."""
+        z = y * self.y_scale + self.y_centre
+        if self.transform is not None:
+            return self.transform.inverse(z)
+        return np.where(np.abs(z) < 1e-14 * (abs(self.y_centre) + self.y_scale), 0.0, z)  # up to rounding
+
+    @property
+    def log_jacobian(self) -> float:
+        """What each row adds to a log evidence of the engine's to make it that of the user's targets, on average."""
+        return self.mean_log_slope - float(np.log(self.y_scale))
+
+    def observed(self, likelihood: Likelihood) -> Likelihood:
+        """The likelihood of the user's targets, from that of the transformed ones."""
+        return likelihood if self.transform is None else Transformed(likelihood, self.transform)
 
     @property
     def scales(self) -> np.ndarray:
@@ -148,10 +180,15 @@ class Scaling:
         scales = tuple(self.scales.tolist())
         units = self._warped_units(names)
         if not isinstance(names, InputColumns):
-            return Columns(tuple(map(str, names)), scales, own_units=units)
+            return Columns(tuple(map(str, names)), scales, own_units=units, target=self.symbol)
         own = tuple(column.units for column in names.columns)
         units = tuple(warp or column for warp, column in zip(units, own, strict=True)) if units else own
-        return Columns(tuple(names), scales, names.labels, units)
+        return Columns(tuple(names), scales, names.labels, units, self.symbol)
+
+    @property
+    def symbol(self) -> str:
+        """How what is modelled of the target y is written."""
+        return "y" if self.transform is None else self.transform.symbol
 
     def _warped_units(self, names: Sequence[str]) -> tuple[str, ...]:
         """The units of length-scales of warped columns, "" for others; () without warps."""

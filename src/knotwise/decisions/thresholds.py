@@ -23,6 +23,7 @@ GAPS, ROUGH = "benchmarks/bars/gaps.py", "benchmarks/bars/rough.py"
 COUNTING = "benchmarks/bars/counts.py"
 WARPING = "benchmarks/bars/warps.py"
 AVERAGES = "benchmarks/bars/averages.py"
+TRANSFORMS = "benchmarks/bars/transforms.py"
 
 
 def _constant(value: Any, benchmark: str, why: str) -> Any:
@@ -106,6 +107,43 @@ class WarpThresholds:
     clear: float = _constant(12.0, WARPING, "nats with which rows left out need not confirm it: a few outliers hide it")
     sure: float = _constant(1.0, WARPING, "standard errors by which rows left out confirm or refuse a warp")
     search: LBFGS = _constant(_search(25, 1e-4, 3e-2), WARPING, "warps differ by more than a tenth of a nat")
+
+
+@dataclass(frozen=True)
+class TransformThresholds:
+    """Which transform of a Gaussian target?"""
+
+    screened: int = _constant(500, TRANSFORMS, "rows whose nearest rows are looked at, in a few milliseconds")
+    least_rows: int = _constant(40, TRANSFORMS, "below which nothing is tried: of fewer, skewness is chance")
+    neighbours: int = _constant(5, TRANSFORMS, "whose mean is the level at a row; not measured by itself")
+    atom: float = _constant(0.03, TRANSFORMS, "of the rows at the lowest value, which then is an atom: zeros of rain")
+    range: tuple[float, float] = _constant(
+        (0.02, 0.98), TRANSFORMS, "quantiles between which targets range: not single ones"
+    )
+    ratio: float = _constant(
+        1.5, TRANSFORMS, "of high to low targets, up to which a logarithm is straight to a fiftieth of their range"
+    )
+    growing: float = _constant(
+        1.5, TRANSFORMS, "standard errors of a rank correlation of spread and level from which there is a reason"
+    )
+    skewness: float = _constant(0.5, TRANSFORMS, "of a positive target, or of local errors, from which there is one")
+    long_tail: float = _constant(1.0, TRANSFORMS, "skewness of a target of any sign from which its tail is long")
+    rows: int = _constant(300, TRANSFORMS, "that are fitted under each transform, in a few tenths of a second")
+    validation_rows: int = _constant(1000, TRANSFORMS, "whose density has a small standard error")
+    margin: float = _constant(5.0, TRANSFORMS, "nats of evidence: chance gives so many once in 150 sets at most")
+    per_power: float = _constant(3.0, TRANSFORMS, "further nats for a power that was learned")
+    per_row: float = _constant(0.02, TRANSFORMS, "nats for each row that was fitted: less is no clear gain")
+    sure: float = _constant(
+        1.5, TRANSFORMS, "standard errors by which rows left out must be better: outliers of heavy tails gain by chance"
+    )
+    shorter: float = _constant(0.25, TRANSFORMS, "of the first length-scale, where a second start begins")
+    power_tolerance: float = _constant(0.03, TRANSFORMS, "of a learned power: the evidence is flat around its maximum")
+    powers: int = _constant(12, TRANSFORMS, "that are tried at most; not measured by itself")
+    search: LBFGS = _constant(_search(25, 1e-4, 3e-2), TRANSFORMS, "transforms differ by more than a tenth of a nat")
+
+    def grows(self, n_rows: int) -> float:
+        """The rank correlation from which a spread that grows with the level is a reason."""
+        return self.growing / n_rows**0.5
 
 
 @dataclass(frozen=True)
@@ -508,6 +546,7 @@ class StandardErrorThresholds:
 SIGNAL, KERNEL, SCREENING = SignalThresholds(), KernelThresholds(), ScreeningThresholds()
 COUNTS = CountThresholds()
 WARP = WarpThresholds()
+TRANSFORM = TransformThresholds()
 VALIDATION, EXTRAPOLATION = ValidationThresholds(), ExtrapolationThresholds()
 HYPERPARAMETERS, LACK_OF_FIT = HyperparameterThresholds(), LackOfFitThresholds()
 INACTIVE_INPUTS, PLACEMENT, PRUNING = InactiveInputThresholds(), PlacementThresholds(), PruningThresholds()

@@ -133,7 +133,7 @@ def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> 
     of the model that the user gave.
     """
     fit = estimator._fit
-    shift = -fit.n_rows * float(np.log(fit.scaling.y_scale))
+    shift = fit.n_rows * fit.scaling.log_jacobian
     if fit.n_neighbors:  # which have no part in the bounds
         problem = replace(problem, model=fit.model)
     if fit.noise_remark and not problem.full:

@@ -294,7 +294,7 @@ def _advice(estimator: Any, test: HeteroscedasticityTest, rows: Rows | None, nea
             "which one kernel does not know. Trust intervals on average, or try a transform of the columns."
         )
     advice = "One variance of the noise serves all places: trust intervals on average, and not in single places."
-    if estimator._fit.model.likelihood.conjugate:
+    if estimator._fit.model.likelihood.conjugate and estimator._fit.scaling.transform is None:
         advice += (
             " If the noise of each row is known, give it: `fit(X, y, noise_variance=...)`; if errors grow with y, and "
             "y is positive, try `likelihood='lognormal'`."

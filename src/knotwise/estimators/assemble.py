@@ -115,13 +115,15 @@ def assemble(
     """
     power, full = power_from(options.approximation, "fic" if options.inference == "ep" else "vfe")
     likelihood = likelihood_from(options.likelihood) if likelihood is None else likelihood
+    transform, likelihood = likelihood.transform, likelihood.modelled  # the engine sees Gaussian data
     if likelihood.conjugate:
         power, full = power_from(options.approximation)
     encoding = options._encoding
     if encoding is not None:
         feature_names = encoding.columns
     nugget = nugget_from(options.nugget, likelihood)
-    seen = data.scaled(options.standardize, likelihood, full=full, dispersion=dispersion_names(likelihood, nugget))
+    names = dispersion_names(likelihood, nugget)
+    seen = data.scaled(options.standardize, likelihood, full=full, dispersion=names, transform=transform)
     scaling, n_columns = seen.scaling, data.n_columns
     variance = seen.variance
     link = LinkScale(variance) if likelihood.scales_targets else seen.on_link(likelihood.start(variance))
@@ -164,7 +166,7 @@ def assemble(
     if low == high and not likelihood.discrete and options.optimizer is not None:
         information = "little"
         if typical_noise is None:
-            _warn_of_equal(scaling.y_centre + scaling.y_scale * low, blocks.summary.count, likelihood)
+            _warn_of_equal(float(scaling.targets_back(np.array(low))), blocks.summary.count, likelihood)
     n_neighbors = neighbors_from(options.n_neighbors, options, likelihood)
     rest: dict[str, Any] = {
         "optimizer": optimizer_from(options.optimizer),

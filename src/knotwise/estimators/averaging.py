@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from knotwise.data.scaling import Scaling
 from knotwise.decisions.thresholds import AVERAGE
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.fitted import Member
@@ -177,9 +178,10 @@ def components_of(estimator: Any) -> list[Any]:
     return [own, *(_as_estimator(own, member, parts) for member, parts in each)]
 
 
-def parts_of(model: Model) -> dict[str, Any]:
-    """The parts of a model in the user's units, as a fitted estimator calls them."""
-    parts = {"kernel_": model.kernel, "likelihood_": model.likelihood, "mean_": model.mean}
+def parts_of(scaling: Scaling, model: Model) -> dict[str, Any]:
+    """The parts of a model of the engine's in the user's units, as a fitted estimator calls them."""
+    model = scaling.to_user(model)
+    parts = {"kernel_": model.kernel, "likelihood_": scaling.observed(model.likelihood), "mean_": model.mean}
     return parts | {"nugget_": model.nugget.variance}
 
 
@@ -201,7 +203,7 @@ def _as_estimator(own: Any, member: Member, parts: dict[str, Any]) -> Any:
     model = copy(own)
     model._fit = replace(own._fit, posterior=member.posterior, table=member.table, tested=None)
     vars(model).update(parts)
-    model.log_evidence_ = member.value - own._fit.n_rows * float(np.log(own._fit.scaling.y_scale))
+    model.log_evidence_ = member.value + own._fit.n_rows * own._fit.scaling.log_jacobian
     return model
 
 

@@ -36,7 +36,7 @@ from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.fitted import Fit, FitErrors, Member, outcome_of, posterior_of
-from knotwise.estimators.laws import assemble_chosen
+from knotwise.estimators.laws import assemble_chosen, assemble_transformed
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import likelihoods_from, selector_from
 from knotwise.estimators.summary import ReportMixin, Summary, summarize
@@ -53,6 +53,7 @@ from knotwise.selection.base import Selection
 from knotwise.selection.fixed import select_exact, with_noise_as_given
 from knotwise.selection.problem import Problem
 from knotwise.selection.trace import Action, Status
+from knotwise.transforms import Transform
 
 if TYPE_CHECKING:
     from knotwise.diagnosis.certify import Certificate
@@ -64,6 +65,25 @@ E = TypeVar("E", bound=BaseEstimator)
 def keep_settings(estimator: BaseEstimator, given: dict[str, Any]) -> None:
     """Keep every argument of a constructor, its `locals()`, unchanged and under its name, as scikit-learn wants it."""
     vars(estimator).update({name: value for name, value in given.items() if name != "self"})
+
+
+class HiddenSetting:
+    """A setting of a constructor that an estimator has no attribute for, though `get_params` has it.
+
+    scikit-learn takes whatever has an attribute `transform` for a transformer, in pipelines and in its checks.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __set__(self, estimator: Any, value: Any) -> None:
+        vars(estimator)[self.name] = value
+
+    def __get__(self, estimator: Any, owner: type) -> Any:
+        raise AttributeError(
+            f"`{self.name}` is a setting, which `get_params()['{self.name}']` has; scikit-learn would take an "
+            f"estimator with such an attribute for another kind. `{self.name}_` is what a fit ended with."
+        )
 
 
 @contextmanager
@@ -78,9 +98,35 @@ def unchanged_on_failure(estimator: E) -> Iterator[E]:
 class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
     """A latent Gaussian process fitted through knots; subclasses give it a response."""
 
+    transform_: Transform | None = None  # of the target that was fitted
     _run_context: RunContext | None = None  # of a classifier, while it fits its models
     crs_: str | None = None  # of the points that were fitted
     _warned: Warned  # whether predictions far from the data were warned of
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Settings by name, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Also those of parts that are settings, as `kernel__variance`.
+
+        Returns
+        -------
+        dict
+            Values as they were given.
+
+        Examples
+        --------
+        >>> from knotwise import GPRegressor
+        >>> GPRegressor(knots=20).get_params()["knots"]
+        20
+        """
+        params = {name: vars(self)[name] for name in self._get_param_names()}
+        for name, value in list(params.items()) if deep else ():
+            if hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{inner}": own for inner, own in value.get_params().items()}
+        return params
 
     def _fit_latent(
         self, data: TrainingData, *, has_size: bool, has_noise: bool = False, asked: np.ndarray | None = None
@@ -99,7 +145,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             averages = check_average(self, problem) and not made.little_information
             if context.folder is not None:
                 context.open_journal(self, problem.run.blocks.identity(), scaling, names)
-            problem, observer = context.attach(problem, -float(np.log(scaling.y_scale)), rng)
+            problem, observer = context.attach(problem, scaling.log_jacobian, rng)
             tested = None
             if self.kernel is None:
                 chosen = kernel.decide(replace(made.with_kernel, run=problem.run), rng)
@@ -159,11 +205,15 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         if isinstance(data, Observations):
             data = replace(data, warps=given_warps(self))
         likelihoods = likelihoods_from(self.likelihood)
-        each = [partial(assemble, self, data, names, executor, asked, law) for law in likelihoods]
-        several = len(each) > 1
-        made = assemble_chosen(self, dict(zip(DECIDED[self.likelihood], each, strict=True))) if several else each[0]()
+        make = partial(assemble, self, data, names, executor, asked)
+        if len(likelihoods) > 1:
+            each = [partial(make, law) for law in likelihoods]
+            made = assemble_chosen(self, dict(zip(DECIDED[self.likelihood], each, strict=True)))
+        else:
+            made = assemble_transformed(self, make, likelihoods[0], at_hand=data.at_hand)
         taken = made.problem.model.likelihood
         law = next((law for law in likelihoods if type(law) is type(taken)), likelihoods[-1])
+        law = made.scaling.observed(law.modelled)
         return assemble_warped(self, data, made, lambda warped: assemble(self, warped, names, executor, asked, law))
 
     def _averaged(self, made: Assembly, problem: Problem, selection: Selection) -> tuple[Member, ...]:
@@ -191,17 +241,18 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         fit, final = self._fit, self._fit.final
         selection, scaling = fit.selection, fit.scaling
         user = scaling.to_user(fit.model)
-        self.kernel_, self.likelihood_, self.mean_ = user.kernel, user.likelihood, user.mean
+        self.kernel_, self.likelihood_, self.mean_ = user.kernel, scaling.observed(user.likelihood), user.mean
+        self.transform_ = scaling.transform
         self.nugget_ = user.nugget.variance
         self.warp_ = published(self, scaling)
-        self._parts = [parts_of(scaling.to_user(member.posterior.state.model)) for member in fit.members]
+        self._parts = [parts_of(scaling, member.posterior.state.model) for member in fit.members]
         table = scaling.table_to_user(fit.table.with_theta(selection.theta), self._column_names)
         self.parameters_ = replace(table, errors=FitErrors(fit, self.n_jobs))
         given = selection.knots_as_given
         is_given = given is not None and self._encoding is None
         self.knots_: np.ndarray = np.asarray(given) if is_given else self._inputs_back(selection.Z)
         self.n_knots_ = len(selection.Z)
-        self.log_evidence_ = final.value - fit.n_rows * float(np.log(scaling.y_scale))
+        self.log_evidence_ = final.value + fit.n_rows * scaling.log_jacobian
         self.log_prior_ = fit.table.log_prior(selection.theta)[0]
         self.inference_ = inference_of(fit.model).word
         self._outcome = outcome_of(fit, self.parameters_, self.optimizer)
@@ -210,8 +261,9 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         self.stop_reason_ = selection.reason
         self.n_neighbors_ = fit.n_neighbors
         self.approximation_ = fit.posterior.approximation
-        per_row = -float(np.log(scaling.y_scale))
-        self.trace_ = selection.trace.in_units(fit.n_rows, per_row, self._inputs_back, self._theta_in_units)
+        self.trace_ = selection.trace.in_units(
+            fit.n_rows, scaling.log_jacobian, self._inputs_back, self._theta_in_units
+        )
         self.jitter_ = 0.0 if selection.jitter is None else selection.jitter.relative
         self.optimize_result_ = selection.result
         self.n_failed_restarts_ = selection.failed_restarts
@@ -367,7 +419,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             )
         knot_gradient = engine.knot_gradient
         return Evidence(
-            engine.value - self._fit.n_rows * float(np.log(scaling.y_scale)),
+            engine.value + self._fit.n_rows * scaling.log_jacobian,
             None if engine.gradient is None else scaling.gradient_to_user(problem.table, engine.gradient),
             None if knot_gradient is None else knot_gradient * scaling.stretch(scaling.inputs_back(selection.Z)),
             None,

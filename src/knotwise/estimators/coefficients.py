@@ -16,7 +16,7 @@ from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.means import Term
 from knotwise.numerics.columns import InputColumns
 from knotwise.numerics.parameters import Columns
-from knotwise.numerics.tabular import html_table, make_frame
+from knotwise.numerics.tabular import html_lines, html_table, make_frame
 from knotwise.posterior.base import Posterior
 
 
@@ -85,6 +85,9 @@ class Coefficients:
         Posterior covariance, given the parameters of kernel and likelihood.
     categories : dict of tuple of str, optional
         The levels of each category of the trend, with the reference first; None where the trend has none.
+    meaning : str, default ""
+        What they are coefficients of, where a transform of y is modelled: of its logarithm a slope b is a factor e^b of
+        y for one unit of the column.
 
     Examples
     --------
@@ -104,6 +107,7 @@ class Coefficients:
     estimate: np.ndarray
     covariance: np.ndarray
     categories: Mapping[str, tuple[str, ...]] | None = None
+    meaning: str = ""
 
     @property
     def standard_error(self) -> np.ndarray:
@@ -215,13 +219,14 @@ class Coefficients:
         ):
             numbers = "".join(f"  {value:11.4g}" if np.isfinite(value) else f"  {'':11}" for value in (sd, low, high))
             lines.append(f"{name:<{width}}  {mean:11.4g}{numbers}".rstrip())
-        return "\n".join(lines)
+        return "\n".join([*lines, *([self.meaning] if self.meaning else [])])
 
     def _repr_html_(self) -> str:
         """The table of a notebook, with intervals of 95 %."""
         heads = ("coefficient", "estimate", "std. error", "lower 95 %", "upper 95 %")
         numbers = np.column_stack([self.estimate, self.standard_error, self.interval()]).tolist()
-        return html_table(heads, ((name, *row) for name, row in zip(self.names, numbers, strict=True)))
+        table = html_table(heads, ((name, *row) for name, row in zip(self.names, numbers, strict=True)))
+        return table + (html_lines(self.meaning) if self.meaning else "")
 
 
 def coefficients_of(posterior: Posterior, scaling: Scaling, columns: Sequence[str] = ()) -> Coefficients:
@@ -240,12 +245,13 @@ def coefficients_of(posterior: Posterior, scaling: Scaling, columns: Sequence[st
     rows = _rows_shown(terms, scaling.columns(columns), columns, levels)
     names = tuple(scaling.warped_name(name, terms[i].column) for name, i, _ in rows)
     offset = np.array([height if terms[i].column is None else 0.0 for _, i, _ in rows])
+    meaning = "" if scaling.transform is None else scaling.transform.meaning_of_slopes
     units = [1.0 if term.column is None else scaling.x_scale[term.column] for term in terms]
     with np.errstate(all="ignore"):  # a file may have any numbers
         weights = [term.weights / unit for term, unit in zip(terms, units, strict=True)]
         A = scaling.y_scale * np.array([weights[i] - (0.0 if j is None else weights[j]) for _, i, j in rows])  # [q, p]
         if not A.size:
-            return Coefficients(names, offset, np.full((len(rows), len(rows)), np.nan))
+            return Coefficients(names, offset, np.full((len(rows), len(rows)), np.nan), meaning=meaning)
         eta, covariance = posterior.coefficients()
         in_trend = {term.column for term in terms}
         categories = {
@@ -253,7 +259,7 @@ def coefficients_of(posterior: Posterior, scaling: Scaling, columns: Sequence[st
             for label, own in levels.items()
             if own[0] in in_trend
         }
-        return Coefficients(names, offset + A @ eta, A @ covariance @ A.T, categories or None)
+        return Coefficients(names, offset + A @ eta, A @ covariance @ A.T, categories or None, meaning)
 
 
 def _levels_of(columns: Sequence[str]) -> dict[str, list[int]]:

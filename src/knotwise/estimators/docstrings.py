@@ -49,7 +49,8 @@ inference : "auto", "variational", "laplace" or "ep", default "auto"
     How the posterior is approximated where data are not Gaussian (for these it is exact). "variational" is the best
     Gaussian, by the largest lower bound of the log evidence (ELBO); "laplace" centres it at the mode, which is quick
     and biased for counts, and towards 1/2 for classes; "ep" matches moments, under FIC. "auto" (the default) gives the
-    variational posterior, with parameters from Laplace's approximation where the two evidences agree within half a nat.
+    variational posterior, with parameters from Laplace's approximation where the evidences agree within half a nat.""",
+    "more_settings": """\
 warp : "auto", None or dict, default "auto"
     Monotone functions of columns of numbers, of which the kernel and the mean are then functions: a dict from columns
     to "log" (of the column, or of the column and a shift where values are not above 0) or "normal" (normal scores), or

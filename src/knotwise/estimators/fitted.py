@@ -184,6 +184,15 @@ def describe_law(model: Any) -> str:
     return next((step.note for step in model.trace_ if step.action is Action.LIKELIHOOD), "")
 
 
+def describe_transform(model: Any) -> str:
+    """What was modelled of the target, and why; empty for the target as it is, where nothing else was tried."""
+    why = next((step.note for step in model.trace_ if step.action is Action.TRANSFORM), "")
+    transform, target = model.transform_, model._target_name or "y"
+    if transform is None:
+        return f"{target} was modelled as it is: {why}" if why else ""
+    return f"{transform.of(target)} was modelled{': ' if why else ', as told'}{why}; all else is said of {target}"
+
+
 def advice_for_early_stop(result: OptimizeResult, optimizer: Any) -> str:
     """What to do about an optimisation that did not converge: raise the limit that it reached, or start elsewhere."""
     if not result.reason.startswith("reached"):

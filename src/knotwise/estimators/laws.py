@@ -1,4 +1,4 @@
-"""A likelihood that the data decide: the problem under each law, the decision, and its step in the trace."""
+"""A likelihood or a transform that the data decide: the problem, the decision, and its step in the trace."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from knotwise.decisions import counts
+from knotwise.data.scaling import Scaling
+from knotwise.decisions import counts, transform
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.assemble import Assembly
+from knotwise.estimators.options import transform_from
+from knotwise.likelihoods import Likelihood, Transformed
 from knotwise.names import WITH_ZEROS
+from knotwise.selection.base import Decision
+from knotwise.selection.problem import Problem
 from knotwise.selection.trace import Action
 
 #: of the one generator of this decision: the same data have the same law, and the fit its own random numbers
@@ -58,13 +63,71 @@ def assemble_chosen(options: Any, assemblies: Mapping[str, Callable[[], Assembly
         chosen, step, numbers = decision.choice, decision.why, dict(decision.numbers)
     for each in heard[chosen]:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    return _with_step(made[chosen], step, numbers)
+    return _with_step(made[chosen], Action.LIKELIHOOD, step, numbers)
 
 
-def _with_step(made: Assembly, why: str, numbers: dict[str, float]) -> Assembly:
+def assemble_transformed(
+    options: Any, make: Callable[[Likelihood], Assembly], likelihood: Likelihood, *, at_hand: bool
+) -> Assembly:
+    """The problem of a fit to the target, or to the transform of it that was given or that suits the data.
+
+    Rows that are not `at_hand` are refused with a transform that was given, and left alone otherwise.
+    The fit that follows is the one with the chosen transform given, to the bit.
+    """
+    wanted = transform_from(options, likelihood)
+    modelled = likelihood.modelled
+    if wanted is None:
+        return make(modelled)
+    given = None if isinstance(wanted, str) else wanted
+    if given is not None and not (given.is_open and at_hand):
+        return make(Transformed(modelled, given))
+    if given is not None and options.optimizer is None:
+        raise InvalidInputError(
+            f"The power of `transform={given.word!r}` is chosen by fits, and `optimizer=None` forbids them. Give it: "
+            f"`transform=knotwise.transforms.{type(given).__name__}(power=0.5)`."
+        )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        plain = make(modelled)
+    decision: Decision[Any] = Decision(None, "")
+    if given is not None:
+        decision = transform.choose_power(_target(options, plain), given, np.random.default_rng(SEED))
+    elif at_hand and not plain.little_information and may_be_transformed(options, plain.problem):
+        decision = transform.decide(_target(options, plain), np.random.default_rng(SEED))
+    if decision.choice is not None:
+        made = make(Transformed(modelled, decision.choice))
+    else:
+        made = plain
+        for each in said:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    if not decision.why:
+        return made
+    numbers = dict(decision.numbers)  # which are of y, and those of a trace of the engine's targets
+    value = numbers.get("log_evidence", np.nan) - numbers.get("n_rows", 0.0) * made.scaling.log_jacobian
+    return _with_step(made, Action.TRANSFORM, decision.why, numbers | {"log_evidence": value})
+
+
+def _target(options: Any, plain: Assembly) -> transform.Target:
+    make = plain.with_kernel if options.kernel is None else None
+    return transform.Target(plain.problem, make, plain.scaling.targets_back, plain.scaling.log_jacobian)
+
+
+def may_be_transformed(options: Any, problem: Problem) -> bool:
+    """Whether a transform may be decided: what a user has told in the units of the target is not taken away."""
+    fixed = options.likelihood != "gaussian" or options.optimizer is None or options.mean != "constant"
+    fixed = fixed or bool(options.fixed) or bool(options.bounds) or options.priors is not None
+    if fixed or isinstance(options.standardize, Scaling):
+        return False
+    if problem.rows.noise_variance is not None:
+        return False
+    of_y = np.array([p.y_power != 0 or p.role == "mean" for p in problem.table.parameters])
+    return not (problem.given & of_y).any()
+
+
+def _with_step(made: Assembly, action: Action, why: str, numbers: dict[str, float]) -> Assembly:
     """The same with the decision as the first step of the trace."""
     trace = made.problem.new_trace()
-    trace.add(Action.LIKELIHOOD, 0, numbers.get("log_evidence", np.nan), n_rows=numbers.get("n_rows"), note=why)
+    trace.add(action, 0, numbers.get("log_evidence", np.nan), n_rows=numbers.get("n_rows"), note=why)
     earlier = tuple(trace)
     make = made.with_kernel
     make = replace(make, rest=make.rest | {"earlier": earlier})

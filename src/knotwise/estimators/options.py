@@ -18,7 +18,7 @@ from knotwise.evidence import Model
 from knotwise.evidence.inference import NAMED, Inference, inference_of
 from knotwise.kernels.base import Kernel
 from knotwise.kernels.stationary import SquaredExponential
-from knotwise.likelihoods import Likelihood, candidates_named
+from knotwise.likelihoods import Likelihood, Transformed, candidates_named
 from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.optimize.adadelta import Adadelta
@@ -28,6 +28,7 @@ from knotwise.posterior.knots import POWERS
 from knotwise.selection.base import Selector
 from knotwise.selection.fixed import Fixed, Simultaneous
 from knotwise.selection.initial import checked_knots
+from knotwise.transforms import Transform, transform_named
 
 
 def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
@@ -83,6 +84,29 @@ def likelihoods_from(given: Any) -> tuple[Likelihood, ...]:
 def likelihood_from(given: Any) -> Likelihood:
     """The likelihood by name or as an object; where the data are to decide the one that has the others as limits."""
     return likelihoods_from(given)[-1]
+
+
+def transform_from(options: Any, likelihood: Likelihood) -> Transform | str | None:
+    """The transform of the target: one that was told, None, or "auto" where it may be decided."""
+    given = vars(options).get("transform")
+    if isinstance(given, type):
+        raise InvalidInputError(f"`transform` is the class {given.__name__}; give an object, `{given.__name__}()`.")
+    if likelihood.transform is not None:
+        if given not in (None, "auto"):
+            raise InvalidInputError(
+                f"`transform={given!r}` and `likelihood={likelihood!r}` both say how the target is transformed. Leave "
+                "one of them out."
+            )
+        return likelihood.transform
+    if given is None:
+        return None
+    if not hasattr(given, "log_slope") and not (isinstance(given, str) and given == "auto"):
+        given = transform_named(given)
+    if likelihood.conjugate:
+        return given
+    if not isinstance(given, str):
+        Transformed(likelihood, given)  # which refuses in words
+    return None
 
 
 def inference_from(given: Any, model: Model) -> tuple[Model, Inference | None]:

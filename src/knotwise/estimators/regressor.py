@@ -16,14 +16,15 @@ from knotwise.data.observations import Observations
 from knotwise.data.partitions import read_collections
 from knotwise.errors import InvalidInputError, unknown_option
 from knotwise.estimators.averaging import EngineInputs
-from knotwise.estimators.base import LatentGP, keep_settings, unchanged_on_failure
+from knotwise.estimators.base import HiddenSetting, LatentGP, keep_settings, unchanged_on_failure
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.lazy import lazy_r2, predict_lazily
-from knotwise.estimators.options import likelihood_from, lowest_target, lowest_target_named
+from knotwise.estimators.options import likelihood_from, lowest_target, lowest_target_named, transform_from
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import gaussian_of_rows
+from knotwise.likelihoods.transformed import Transformed
 from knotwise.means import Mean
 from knotwise.noise import Inputs
 from knotwise.numerics.blocks import is_dask
@@ -33,6 +34,7 @@ from knotwise.posterior.base import Latent
 from knotwise.prediction import Prediction
 from knotwise.progress import FitEvent
 from knotwise.selection.base import Selector
+from knotwise.transforms import Transform
 
 if TYPE_CHECKING:
     from knotwise.estimators.totals import Totals
@@ -53,12 +55,26 @@ class GPRegressor(RegressorMixin, LatentGP):
         beside the counts, in each fit anew; `likelihood_` is the choice, and `summary()` says why. A fit with "poisson"
         warns where the counts vary more.
     {settings}
+    transform : "auto", "log", "sqrt", "boxcox", "yeojohnson", Transform or None, default "auto"
+        Of Gaussian data: model the logarithm, the square root, a power (Box-Cox, of positive targets) or Yeo-Johnson's
+        transform (of any sign) of y instead of y itself. Everything that is said of observations stays in the units of
+        y; kernel, noise and trend are those of the transformed target, and `log_evidence_` is of y, so that transforms
+        compare. "auto" takes the logarithm or the root of positive targets, or Yeo-Johnson's where one tail is long,
+        only where the evidence of some rows is clearly larger and rows left out are predicted better; not where
+        something in the units of y was given (known noise, a mean, bounds, a variance). `transform_` is what was
+        taken, and `summary()` says why. An object from `knotwise.transforms` has its power and constants given.
+        scikit-learn would take an estimator with an attribute of this name for a transformer, so the setting is read
+        by `get_params()`.
+    {more_settings}
 
     Attributes
     ----------
     kernel_, likelihood_, mean_ : Kernel, Likelihood, Mean
         The parts at their fitted values, in the units of the data. They mean the same in a fit to other rows:
         `GPRegressor(gp.kernel_, gp.likelihood_, mean=gp.mean_, warp=gp.warp_, optimizer=None)`.
+    transform_ : Transform or None
+        What was modelled of the target, with its constants, from `knotwise.transforms`; None for the target itself.
+        Where there is one, `likelihood_` is a `Transformed` Gaussian, and `predict_latent` is on the scale of T(y).
     nugget_ : float
         Variance of independent noise on the latent function.
     coefficients_ : Coefficients
@@ -109,6 +125,8 @@ class GPRegressor(RegressorMixin, LatentGP):
     True
     """
 
+    transform = HiddenSetting()
+
     def __init__(
         self,
         kernel: Kernel | None = None,
@@ -119,6 +137,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         mean: str | float | Mean = "constant",
         nugget: str | float = 0.0,
         inference: str | Inference = "auto",
+        transform: str | Transform | None = "auto",
         warp: str | Mapping[int | str, Any] | None = "auto",
         average: str | bool = "auto",
         fixed: Sequence[str] | str = (),
@@ -216,7 +235,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         """
         with unchanged_on_failure(self) as new:
             new.crs_, new._target_name = crs_of(X, self.coords), validation.series_name(y)
-            likelihood = likelihood_from(self.likelihood)
+            likelihood = _observed_by(self)
             exposure = exposure_of(exposure, offset)
             if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
                 known = {"sample_weight": sample_weight, "noise_variance": noise_variance}
@@ -227,6 +246,8 @@ class GPRegressor(RegressorMixin, LatentGP):
                 return self
             X, y = validation.check_data(new, X, y, sample_weight)
             asked = validation.check_places(new, predict_at)
+            if likelihood.transform is not None:
+                likelihood.transform.check_targets(y)
             size = check_size(likelihood, len(X), exposure=exposure, trials=trials)
             noise = check_known_noise(likelihood, noise_variance, len(X))
             columns = None if new._encoding is None else new._encoding.columns
@@ -354,13 +375,13 @@ class GPRegressor(RegressorMixin, LatentGP):
             return predict_lazily(self, "predict", X, n_results=n_results, per_row=known, return_std=return_std)
         prediction = self._prediction(X, **known)
         if return_cov:
-            likelihood = prediction.components[0].likelihood
-            if not likelihood.conjugate:
+            covariance = self._covariance(X, prediction)
+            if covariance is None:
                 raise InvalidInputError(
                     "`return_cov` is for Gaussian data: other observations depend on f through more than a covariance. "
                     "Use `return_std=True`, or `sample_latent` for joint samples of f."
                 )
-            return prediction.mean, self._covariance(X, prediction)
+            return prediction.mean, covariance
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def score(
@@ -697,12 +718,16 @@ class GPRegressor(RegressorMixin, LatentGP):
         each = [(own, own.predict_latent(rows)) for own in self._each]
         return self._mixed([own._observed(rows, latent, exposure, trials, noise_variance) for own, latent in each])
 
-    def _covariance(self, X: Any, prediction: Prediction) -> np.ndarray:
-        """Joint covariance of new observations, [n, n]: the mean of those of the models, and that of their means."""
+    def _covariance(self, X: Any, prediction: Prediction) -> np.ndarray | None:
+        """Joint covariance of new observations, [n, n]: the mean of those of the models, and that of their means; None
+        where it is not known.
+        """
         rows, total = EngineInputs(self._engine_inputs(X)), np.zeros((len(prediction), len(prediction)))
         for own, part, weight in zip(self._each, prediction.components, prediction.weights, strict=True):
-            cov, apart = own._latent_covariance(rows), part.latent.mean - prediction.mean
-            cov.flat[:: len(cov) + 1] += part.likelihood.conditional_variance(part.latent.mean)
+            cov = part.likelihood.predictive_covariance(part.latent.mean, own._latent_covariance(rows))
+            if cov is None:
+                return None
+            apart = own.likelihood_.response_moments(part.latent.mean, part.latent.variance)[0] - prediction.mean
             total += weight * (cov + np.outer(apart, apart))
         return total
 
@@ -724,6 +749,13 @@ class GPRegressor(RegressorMixin, LatentGP):
             rows = Inputs(self._engine_inputs(X))
             noise = np.asarray(self._fit.model.noise_of(rows).variance(rows)) * self._fit.scaling.y_scale**2
         if noise is not None:
-            likelihood = gaussian_of_rows(noise)
+            likelihood = self._fit.scaling.observed(gaussian_of_rows(noise))
         size = check_size(likelihood, n_rows, exposure=exposure, trials=trials)
         return likelihood, 1.0 if size is None else size
+
+
+def _observed_by(options: GPRegressor) -> Likelihood:
+    """The likelihood of the targets, with the transform that was told, if one was."""
+    likelihood = likelihood_from(options.likelihood)
+    given = transform_from(options, likelihood)
+    return likelihood if given is None or isinstance(given, str) else Transformed(likelihood.modelled, given)

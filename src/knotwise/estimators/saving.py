@@ -67,6 +67,8 @@ FIT = Fields(
         y_centre=Number(squared=True),
         y_scale=Number(positive=True, squared=True),
         warps=Optional(ListOf(Optional(Part("warp")), tuple, "D")),
+        transform=Optional(Part("transform")),
+        mean_log_slope=Number(),
     ),
     state=STATE,
     table=TABLE,

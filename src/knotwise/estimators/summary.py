@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from knotwise.estimators.docstrings import documented
-from knotwise.estimators.fitted import describe_average, describe_choice, describe_law
+from knotwise.estimators.fitted import describe_average, describe_choice, describe_law, describe_transform
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.estimators.warping import describe_warps
 from knotwise.evidence.inference import inference_of
@@ -129,6 +129,9 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
     average = describe_average(model)
     if average:
         lines.append(f"{average}; what follows is of the kernel above")
+    transformed = describe_transform(model)
+    if transformed:
+        lines.append(transformed)
     law = describe_law(model)
     if law:
         lines.append(f"likelihood {model.likelihood_!r}: {law}")
@@ -136,7 +139,7 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
     if warped:
         lines.append(warped)
     if fit.tested is not None:
-        lines.append(fit.tested.in_words(fit.scaling.y_scale))
+        lines.append(fit.tested.in_words(fit.scaling.y_scale, fit.scaling.symbol))
     if fit.n_neighbors:
         lines += [*_explained(fit.shares), "the log evidence is of these neighbours: it is not for comparing kernels"]
     elif model.status_ == "limit reached":
@@ -149,10 +152,11 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
     if model.encoding_.converted:
         sections.append(Section(model.encoding_.converted, "columns that are not plain numbers were taken for"))
     estimates = model.parameters_.estimates(standard_errors)
-    sections.append(Section(estimates, "parameters, in the units of the data"))
+    units = "the units of the data" if model.transform_ is None else f"the units of x and of {model.transform_.symbol}"
+    sections.append(Section(estimates, f"parameters, in {units}"))
     if variogram:
         found = model.parameters_.variogram(standard_errors)
-        sections.append(Section(found, "semivariogram, in the units of the data"))
+        sections.append(Section(found, f"semivariogram, in {units}"))
     priors = describe_priors(model.parameters_)
     if priors:
         title = f"priors in the units of the data, log density {model.log_prior_:.3f}"

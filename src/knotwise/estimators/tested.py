@@ -56,10 +56,10 @@ class Tested:
         known = {name: float(numbers[name]) for name in Tested.__dataclass_fields__ if name in numbers}
         return Tested(**known) if np.isfinite([known.get(kind, np.nan) for kind in (*KINDS, "asked")]).any() else None
 
-    def in_words(self, y_scale: float) -> str:
+    def in_words(self, y_scale: float, target: str = "y") -> str:
         """The numbers as the trace has them."""
         means = {kind: getattr(self, kind) for kind in (*KINDS, "asked") if np.isfinite(getattr(self, kind))}
-        unit = "" if y_scale == 1.0 else " (y in standard deviations)"
+        unit = "" if y_scale == 1.0 else f" ({target} in standard deviations)"
         return f"{describe(means, self.reach)}{unit}"
 
     def and_at(self, posterior: Posterior, X: np.ndarray) -> Tested:

@@ -116,7 +116,7 @@ class Variogram(Sequence[VariogramLine]):
 def variogram_of(model: Model, table: ParameterTable, errors: ParameterErrors) -> Variogram:
     """The table of a model in the user's units  (O4, O5)."""
     n_columns, n_kernel = len(table.columns.scales), model.kernel.size
-    y_units = "y^2" if model.likelihood.scales_targets else ""
+    y_units = f"{table.columns.target}^2" if model.likelihood.scales_targets else ""
     by_delta = _Delta(table, errors)
     origin, one = np.zeros((1, n_columns)), np.ones(1)
     nugget, nugget_bar = _nugget(model, table)

@@ -14,6 +14,7 @@ from knotwise.likelihoods.tilted import log_tilted_integral, tilted, tilted_para
 from knotwise.likelihoods.values import Derivatives, Expectations, ParameterDerivatives, Tilted
 from knotwise.noise import Noise, NoisyRows
 from knotwise.numerics.part import Part
+from knotwise.transforms import Transform
 
 #: exposure or trials: of each row, or one number for all
 Sizes = np.ndarray | float
@@ -106,6 +107,8 @@ class Likelihood(Part):
     #: values of a continuous y that have a probability of their own beside its density, such as 0 of rain: there
     #: `log_density` is the logarithm of that probability, and elsewhere that of the density
     atoms: ClassVar[tuple[float, ...]] = ()
+    #: T where T(y) is modelled instead of y, None elsewhere
+    transform: Transform | None = None
     #: whether `constant_start` asks for nothing but weighted means of y and size, so that the means of groups of rows,
     #: with the weights of the groups, are enough
     starts_from_means: ClassVar[bool] = False
@@ -114,6 +117,37 @@ class Likelihood(Part):
     def uses_inputs(self) -> bool:
         """Whether the distribution of y given f depends on the inputs, too; then `at` gives that of some rows."""
         return False
+
+    @property
+    def modelled(self) -> Likelihood:
+        """The likelihood of what is modelled: of y itself, or of its transform."""
+        return self
+
+    def predictive_covariance(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray | None:
+        """Covariance of new observations whose f have this mean [n] and covariance [n, n].
+
+        Parameters
+        ----------
+        mean : array [n]
+            Means of f.
+        covariance : array [n, n]
+            Their covariance.
+
+        Returns
+        -------
+        array [n, n] or None
+            In the units of y squared; None where observations depend on f through more than that.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.likelihoods import Gaussian, Poisson
+        >>> Gaussian(0.5).predictive_covariance(np.zeros(2), np.eye(2)).tolist()
+        [[1.5, 0.0], [0.0, 1.5]]
+        >>> Poisson().predictive_covariance(np.zeros(2), np.eye(2)) is None
+        True
+        """
+        return None
 
     @property
     def noise(self) -> Noise:

@@ -138,6 +138,11 @@ class Gaussian(Likelihood):
     def predictive_quantile(self, p, mean, variance, size=1.0):
         return mean + ndtri(p) * np.sqrt(variance + self.value("noise_variance"))
 
+    def predictive_covariance(self, mean, covariance):
+        total = covariance.copy()
+        total.flat[:: len(total) + 1] += self.conditional_variance(mean)
+        return total
+
     def start(self, variance):
         started = self.noise.start(variance)
         return type(self)(started if self.children() else started.value("noise_variance"))

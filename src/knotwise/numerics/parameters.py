@@ -172,13 +172,15 @@ class Columns:
 
     Columns without names are known by their numbers, and those without scales are as they are. Of encoded columns,
     `labels` say which of the user's columns each is. `own_units` say in what the length-scale of each is measured
-    where the name of the column does not say it, as that of a warped column, or of a date.
+    where the name of the column does not say it, as that of a warped column, or of a date. `target` is how what is
+    modelled of y is written.
     """
 
     names: tuple[str, ...] = ()
     scales: tuple[float, ...] = ()
     labels: tuple[str, ...] = ()
     own_units: tuple[str, ...] = ()
+    target: str = "y"
 
     def common_scale(self, columns: Sequence[int]) -> float | None:
         """The scale that all of these columns have, or None if they differ by more than rounding."""
@@ -194,7 +196,7 @@ class Columns:
 
     def units(self, parameter: Parameter, columns: Sequence[int]) -> str:
         """The units of a parameter that is about these columns; the name of a column stands for its units."""
-        units = "" if parameter.units == "none" else parameter.units
+        units = "" if parameter.units == "none" else parameter.units.replace("y", self.target)
         if self.labels and len({self.labels[column] for column in columns}) == 1:
             return units.replace("x", self.own_units[columns[0]] or self.called(columns))
         if len(columns) == 1 and self.own_units and self.own_units[columns[0]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwise import kernels, knots, likelihoods, means, noise, optimize, priors, warps
+from knotwise import kernels, knots, likelihoods, means, noise, optimize, priors, transforms, warps
 from knotwise.errors import InvalidInputError, KnotwiseError
 from knotwise.means import Constant, Linear, Zero
 from knotwise.persistence.schema import (
@@ -43,6 +43,7 @@ FAMILIES: dict[str, dict[str, type]] = {
     "mean": exported(means, "basis", means.Mean),
     "noise": exported(noise, "pullback", noise.Noise),
     "nugget": {cls.__name__: cls for cls in (noise.Nugget, noise.NoNugget)},
+    "transform": exported(transforms, "log_slope", transforms.Transform),
     "prior": exported(priors, "log_density"),
     "knots": exported(knots, "select", knots.Selector),
     "proposal": exported(knots, "propose", knots.Proposal),
@@ -82,7 +83,9 @@ def _argument_names(cls: type) -> tuple[str, ...]:
 def write_arguments(value: Any, at: str, out: Writing, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
     """The arguments with which an object was made, which it keeps under their names."""
     names = [name for name in _argument_names(type(value)) if name not in leave_out]
-    return {name: Setting().write(getattr(value, name), f"{at}.{name}", out) for name in names}
+    # an attribute of that name may be hidden from scikit-learn, or be read as something else
+    given = {name: vars(value)[name] if name in vars(value) else getattr(value, name) for name in names}
+    return {name: Setting().write(each, f"{at}.{name}", out) for name, each in given.items()}
 
 
 def read_arguments(cls: type, data: Any, at: str, given: Reading, leave_out: tuple[str, ...] = ()) -> Any:

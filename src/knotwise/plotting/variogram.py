@@ -86,7 +86,8 @@ def plot_variogram(
     'semivariance of y'
     """
     view = view_of(gp, X)
-    if not view.model.likelihood_.conjugate:
+    scaling = view.model._fit.scaling
+    if not view.model._fit.model.likelihood.conjugate:
         raise InvalidInputError(
             f"A semivariogram compares observations with the kernel, but those of the likelihood "
             f"{type(view.model.likelihood_).__name__} are not f with noise added. `gp.diagnose()` tests the residuals "
@@ -99,7 +100,7 @@ def plot_variogram(
     found = empirical_variogram(
         view.model,
         rows,
-        checked_targets(y, len(rows)),
+        scaling.transformed(checked_targets(y, len(rows))),
         noise_variance=check_noise_variance(noise_variance, len(rows)),
         n_bins=check_count(n_bins, "n_bins", least=1),
         max_distance=max_distance,
@@ -111,8 +112,9 @@ def plot_variogram(
     ax = axes_or_new(ax, size=(6.4, 4.2))
     _draw(ax, view.model, found, n_simulations)
     names, units = _columns(view, found.separation)
+    name = target_name(y) if scaling.transform is None else scaling.transform.of(target_name(y))
     over = f" in {', '.join(shorten(name, 16) for name in names)}" if len(names) < 4 else ""
-    ax.set(xlabel=f"distance{over}{units}", ylabel=f"semivariance of {target_name(y)}", xlim=(0, None))
+    ax.set(xlabel=f"distance{over}{units}", ylabel=f"semivariance of {name}", xlim=(0, None))
     ax.set_ylim(0, None)
     _draw_pairs(ax, found)
     above: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}

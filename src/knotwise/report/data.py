@@ -111,7 +111,7 @@ def _held(view: View, target: str) -> Data:
     copies = np.ones(len(rows), int) if rows.weights is None else np.maximum(rows.weights.round().astype(int), 1)
     which = np.repeat(np.arange(len(rows)), copies)
     X = view.natural(view.model, rows.X)[which]
-    y: Any = (rows.y * fit.scaling.y_scale + fit.scaling.y_centre)[which]
+    y: Any = fit.scaling.targets_back(rows.y)[which]
     if view.classes is not None:
         y = view.gp.classes_[y.astype(int)] if view.n_classes == 2 else None
     sizes: dict[str, Any] = {}

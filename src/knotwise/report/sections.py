@@ -140,7 +140,9 @@ def parameters_section(view: View, target: str) -> Html:
 def _describe_units(view: View, target: str) -> str:
     """In which units parameters are."""
     scale = f"in those of {short_name(target)}"
-    if not view.model.likelihood_.conjugate:
+    if view.model.transform_ is not None:
+        scale = f"in those of {view.model.transform_.of(short_name(target))}"
+    elif not view.model.likelihood_.conjugate:
         scale = "on the scale of the latent function f, which the likelihood turns into the mean response"
     return (
         "Length-scales are in the units of their columns where no other are named; standard deviations (sd), which "

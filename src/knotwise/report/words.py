@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from knotwise.estimators.fitted import describe_average, describe_choice, describe_law
+from knotwise.estimators.fitted import describe_average, describe_choice, describe_law, describe_transform
 from knotwise.estimators.warping import describe_warps
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
@@ -19,6 +19,7 @@ LONGEST_NAME = 48  # letters
 #: what is predicted, by the name of the likelihood
 TARGETS = {
     "Gaussian": "numbers with Gaussian noise",
+    "Transformed": "numbers of which a transform has Gaussian noise",
     "StudentT": "numbers with outliers (Student-t noise)",
     "Bernoulli": "zeros and ones",
     "Binomial": "successes among trials (binomial)",
@@ -98,6 +99,7 @@ def describe_fit(view: View) -> list[str]:
         above = model._outcome.warning or says_little(model)
         why = [] if above else [sentence(f"why: {model._outcome.reason}")]
         decided = [
+            sentence(describe_transform(model)),
             sentence(describe_law(model)),
             sentence(describe_warps(model)),
             _kernel(model),
@@ -143,7 +145,7 @@ def _kernel(model: Any) -> str:
 def describe_tested(model: Any) -> str:
     """What validation rows said of the kernel that was chosen, and how far from the data; else nothing."""
     fit = model._fit
-    return "" if fit.tested is None else sentence(fit.tested.in_words(fit.scaling.y_scale))
+    return "" if fit.tested is None else sentence(fit.tested.in_words(fit.scaling.y_scale, fit.scaling.symbol))
 
 
 def describe_comparison(data: Data, scores: dict[str, float], shares: list[Share]) -> str:

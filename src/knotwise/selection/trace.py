@@ -47,6 +47,7 @@ class Action(StrEnum):
         return member
 
     LIKELIHOOD = "likelihood", Facts(compares_kernels=True)  # laws of counts were compared on some rows
+    TRANSFORM = "transform", Facts(compares_kernels=True)  # transforms of the target were compared on some rows
     WARP = "warp", Facts(compares_kernels=True)  # warps of columns were compared on some rows
     KERNEL = "kernel", Facts(compares_kernels=True)  # a kernel was tried on some rows
     SIGNAL = "signal", Facts(compares_with_null=True)  # is there anything to learn?
