@@ -14,7 +14,7 @@ from knotwise.decisions import counts, overdispersion
 from knotwise.errors import FitWarning, InvalidInputError
 from knotwise.evidence import InMemory
 from knotwise.kernels import Matern12, Matern32, Matern52
-from knotwise.likelihoods import NegativeBinomial, Poisson
+from knotwise.likelihoods import NegativeBinomial, Poisson, ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from knotwise.selection.problem import Run
 from knotwise.selection.trace import Action
 
@@ -49,6 +49,16 @@ def test_the_law_of_simulated_counts_is_found(dispersion, law, with_exposure):
     for seed in range(5):
         X, y, exposure = draw(seed, dispersion, with_exposure=with_exposure)
         assert isinstance(fitted(X, y, exposure).likelihood_, law), seed
+
+
+@pytest.mark.parametrize(("dispersion", "law"), [(0.0, ZeroInflatedPoisson), (0.5, ZeroInflatedNegativeBinomial)])
+def test_zeros_beside_the_counts_are_found(dispersion, law):
+    for seed in range(3):
+        X, y, _ = draw(seed, dispersion, n=250)
+        y[np.random.default_rng(100 + seed).random(250) < 0.3] = 0.0
+        gp = fitted(X, y)
+        assert isinstance(gp.likelihood_, law) and 0.2 < gp.likelihood_.zero_inflation < 0.4, seed
+        assert "zeros NegativeBinomial says" in note_of(gp)
 
 
 @pytest.mark.parametrize(("dispersion", "law"), [(0.0, "poisson"), (0.5, "negative_binomial")])

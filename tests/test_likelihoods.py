@@ -32,6 +32,7 @@ from knotwise.likelihoods import (
 from knotwise.likelihoods.response import response_moments
 from knotwise.likelihoods.tilted import log_tilted_integral
 from knotwise.testing.likelihood import check_likelihood
+from zero_inflated import ZeroInflated
 
 NAMES = list(names.LIKELIHOODS)
 ALL = [
@@ -715,3 +716,44 @@ def test_possible_targets_come_back_as_floats(likelihood, rng):
     checked = likelihood.check_targets(y.astype(int) if likelihood.discrete else y, np.full(6, 3.0))
     assert checked.dtype == float
     assert_array_equal(checked, y)
+
+
+# -- zeros beside the counts ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [1e-6, 0.3, 0.99])
+@pytest.mark.parametrize("mu", [1e-5, 0.1, 3.0, 1e3, 1e7])
+def test_zero_inflated_densities_are_those_of_scipy(mu, share):
+    y = np.array([0.0, 1.0, 5.0, 1e3, 1e7])
+    f = np.full(len(y), np.log(mu / 2.0))
+    for likelihood, law, rtol in (
+        (ZeroInflatedPoisson(share), stats.poisson(mu), 1e-7),
+        (ZeroInflatedNegativeBinomial(0.4, share), stats.nbinom(2.5, 1 / (1 + 0.4 * mu)), 1e-7),
+    ):
+        with np.errstate(divide="ignore"):
+            expected = ZeroInflated(share, law).logpmf(y)
+        sure = np.isfinite(expected)
+        assert sure[0] and sure.sum() >= 3
+        assert_allclose(likelihood.log_density(y, f, 2.0)[sure], expected[sure], rtol=rtol, atol=1e-12)
+
+
+def test_hardly_any_zeros_beside_the_counts_are_none():
+    y, f = np.array([0.0, 1.0, 9.0, 400.0]), np.array([-3.0, 0.5, 2.0, 1.0])
+    for likelihood, limit in (
+        (ZeroInflatedPoisson(1e-12), Poisson()),
+        (ZeroInflatedNegativeBinomial(0.4, 1e-12), NegativeBinomial(0.4)),
+    ):
+        assert_allclose(likelihood.log_density(y, f), limit.log_density(y, f), rtol=1e-10, atol=1e-10)
+        for found, expected in zip(
+            vars(likelihood.derivatives(y, f)).values(), vars(limit.derivatives(y, f)).values(), strict=True
+        ):
+            assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("likelihood", [ZeroInflatedPoisson(0.3), ZeroInflatedNegativeBinomial(0.4, 0.3)], ids=repr)
+def test_a_zero_at_a_huge_rate_is_beside_the_counts(likelihood):
+    """Where no zero is a count, log p is that of the share, and flat: 0 times infinity is nowhere."""
+    y, f = np.zeros(3), np.array([40.0, 300.0, 900.0])
+    assert_allclose(likelihood.log_density(y, f), np.log(0.3), rtol=1e-9)
+    for value in vars(likelihood.derivatives(y, f)).values():
+        assert_allclose(value, 0.0, atol=1e-9)
