@@ -97,6 +97,7 @@ def estimator(likelihood, approximation, knots, **options):
         "jitter": None,
         "optimizer": "lbfgs",
         "n_restarts": 0,
+        "noise": "constant",
         "standardize": "columns",
         "random_state": 0,
         "n_jobs": 1,

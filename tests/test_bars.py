@@ -625,6 +625,29 @@ def test_warps_and_densities_are_the_stored_ones(case):
         assert_allclose(again[name], expected[name], atol=0.02)
 
 
+# -- noise that varies -------------------------------------------------------------------------------
+
+
+def test_stored_noise_that_varies_was_found_and_even_noise_was_left_alone():
+    script, rows = bar("varying_noise"), stored("varying_noise", "case", "seed")
+    for case, asked in script.CASES.items():
+        of_case = [rows[case, seed] for seed in asked.seeds if (case, seed) in rows]
+        claims = script.judge(case, of_case) if of_case else {}
+        assert all(claims.values()), (case, claims)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["16-fold, 1 column, 200 rows", "two levels, 2 columns, 600 rows"])
+def test_densities_of_noise_that_varies_are_the_stored_ones(case):
+    """Processors round differently, and a search may end elsewhere."""
+    script = bar("varying_noise")
+    seed = script.CASES[case].seeds[0]
+    again, expected = script.measure(case, seed), stored("varying_noise", "case", "seed")[case, seed]
+    assert again["varies"] and expected["varies"]
+    for name in ("auto", "constant", "known"):
+        assert_allclose(again[name], expected[name], atol=0.02)
+
+
 # -- rough functions --------------------------------------------------------------------------------
 
 

@@ -267,7 +267,11 @@ def test_one_outlier_is_no_structure_and_a_group_is(rng):
     group[100:104] += 1.0
     for targets, surprising in ((y, False), (outlier, False), (group, True)):
         gp = GPRegressor(
-            SquaredExponential(1.0, 1.0, column_scales="standard"), knots=8, approximation="fic", random_state=0
+            SquaredExponential(1.0, 1.0, column_scales="standard"),
+            knots=8,
+            approximation="fic",
+            noise="constant",
+            random_state=0,
         ).fit(X, targets)
         surprise, centre = _most_surprising(gp._fit.problem.row_scores(gp._fit.selection.point))
         assert (surprise > LACK_OF_FIT.surprising) == surprising

@@ -54,6 +54,7 @@ RETURNED = {
     "knotwise.estimators.coefficients": ["Coefficients", "Contrast"],
     "knotwise.estimators.effects": ["Effect", "Effects"],
     "knotwise.data.encoding": ["Encoding"],
+    "knotwise.estimators.noise": ["NoiseEstimate"],
     "knotwise.estimators.scoring": ["ResponseScorer"],
     "knotwise.estimators.summary": ["Summary"],
     "knotwise.estimators.totals": ["Totals"],

@@ -355,7 +355,7 @@ def test_posteriors_and_predictions_use_a_noise_function(power, rng):
 def test_a_noise_function_is_learned_by_an_estimator(rng):
     X = rng.uniform(-1, 1, size=(300, 1))
     y = np.sin(3 * X[:, 0]) + np.exp(-1.5 + 1.0 * X[:, 0]) * rng.normal(size=300)
-    options = {"knots": X[::20], "standardize": False, "random_state": 0}
+    options = {"knots": X[::20], "noise": "constant", "standardize": False, "random_state": 0}
     gp = GPRegressor(SquaredExponential(), lik.Gaussian(LogLinearNoise()), **options).fit(X, y)
     constant = GPRegressor(SquaredExponential(), **options).fit(X, y)
     assert list(gp.parameters_)[-2:] == ["noise_variance__variance_at_zero", "noise_variance__slope"]

@@ -33,7 +33,7 @@ def smooth(n, seed=0):
 def fit(X, y, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
-        return GPRegressor(**{"random_state": 0, **options}).fit(X, y)
+        return GPRegressor(**{"random_state": 0, "noise": "constant", **options}).fit(X, y)
 
 
 class _Basis:
@@ -82,7 +82,10 @@ def test_noise_that_is_known_is_no_alarm_and_wrong_variances_are():
     X, f, rng = smooth(500)
     sd = 0.05 + X[:, 1] ** 2
     y = f + sd * rng.normal(size=500)
-    right, wrong = (GPRegressor(knots=25, random_state=0).fit(X, y, noise_variance=v) for v in (sd**2, sd[::-1] ** 2))
+    right, wrong = (
+        GPRegressor(knots=25, noise="constant", random_state=0).fit(X, y, noise_variance=v)
+        for v in (sd**2, sd[::-1] ** 2)
+    )
     assert right.diagnose().finding("spread").level == "ok"
     assert "were given do not fit" in wrong.diagnose().finding("spread").advice
 
@@ -140,9 +143,11 @@ def test_rows_that_count_differently_often_are_not_compared_with_each_other(kind
         "optimizer": None,
     }
     few, many = (np.where(X[:, 0] < share, 9.0, 1.0) for share in (0.18, 0.5))
-    found = GPRegressor(random_state=0, **KINDS[kind], **held).fit(X, y, sample_weight=few).diagnose()
+    found = GPRegressor(noise="constant", random_state=0, **KINDS[kind], **held).fit(X, y, sample_weight=few).diagnose()
     assert found.spread.n_rows == (few == 1).sum() and found.finding("spread").level == "ok"
-    found = GPRegressor(random_state=0, **KINDS[kind], **held).fit(X, y, sample_weight=many).diagnose()
+    found = (
+        GPRegressor(noise="constant", random_state=0, **KINDS[kind], **held).fit(X, y, sample_weight=many).diagnose()
+    )
     assert found.spread is None and "count differently often" in found.finding("spread").text
 
 

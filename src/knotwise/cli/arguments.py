@@ -212,6 +212,8 @@ def add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True)
     add("--max-knots", type=count, metavar="N", help="limit of the automatic choice of knots")
     text = "auto (default), variational, laplace or ep, for data that are not Gaussian"
     add("--inference", type=one_of("auto", "variational", "laplace", "ep"), metavar="NAME", help=text)
+    text = "of Gaussian data: auto (default), constant, or varying with the inputs"
+    add("--noise", type=one_of("auto", "constant", "varying"), metavar="HOW", help=text)
     text = "auto (default): few rows are predicted by the average of all reasonable kernels; yes, or no"
     add("--average", type=one_of("auto", "yes", "no"), metavar="WHEN", help=text)
     add("--nugget", type=word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")

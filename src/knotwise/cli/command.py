@@ -21,8 +21,8 @@ from knotwise.errors import KnotwiseError
 
 #: settings of Python that are options here, by the same name but for the sign between words
 SETTING = re.compile(
-    r"`(?P<name>approximation|average|blocks|categorical|exposure|inference|kernel|knots|likelihood|max_knots|mean|missing|"
-    r"noise_variance|nugget|offset|predict_at|priors|standardize|trials)(?:=['\"]?(?P<value>[\w.]+)['\"]?)?`"
+    r"`(?P<name>approximation|average|blocks|categorical|exposure|inference|kernel|knots|likelihood|max_knots|mean|"
+    r"missing|noise|noise_variance|nugget|offset|predict_at|priors|standardize|trials)(?:=['\"]?(?P<value>[\w.]+)['\"]?)?`"
 )
 
 

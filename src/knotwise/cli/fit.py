@@ -240,7 +240,8 @@ def settings_from(arguments: Namespace) -> dict[str, Any]:
         }
     if arguments.warp:
         settings["warp"] = warps_from(arguments.warp)
-    for name in ("approximation", "n_neighbors", "inference", "nugget", "mean", "likelihood", "priors", "missing"):
+    words = "approximation", "n_neighbors", "inference", "noise", "nugget", "mean", "likelihood", "priors", "missing"
+    for name in words:
         if getattr(arguments, name) is not None:
             settings[name] = getattr(arguments, name)
     return settings

@@ -128,6 +128,7 @@ def with_knots_anew(gp: Any, given: Given, folds: Sequence[Fold]) -> Latent:
         "priors": None,
         "checkpoint": None,
         "average": False,
+        "noise": "constant",  # or as it varies in the likelihood
     }
     columns = None if gp._encoding is None else gp._encoding.columns
     latents = []

@@ -65,6 +65,11 @@ class Observations:
         return len(self.X)
 
     @property
+    def at_hand(self) -> bool:
+        """Whether the rows are in the memory of this process."""
+        return True
+
+    @property
     def n_columns(self) -> int:
         return self.X.shape[1]
 

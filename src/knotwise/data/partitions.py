@@ -139,6 +139,10 @@ class PartitionedObservations:
     place: Place
 
     @property
+    def at_hand(self) -> bool:
+        return False
+
+    @property
     def n_columns(self) -> int:
         return self.reading.n_columns
 

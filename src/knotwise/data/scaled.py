@@ -23,6 +23,10 @@ class TrainingData(Protocol):
     """Checked data in the user's units, wherever they are."""
 
     @property
+    def at_hand(self) -> bool:
+        """Whether the rows are in the memory of this process."""
+
+    @property
     def n_columns(self) -> int: ...
 
     def scaled(

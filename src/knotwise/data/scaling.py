@@ -166,14 +166,16 @@ class Scaling:
         units = self.parameter_units(model.flat_parameters(len(self.x_scale)))
         engine = _with_given(model, units.to_engine(_given(model)))
         back = -self.y_centre / self.y_scale, 1 / self.y_scale, -self.x_centre / self.x_scale, 1 / self.x_scale
-        return replace(engine, mean=engine.mean.in_units(*back))
+        likelihood = engine.likelihood.in_units(*back[2:])
+        return replace(engine, likelihood=likelihood, mean=engine.mean.in_units(*back))
 
     def to_user(self, model: Model) -> Model:
         """The model in the user's units, from the model in the engine's."""
         units = self.parameter_units(model.flat_parameters(len(self.x_scale)))
         user = _with_given(model, units.to_user(_given(model)))
         mean = user.mean.in_units(self.y_centre, self.y_scale, self.x_centre, self.x_scale)
-        return replace(user, kernel=kernel_to_user(user.kernel, self), mean=mean)
+        likelihood = user.likelihood.in_units(self.x_centre, self.x_scale)
+        return replace(user, kernel=kernel_to_user(user.kernel, self), likelihood=likelihood, mean=mean)
 
     def parameter_units(self, parameters: Sequence[Parameter]) -> ParameterUnits:
         """How values of parameters in the engine's units become those that users give and see.

@@ -23,6 +23,7 @@ GAPS, ROUGH = "benchmarks/bars/gaps.py", "benchmarks/bars/rough.py"
 COUNTING = "benchmarks/bars/counts.py"
 WARPING = "benchmarks/bars/warps.py"
 AVERAGES = "benchmarks/bars/averages.py"
+UNEVEN = "benchmarks/bars/varying_noise.py"
 
 
 def _constant(value: Any, benchmark: str, why: str) -> Any:
@@ -106,6 +107,46 @@ class WarpThresholds:
     clear: float = _constant(12.0, WARPING, "nats with which rows left out need not confirm it: a few outliers hide it")
     sure: float = _constant(1.0, WARPING, "standard errors by which rows left out confirm or refuse a warp")
     search: LBFGS = _constant(_search(25, 1e-4, 3e-2), WARPING, "warps differ by more than a tenth of a nat")
+
+
+@dataclass(frozen=True)
+class VaryingNoiseThresholds:
+    """Does the noise of Gaussian data vary with the inputs?"""
+
+    chance: float = _constant(
+        0.01, UNEVEN, "that even noise passes the first test, which takes milliseconds; fits take longer"
+    )
+    few_rows: int = _constant(500, UNEVEN, "up to which fits are quick, and the test has missed what they see")
+    chance_of_few: float = _constant(0.05, UNEVEN, "the same there: of 66 rows with a tenfold range p was up to 0.04")
+    least_rows: int = _constant(40, UNEVEN, "of which a fifth would be eight: of fewer, sizes of errors tell nothing")
+    above_floor: float = _constant(
+        100.0,
+        UNEVEN,
+        "times the least noise that there may be: below, errors are those of rounding; not measured by itself",
+    )
+    neighbour_rows: int = _constant(40, UNEVEN, "of fewer, sizes of neighbouring errors tell little more than columns")
+    near: int = _constant(6, UNEVEN, "rows near each other, whose errors have sizes in common")
+    test_rows: int = _constant(5000, UNEVEN, "with neighbours: more rows take longer, and tell no more than enough")
+    exact_rows: int = _constant(2500, UNEVEN, "of the exact GP, whose inverse takes as long as an evaluation")
+    knots: int = _constant(60, UNEVEN, "of the log noise: with half as many a border across two columns is blurred")
+    rows_per_knot: int = _constant(8, UNEVEN, "of fewer rows a knot knows nothing")
+    rows: int = _constant(2000, UNEVEN, "that tell the hyperparameters of the log noise, in a second")
+    turns: int = _constant(4, UNEVEN, "from the noise to the function and back: a fifth gains less than a tenth nat")
+    gain: float = _constant(0.1, UNEVEN, "nats that another turn must promise, by what the last one gained")
+    margin: float = _constant(
+        1.0, UNEVEN, "nats: the bound has paid for the parameters, and of even noise two sets in 300 have as much"
+    )
+    sure: float = _constant(2.0, UNEVEN, "standard errors by which rows left out must be likelier")
+    columns: int = _constant(5, UNEVEN, "each with a length-scale of the log noise; of more the ones that the test saw")
+    seen: int = _constant(3, UNEVEN, "of them, those with the smallest p-values")
+    largest: float = _constant(
+        4.0,
+        UNEVEN,
+        "variance of the log noise variance: far from the data the sd of 95 % of noise is 1/7 to 7 times as large",
+    )
+    log_reach: float = _constant(20.0, UNEVEN, "of the level of the log noise about that of all rows")
+    search: LBFGS = _constant(_search(25, 1e-5, 1e-2), UNEVEN, "hyperparameters of the log noise in a turn")
+    function_search: LBFGS = _constant(_search(8, 1e-5, 1e-2), UNEVEN, "those of the function in a turn")
 
 
 @dataclass(frozen=True)
@@ -508,6 +549,7 @@ class StandardErrorThresholds:
 SIGNAL, KERNEL, SCREENING = SignalThresholds(), KernelThresholds(), ScreeningThresholds()
 COUNTS = CountThresholds()
 WARP = WarpThresholds()
+VARYING_NOISE = VaryingNoiseThresholds()
 VALIDATION, EXTRAPOLATION = ValidationThresholds(), ExtrapolationThresholds()
 HYPERPARAMETERS, LACK_OF_FIT = HyperparameterThresholds(), LackOfFitThresholds()
 INACTIVE_INPUTS, PLACEMENT, PRUNING = InactiveInputThresholds(), PlacementThresholds(), PruningThresholds()

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from knotwise.docstrings import EXAMPLES, filled
-from knotwise.errors import KnotwiseError, NotPositiveDefiniteError
+from knotwise.errors import InvalidInputError, KnotwiseError, NotPositiveDefiniteError
 from knotwise.evidence import Jitter, Model, full_evidence
 from knotwise.evidence.certificate import MAX_PRODUCT_ROWS, evidence_bounds, posterior_bound, variational_model
 from knotwise.evidence.inference import inference_of
@@ -133,6 +133,11 @@ def certify(estimator: Any, problem: Problem, more_knots: int | None = None) -> 
     of the model that the user gave.
     """
     fit = estimator._fit
+    if fit.noise is not None:
+        raise InvalidInputError(
+            "The noise of this fit varies with the inputs, and `log_evidence_` is a bound of function and noise: there "
+            "is no exact value for a certificate to bound. Fit with `noise='constant'` to certify the knots."
+        )
     shift = -fit.n_rows * float(np.log(fit.scaling.y_scale))
     if fit.n_neighbors:  # which have no part in the bounds
         problem = replace(problem, model=fit.model)

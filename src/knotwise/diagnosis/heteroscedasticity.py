@@ -293,11 +293,16 @@ def _advice(estimator: Any, test: HeteroscedasticityTest, rows: Rows | None, nea
             f"Noise is only {test.noise_share:.0%} of the variance of these errors: the function is rougher there, "
             "which one kernel does not know. Trust intervals on average, or try a transform of the columns."
         )
+    if estimator._fit.noise is not None:
+        return (
+            "The noise varies in this fit, but not as errors do: trust intervals on average, and not in single places."
+        )
     advice = "One variance of the noise serves all places: trust intervals on average, and not in single places."
     if estimator._fit.model.likelihood.conjugate:
         advice += (
-            " If the noise of each row is known, give it: `fit(X, y, noise_variance=...)`; if errors grow with y, and "
-            "y is positive, try `likelihood='lognormal'`."
+            " Write `noise='varying'`, which learns how the noise depends on the inputs. If that of each row is known, "
+            "give it: `fit(X, y, noise_variance=...)`; if errors grow with y, and y is positive, try "
+            "`likelihood='lognormal'`."
         )
     return advice
 

@@ -14,7 +14,7 @@ from knotwise.data.observations import dispersion_names
 from knotwise.data.scaled import LinkScale, ScaledData, TrainingData
 from knotwise.data.scaling import Scaling, refuse_mixed_scales
 from knotwise.data.validation import check_count
-from knotwise.decisions.thresholds import HYPERPARAMETERS, INFORMATION, KERNEL, VALIDATION
+from knotwise.decisions.thresholds import HYPERPARAMETERS, INFORMATION, KERNEL, VALIDATION, VARYING_NOISE
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.options import (
     inference_from,
@@ -28,12 +28,14 @@ from knotwise.estimators.options import (
 )
 from knotwise.estimators.prior_options import with_priors
 from knotwise.evidence import Model
+from knotwise.evidence.inference import NAMED
 from knotwise.kernels.base import DataScale, Kernel
 from knotwise.kernels.stationary import SquaredExponential
-from knotwise.likelihoods import Gaussian, Likelihood
-from knotwise.means import Linear, Mean, mean_from
+from knotwise.likelihoods import Gamma, Gaussian, Likelihood
+from knotwise.means import Constant, Linear, Mean, mean_from
 from knotwise.noise import NoNugget, Nugget
 from knotwise.numerics.blocks import Executor
+from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.selection.places import KnotPlaces
 from knotwise.selection.problem import Problem, Run
 
@@ -81,6 +83,28 @@ class KernelMaker:
         if self.table["priors"] is not None:
             table = with_priors(table, self.table["priors"], self.scaling, self.latent_variance)
         return Problem(model, table, self.run, given=np.isfinite(given), **self.rest)
+
+    def of_log_noise(self, kernel: Kernel) -> Problem:
+        """The problem of the log noise variance under a kernel: squared errors, whose law is gamma of shape 1/2 (H1).
+
+        It has no targets yet. Its level is a point estimate, as that of a constant noise is, so that the two compare.
+        """
+        bound = replace(self.wanted, kernel=kernel.bind(self.columns, self.n_columns))
+        scale = DataScale(self.scale.spread, 1.0, VARYING_NOISE.largest)
+        started = self.scaling.to_engine(bound).kernel.start(scale)
+        inference = NAMED["variational"]
+        model = Model(started, Gamma(0.5), Constant(prior_sd=None), power=0.0, inference=inference)
+        n_columns = len(self.scaling.x_scale)
+        names, parameters = tuple(flat_names(model.names)), model.flat_parameters(n_columns)
+        level = np.array([[-VARYING_NOISE.log_reach, VARYING_NOISE.log_reach]])
+        bounds = np.vstack([started.bounds(scale), Gamma(0.5).bounds(1.0), level])
+        values = np.where([p.positive for p in parameters], np.exp(model.theta), model.theta)
+        low, high = bounds.T
+        owners = tuple(model.owners)
+        table = ParameterTable(names, parameters, values, low, high, np.array(owners) == "likelihood", owners)
+        rest = {"places": self.rest["places"], "scale_inputs": self.rest["scale_inputs"]}
+        optimizer = VARYING_NOISE.search
+        return Problem(model, table, self.run, optimizer, given=np.zeros(len(names), bool), **rest)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from knotwise.decisions import average, guard, kernel, overdispersion
 from knotwise.decisions.neighbours import add_neighbours
 from knotwise.decisions.thresholds import EXTRAPOLATION
 from knotwise.errors import InvalidInputError, warn
+from knotwise.estimators import noise
 from knotwise.estimators.assemble import Assembly, assemble
 from knotwise.estimators.averaging import (
     AveragedModels,
@@ -116,7 +117,15 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
                 as_given = with_noise_as_given(selection.problem or problem, selection, rng)
                 noise_remark = made.noise_remarks.exact if as_given else made.noise_remarks.singular
                 selection = as_given or selection
-            members = self._averaged(made, selection.problem or problem, selection) if averages else ()
+            noise_record = None
+            if noise.is_open(self, data, made, has_noise=has_noise):
+                decided = noise.choose(self, made, problem, selection, select, rng)
+                problem, selection, noise_record = decided.problem, decided.selection, decided.record
+            members = (
+                self._averaged(made, selection.problem or problem, selection)
+                if averages and noise_record is None
+                else ()
+            )
             selection.trace.listener = None
             if made.little_information and (selection.status is None or selection.status is Status.NO_SIGNAL):
                 selection = replace(selection, status=Status.LITTLE_INFORMATION)
@@ -146,6 +155,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             noise_remark,
             tested=None if selection.status is Status.NO_SIGNAL else tested,
             members=members,
+            noise=noise_record,
         )
         self._publish()
         observer.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
@@ -201,7 +211,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         is_given = given is not None and self._encoding is None
         self.knots_: np.ndarray = np.asarray(given) if is_given else self._inputs_back(selection.Z)
         self.n_knots_ = len(selection.Z)
-        self.log_evidence_ = final.value - fit.n_rows * float(np.log(scaling.y_scale))
+        self.log_evidence_ = final.value - fit.noise_penalty - fit.n_rows * float(np.log(scaling.y_scale))
         self.log_prior_ = fit.table.log_prior(selection.theta)[0]
         self.inference_ = inference_of(fit.model).word
         self._outcome = outcome_of(fit, self.parameters_, self.optimizer)
@@ -367,7 +377,7 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             )
         knot_gradient = engine.knot_gradient
         return Evidence(
-            engine.value - self._fit.n_rows * float(np.log(scaling.y_scale)),
+            engine.value - self._fit.noise_penalty - self._fit.n_rows * float(np.log(scaling.y_scale)),
             None if engine.gradient is None else scaling.gradient_to_user(problem.table, engine.gradient),
             None if knot_gradient is None else knot_gradient * scaling.stretch(scaling.inputs_back(selection.Z)),
             None,

@@ -54,6 +54,7 @@ class GPClassifier(ClassifierMixin, EffectsMixin, ReportMixin, EncodingMixin, Ba
     link : "logit" or "probit", default "logit"
         From the latent function to the probability of a class.
     {settings}
+    {more_settings}
 
     Attributes
     ----------

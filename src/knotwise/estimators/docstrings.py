@@ -57,7 +57,15 @@ warp : "auto", None or dict, default "auto"
     takes what the data clearly prefer, which is nothing for most; columns stay as they are where `kernel`, `bounds`,
     `priors` or `fixed` speak in their units, and so do coordinates, dates and periods. Inputs and knots are in the
     units of X in any case; length-scales and trends, and what is given for them, are on the warped axis, such as in
-    units of log(age).
+    units of log(age).""",
+    "noise": """\
+noise : "auto", "constant" or "varying", default "auto"
+    The noise of Gaussian data: one variance for all rows, or a function of the inputs, which is learned with the
+    function itself and integrated over in predictions. "auto" lets the noise vary where sizes of errors do, and where
+    that is clearly likelier, which `summary()` says; not where the noise is given or
+    held, with knots that were given, or for Dask collections.
+    `predict_noise` has its standard deviation at new rows. See `docs/how-to-choose.md`.""",
+    "more_settings": """\
 average : "auto", True or False, default "auto"
     Whether predictions are the average of all reasonable kernels, with equal weights, instead of those of the chosen
     one: a mixture, whose means, intervals, densities, samples and totals are all theirs. "auto" does so for Gaussian

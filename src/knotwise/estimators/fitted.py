@@ -14,6 +14,7 @@ from knotwise.data.scaling import Scaling
 from knotwise.data.validation import check_jobs
 from knotwise.decisions.thresholds import STANDARD_ERRORS
 from knotwise.errors import KnotwiseError, NoTrainingDataError
+from knotwise.estimators.noise import NoiseRecord
 from knotwise.estimators.options import optimizer_from
 from knotwise.estimators.tested import Tested
 from knotwise.estimators.variogram import Variogram, variogram_of
@@ -59,8 +60,8 @@ class Fit:
     the data came with an exposure or trials, `noise_given` whether each row came with its own known noise.
     `noise_remark` is what was said of known noise that was too small; empty where it was used as given. `errors` are
     the standard errors of the parameters in the user's units that a file holds. `tested` is what validation rows said
-    of the kernel that was chosen, and how far from the data. `members` are further models of the same rows: predictions
-    are the average of all.
+    of the kernel that was chosen, and how far from the data; `noise` what is kept of noise that varies. `members` are
+    further models of the same rows: predictions are the average of all.
     """
 
     selection: Selection
@@ -76,6 +77,7 @@ class Fit:
     errors: ParameterErrors | None = None
     tested: Tested | None = None
     members: tuple[Member, ...] = ()
+    noise: NoiseRecord | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         here = self.training is None or self.training.run.blocks.at_hand
@@ -85,6 +87,11 @@ class Fit:
     def final(self) -> Evidence:
         """The evidence at the end, without gradients."""
         return self.selection.evidence
+
+    @property
+    def noise_penalty(self) -> float:
+        """What not knowing how the noise varies takes off the log evidence of f (H2); 0 for constant noise."""
+        return 0.0 if self.noise is None else self.noise.penalty
 
     @property
     def model(self) -> Model:

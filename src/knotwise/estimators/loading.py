@@ -166,4 +166,4 @@ def _checked(fit: dict[str, Any], posterior: Posterior, table: ParameterTable, a
     may_be = model.likelihood.conjugate and held and (rows is None or rows.noise_variance is not None)
     if fit["noise_given"] and not may_be:
         raise refuse(f"{at}.noise_given", "true only where the noise of the rows was known")
-    return {name: fit[name] for name in ("size_given", "noise_given", "noise_remark", "errors", "tested")}
+    return {name: fit[name] for name in ("size_given", "noise_given", "noise_remark", "errors", "tested", "noise")}

@@ -29,6 +29,15 @@ from knotwise.selection.base import Selector
 from knotwise.selection.fixed import Fixed, Simultaneous
 from knotwise.selection.initial import checked_knots
 
+#: words of the option `noise`
+NOISES = ("auto", "constant", "varying")
+
+
+def check_noise(given: Any) -> None:
+    """Refuse what is no word for the noise of Gaussian data."""
+    if not isinstance(given, str) or given not in NOISES:
+        raise unknown_option("`noise`", given, NOISES)
+
 
 def power_from(approximation: Any, default: str = "vfe") -> tuple[float, bool]:
     """The power of an approximation, and whether it is the exact GP instead."""

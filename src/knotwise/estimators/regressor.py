@@ -19,11 +19,14 @@ from knotwise.estimators.averaging import EngineInputs
 from knotwise.estimators.base import LatentGP, keep_settings, unchanged_on_failure
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.lazy import lazy_r2, predict_lazily
-from knotwise.estimators.options import likelihood_from, lowest_target, lowest_target_named
+from knotwise.estimators.noise import NoiseEstimate, predict_noise
+from knotwise.estimators.noise import refuse as refuse_varying
+from knotwise.estimators.options import check_noise, likelihood_from, lowest_target, lowest_target_named
 from knotwise.evidence.inference import Inference
 from knotwise.kernels.base import Kernel
 from knotwise.likelihoods.base import Likelihood
 from knotwise.likelihoods.gaussian import gaussian_of_rows
+from knotwise.likelihoods.varying import gaussian_of_log_noise
 from knotwise.means import Mean
 from knotwise.noise import Inputs
 from knotwise.numerics.blocks import is_dask
@@ -53,6 +56,8 @@ class GPRegressor(RegressorMixin, LatentGP):
         beside the counts, in each fit anew; `likelihood_` is the choice, and `summary()` says why. A fit with "poisson"
         warns where the counts vary more.
     {settings}
+    {noise}
+    {more_settings}
 
     Attributes
     ----------
@@ -75,7 +80,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         How many of the nearest rows predict the residual (Vecchia neighbours); 0 where the knots are enough.
     log_evidence_ : float
         Log evidence of the data in their units; its variational bound where that is the inference, or with neighbours
-        a value near that of the exact GP, which is no bound.
+        a value near that of the exact GP, which is no bound. Where the noise varies, the bound of function and noise.
     inference_ : str
         "conjugate" (Gaussian data), "variational", "laplace" or "ep": of which `log_evidence_`, `evidence()` and the
         posterior are.
@@ -120,6 +125,7 @@ class GPRegressor(RegressorMixin, LatentGP):
         nugget: str | float = 0.0,
         inference: str | Inference = "auto",
         warp: str | Mapping[int | str, Any] | None = "auto",
+        noise: str = "auto",
         average: str | bool = "auto",
         fixed: Sequence[str] | str = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
@@ -218,7 +224,10 @@ class GPRegressor(RegressorMixin, LatentGP):
             new.crs_, new._target_name = crs_of(X, self.coords), validation.series_name(y)
             likelihood = likelihood_from(self.likelihood)
             exposure = exposure_of(exposure, offset)
-            if any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance))):
+            lazy = any(map(is_dask, (X, y, sample_weight, exposure, trials, noise_variance)))
+            check_noise(self.noise)
+            refuse_varying(self, likelihood, has_noise=noise_variance is not None, lazy=lazy)
+            if lazy:
                 known = {"sample_weight": sample_weight, "noise_variance": noise_variance}
                 partitions = read_collections(new, likelihood, X, y, exposure=exposure, trials=trials, **known)
                 has_size, has_noise = exposure is not None or trials is not None, noise_variance is not None
@@ -475,6 +484,36 @@ class GPRegressor(RegressorMixin, LatentGP):
             return predict_lazily(self, "predict_interval", X, columns=columns, per_row=known, level=level, kind=kind)
         return self._prediction(X, **known).interval(level, kind)
 
+    def predict_noise(self, X: Any, level: float = 0.95) -> NoiseEstimate:
+        """Standard deviation of the noise of Gaussian data at the rows of X, with an interval.
+
+        Where the noise varies (`noise`), the interval is of what is not known of it: its logarithm is normal. A noise
+        that is the same everywhere is taken for known, and its interval has no width.
+
+        Parameters
+        ----------
+        {X}
+        {level}
+
+        Returns
+        -------
+        NoiseEstimate
+            `sd`, the median of the standard deviation, `lower` and `upper`, [n] each, in the units of y.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise import GPRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(200, 1))
+        >>> y = np.sin(6 * X[:, 0]) + np.exp(3 * X[:, 0] - 3) * rng.normal(size=200)
+        >>> noise = GPRegressor(random_state=0).fit(X, y).predict_noise([[0.1], [0.9]])
+        >>> bool(noise.sd[0] < 0.12 < 0.5 < noise.sd[1] < 1), bool((noise.lower < noise.sd).all())
+        (True, True)
+        """
+        validation.check_level(level)
+        return predict_noise(self, X, level)
+
     def predict_exceedance(
         self, X: Any, threshold: float, exposure: Any = None, trials: Any = None, offset: Any = None
     ) -> np.ndarray:
@@ -721,8 +760,9 @@ class GPRegressor(RegressorMixin, LatentGP):
         likelihood = self.likelihood_
         noise = check_known_noise(likelihood, noise_variance, n_rows)
         if noise is None and likelihood.uses_inputs:
-            rows = Inputs(self._engine_inputs(X))
-            noise = np.asarray(self._fit.model.noise_of(rows).variance(rows)) * self._fit.scaling.y_scale**2
+            rows, model, y_scale = Inputs(self._engine_inputs(X)), self._fit.model, self._fit.scaling.y_scale
+            log_mean, log_variance = model.likelihood.log_noise(rows)
+            return gaussian_of_log_noise(log_mean + 2.0 * np.log(y_scale), log_variance), 1.0
         if noise is not None:
             likelihood = gaussian_of_rows(noise)
         size = check_size(likelihood, n_rows, exposure=exposure, trials=trials)

@@ -14,6 +14,7 @@ from knotwise.data.scaling import Scaling
 from knotwise.errors import InvalidInputError
 from knotwise.estimators.averaging import latent_models
 from knotwise.estimators.fitted import Member
+from knotwise.estimators.noise import NoiseRecord
 from knotwise.estimators.tested import Tested
 from knotwise.numerics.standard_errors import ParameterErrors
 from knotwise.persistence.archive import FORMAT_VERSION, Archive, write_archive
@@ -91,6 +92,16 @@ FIT = Fields(
     tested=Optional(Record(Tested, **{name: Number(finite=False) for name in Tested.__dataclass_fields__})),
     members=ListOf(
         MemberRecord(state=STATE, table=TABLE, theta=Array(("P",)), value=Number(), weight=Number(positive=True)), tuple
+    ),
+    noise=Optional(
+        Record(
+            NoiseRecord,
+            penalty=Number(),
+            gain=Number(finite=False),
+            low=Number(positive=True),
+            high=Number(positive=True),
+            near=Flag,
+        )
     ),
 )
 INPUTS = Fields(

@@ -135,6 +135,8 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
     warped = describe_warps(model)
     if warped:
         lines.append(warped)
+    if fit.noise is not None:
+        lines.append(fit.noise.in_words(fit.scaling.y_scale))
     if fit.tested is not None:
         lines.append(fit.tested.in_words(fit.scaling.y_scale))
     if fit.n_neighbors:

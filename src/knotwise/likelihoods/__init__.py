@@ -12,6 +12,7 @@ from knotwise.likelihoods.lognormal import LogNormal
 from knotwise.likelihoods.negative_binomial import NegativeBinomial
 from knotwise.likelihoods.poisson import Poisson
 from knotwise.likelihoods.student_t import StudentT
+from knotwise.likelihoods.varying import VaryingGaussian
 from knotwise.likelihoods.weibull import Weibull
 from knotwise.likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from knotwise.numerics.parameters import Parameter
@@ -33,6 +34,7 @@ __all__ = [
     "Poisson",
     "StudentT",
     "Tilted",
+    "VaryingGaussian",
     "Weibull",
     "ZeroInflatedNegativeBinomial",
     "ZeroInflatedPoisson",

@@ -120,6 +120,33 @@ class Likelihood(Part):
         """The noise of Gaussian data, as a part."""
         raise InvalidInputError(f"{type(self).__name__} has no Gaussian noise.")
 
+    def log_noise(self, rows: NoisyRows) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the log noise variance of Gaussian data at some rows.
+
+        Parameters
+        ----------
+        rows : object
+            With inputs `X` [n, D] in the units of the model.
+
+        Returns
+        -------
+        mean : array [n]
+            Of the logarithm, for noise in the units of y squared.
+        variance : array [n]
+            Of the logarithm: 0 where the noise is known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.likelihoods import Gaussian
+        >>> from knotwise.noise import Inputs
+        >>> mean, variance = Gaussian(0.25).log_noise(Inputs(np.zeros((2, 1))))
+        >>> np.exp(mean).round(3).tolist(), variance.tolist()
+        ([0.25, 0.25], [0.0, 0.0])
+        """
+        known = np.broadcast_to(self.noise.variance(rows), len(rows.X))
+        return np.log(known), np.zeros(len(known))
+
     def at(self, rows: NoisyRows) -> Likelihood:
         """The likelihood of some rows, where their inputs matter to it: Gaussian noise may be a function of these.
 
@@ -139,6 +166,30 @@ class Likelihood(Part):
         >>> from knotwise.likelihoods import Gaussian
         >>> from knotwise.noise import Inputs
         >>> Gaussian(0.1).at(Inputs(np.zeros((3, 1))))
+        Gaussian(noise_variance=0.1)
+        """
+        return self
+
+    def in_units(self, centre: np.ndarray, scale: np.ndarray) -> Likelihood:
+        """The same for inputs in other units: x of them is centre + scale times x of these.
+
+        Parameters
+        ----------
+        centre : array [D]
+            What is 0 in these units.
+        scale : array [D]
+            What is 1 in these units, more than `centre`.
+
+        Returns
+        -------
+        Likelihood
+            Itself, where the inputs do not matter to it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from knotwise.likelihoods import Gaussian
+        >>> Gaussian(0.1).in_units(np.zeros(2), np.ones(2))
         Gaussian(noise_variance=0.1)
         """
         return self

@@ -15,6 +15,7 @@ import numpy as np
 
 from knotwise import kernels, knots, likelihoods, means, noise, optimize, priors, warps
 from knotwise.errors import InvalidInputError, KnotwiseError
+from knotwise.likelihoods.varying import NoisePattern, VaryingGaussian
 from knotwise.means import Constant, Linear, Zero
 from knotwise.persistence.schema import (
     DTYPES,
@@ -22,7 +23,9 @@ from knotwise.persistence.schema import (
     Fields,
     ListOf,
     Number,
+    Optional,
     Reading,
+    Record,
     Whole,
     Writing,
     number_from_json,
@@ -55,6 +58,17 @@ HOMES: dict[type, tuple[str, str]] = {
     cls: (family, name) for family, classes in FAMILIES.items() for name, cls in classes.items()
 }
 
+
+class Deferred:
+    """A kernel within what another part has learned."""
+
+    def write(self, value: Any, at: str, out: Writing) -> dict[str, Any]:
+        return Part("kernel").write(value, at, out)
+
+    def read(self, data: Any, at: str, given: Reading) -> Any:
+        return Part("kernel").read(data, at, given)
+
+
 #: what a part has learned from the data of a fit, beside the arguments of its constructor
 LEARNED: dict[type, Fields] = {
     Linear: Fields(
@@ -66,6 +80,19 @@ LEARNED: dict[type, Fields] = {
     Constant: Fields(level=Number(squared=True), level_sd=Number(squared=True)),  # where it is integrated out
     Zero: Fields(offset=Number(squared=True)),
 }
+#: how the log noise variance varies: a posterior through knots of its own
+PATTERN = Record(
+    NoisePattern,
+    kernel=Deferred(),
+    offset=Number(squared=True),
+    Z=Array(("noise knots", "noise columns"), squared=True),
+    L_inverse=Array(("noise knots", "noise knots"), squared=True),
+    T=Array(("noise knots", "noise knots"), squared=True),
+    gamma=Array(("noise knots",), squared=True),
+    centre=Optional(Array(("noise columns",), squared=True)),
+    scale=Optional(Array(("noise columns",), squared=True)),
+)
+LEARNED[VaryingGaussian] = Fields(pattern=PATTERN)
 #: which columns share an entry of a kernel's lists, where columns are encoded
 GROUPS = Fields(groups=ListOf(Whole, tuple))
 

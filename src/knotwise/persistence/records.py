@@ -17,6 +17,7 @@ from knotwise.evidence.full_sites import FullState, RootPrecision, SignedPrecisi
 from knotwise.evidence.inference import NAMED
 from knotwise.evidence.model import Jitter, Model, Rows
 from knotwise.evidence.sparse import SparseState
+from knotwise.noise import Inputs
 from knotwise.numerics.parameters import ParameterTable, flat_names
 from knotwise.optimize.base import OptimizeResult
 from knotwise.persistence.parts import Part
@@ -244,6 +245,7 @@ def check_model(
         with np.errstate(all="ignore"):
             own = model.theta
             model.kernel(np.zeros((1, sizes["D"])))  # which knows the scales of its columns
+            model.likelihood.at(Inputs(np.zeros((1, sizes["D"]))))  # and noise that varies
     except (KnotwiseError, ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
         raise refuse(at, f"a model of {sizes['D']} columns ({error})") from None
     known = table["names"] == names and table["transforms"] == tuple(p.transform for p in parameters)

@@ -8,6 +8,7 @@ from knotwise.plotting.effects import plot_effects
 from knotwise.plotting.errors import plot_errors
 from knotwise.plotting.fit import plot_fit
 from knotwise.plotting.maps import plot_map
+from knotwise.plotting.noise import plot_noise
 from knotwise.plotting.observed import plot_observed
 from knotwise.plotting.trace import plot_trace
 from knotwise.plotting.variogram import plot_variogram
@@ -19,6 +20,7 @@ __all__ = [
     "plot_errors",
     "plot_fit",
     "plot_map",
+    "plot_noise",
     "plot_observed",
     "plot_pit",
     "plot_trace",

@@ -13,6 +13,7 @@ from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.scores import RowScores
 from knotwise.numerics.blocks import Executor, Serial, block_slices, rows_per_block
 from knotwise.numerics.linalg import cholesky
+from knotwise.posterior.in_sample import InSample
 from knotwise.posterior.residuals import LeaveOneOut, Residuals
 
 #: joint covariances, and samples that leave nothing out, need an n x n matrix of the new rows
@@ -190,6 +191,10 @@ class Posterior:
         """Residuals of the training rows `chosen`; one that holds no rows needs the `scores` of all of them."""
         raise NotImplementedError
 
+    def in_sample(self, rows: Rows) -> InSample:
+        """The training rows of Gaussian data, all of them in their order, with and without what they say themselves."""
+        raise NotImplementedError
+
     def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> Posterior:
         """The posterior of other rows at the same hyperparameters and knots; `rng` orders rows for neighbours."""
         raise NotImplementedError
@@ -266,7 +271,11 @@ def distinct_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return X[order[new]], number
 
 
+def one_per_row(model: Model, rows: Rows) -> np.ndarray:
+    """Noise variance of an observation of each row of Gaussian data, [N]."""
+    return np.array(np.broadcast_to(model.noise_of(rows).variance(rows), len(rows)), float)
+
+
 def noise_of_means(model: Model, rows: Rows) -> np.ndarray:
     """Noise variance of each row of Gaussian data, of one with replicates that of their mean, [N]."""
-    noise = model.noise_of(rows).variance(rows)
-    return np.asarray(rows.per_copy(np.broadcast_to(noise, len(rows))))
+    return np.asarray(rows.per_copy(one_per_row(model, rows)))

@@ -13,7 +13,8 @@ from knotwise.evidence.scores import RowScores
 from knotwise.evidence.sparse import full_evidence
 from knotwise.numerics.blocks import Executor
 from knotwise.numerics.linalg import cholesky, invert_lower, solve_factored
-from knotwise.posterior.base import Latent, Posterior, noise_of_means
+from knotwise.posterior.base import Latent, Posterior, noise_of_means, one_per_row
+from knotwise.posterior.in_sample import InSample
 from knotwise.posterior.residuals import DenseResiduals
 
 
@@ -40,6 +41,14 @@ class ExactPosterior(Posterior):
         picks = np.zeros((len(chosen), self.width))
         picks[np.arange(len(chosen)), chosen] = 1.0
         return DenseResiduals(self.state.a[chosen], self.state.precision.explained_jointly(picks))
+
+    def in_sample(self, rows: Rows) -> InSample:
+        """The training rows with and without what they say themselves. Costs N^3 / 3 flops."""
+        state = self.state
+        noise = one_per_row(state.model, rows)
+        R, own = state.precision.matrix().diagonal(), np.asarray(rows.per_copy(noise))
+        variance = np.maximum(1.0 / R - own, np.finfo(float).eps * state.model.kernel.diag(rows.X))
+        return InSample.of_left_out(rows, noise, state.a / R, variance)
 
     def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> ExactPosterior:
         """The exact GP of other rows, with the same hyperparameters."""

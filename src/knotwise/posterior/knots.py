@@ -23,7 +23,8 @@ from knotwise.numerics.linalg import (
     solve_factored,
     times_lower_transposed,
 )
-from knotwise.posterior.base import KnotView, Latent, Posterior, noise_of_means
+from knotwise.posterior.base import KnotView, Latent, Posterior, noise_of_means, one_per_row
+from knotwise.posterior.in_sample import InSample
 from knotwise.posterior.residuals import LowRankResiduals
 
 #: approximations through knots that have a name, and their power
@@ -58,7 +59,8 @@ class KnotPosterior(Posterior):
         known = set() if inputs is None else set(map(bytes, np.ascontiguousarray(inputs + 0.0)))  # + 0.0: no -0
         on_rows = sum(knot in known for knot in map(bytes, np.ascontiguousarray(self.state.Z + 0.0)))
         but = f", but {on_rows} of its {self.n_knots} knots lie on the inputs of training rows" if on_rows else ""
-        return f"holds no training rows{but}."
+        varies = ", and the knots of its noise are such inputs" if self.state.model.likelihood.uses_inputs else ""
+        return f"holds no training rows{but}{varies}."
 
     def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         T = self.state.T[:, self.n_knots :]
@@ -92,6 +94,17 @@ class KnotPosterior(Posterior):
         w = some.weigh(scores.W[chosen] * damping(scores.W[chosen], lam))
         H = w[:, None] * times_lower_transposed(V, state.T)
         return LowRankResiduals(some.weigh(scores.a[chosen]), w, H, (1.0 - state.model.power) * scores.c[chosen])
+
+    def in_sample(self, rows: Rows) -> InSample:
+        """The training rows with and without what they say themselves. Costs O(n K^2)."""
+        noise, power = one_per_row(self.state.model, rows), self.state.model.power
+        n = len(rows)
+        error, spread, residual = np.empty(n), np.empty(n), np.empty(n)
+        for some in block_slices(n, rows_per_block(self.width, n)):
+            view = self.through_knots(rows.X[some])
+            error[some], residual[some] = rows.y[some] - view.mean, view.residual
+            spread[some] = np.einsum("nk,nk->n", view.spread, view.spread)
+        return InSample.of_whole(rows, noise, error, spread, residual, power)
 
     def refit(self, rows: Rows, executor: Executor, rng: np.random.Generator) -> Posterior:
         """The posterior of other rows through the same knots."""

@@ -17,7 +17,8 @@ from knotwise.noise import Inputs
 from knotwise.numerics.blocks import Executor, block_slices, rows_per_block
 from knotwise.numerics.linalg import times_lower_transposed
 from knotwise.numerics.nearest import MISSING
-from knotwise.posterior.base import KnotView, Shares, noise_of_means
+from knotwise.posterior.base import KnotView, Shares, noise_of_means, one_per_row
+from knotwise.posterior.in_sample import InSample
 from knotwise.posterior.knots import KnotPosterior
 from knotwise.posterior.neighbourhood import Neighbourhoods, Places, Ranking
 from knotwise.posterior.residuals import NORMAL_95, LeaveOneOut, LowRankResiduals
@@ -163,6 +164,22 @@ class VecchiaPosterior(KnotPosterior):
         leverage = np.minimum(np.einsum("nk,nk->n", spread, spread) / variance, MOST_LEVERAGE)
         z = error / np.sqrt(variance * (1.0 - leverage))
         return LeaveOneOut(len(chosen), float(np.sqrt(np.mean(z**2))), float(np.mean(np.abs(z) <= NORMAL_95)))
+
+    def in_sample(self, rows: Rows) -> InSample:
+        """The training rows with and without what they say themselves. Takes O(n m (K^2 + m K + m^2)).
+
+        From their neighbours without them, and what the knots know of them is taken off, as in `leave_one_out`.
+        """
+        state, n = self.state, len(rows)
+        error, variance = np.empty(n), np.empty(n)
+        for some in block_slices(n, ROWS_TOGETHER):
+            seen = self.see(rows.X[some], self.nearest_others(np.arange(some.start, some.stop)))
+            spread = times_lower_transposed(seen.V, state.T)
+            known = np.einsum("nk,nk->n", spread, spread)
+            left = 1.0 - np.minimum(known / (seen.residual + state.noise[some]), MOST_LEVERAGE)
+            error[some] = (state.r[some] - seen.V @ state.gamma - seen.near) / left
+            variance[some] = seen.residual + known / left
+        return InSample.of_left_out(rows, one_per_row(state.model, rows), error, variance)
 
     def residuals(self, chosen: np.ndarray, scores: RowScores | None = None) -> LowRankResiduals:
         """Residuals of training rows given earlier ones of a random order.

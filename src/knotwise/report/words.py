@@ -19,6 +19,7 @@ LONGEST_NAME = 48  # letters
 #: what is predicted, by the name of the likelihood
 TARGETS = {
     "Gaussian": "numbers with Gaussian noise",
+    "VaryingGaussian": "numbers with Gaussian noise that varies with the inputs",
     "StudentT": "numbers with outliers (Student-t noise)",
     "Bernoulli": "zeros and ones",
     "Binomial": "successes among trials (binomial)",
@@ -97,9 +98,11 @@ def describe_fit(view: View) -> list[str]:
     if len(models) == 1:
         above = model._outcome.warning or says_little(model)
         why = [] if above else [sentence(f"why: {model._outcome.reason}")]
+        varies = "" if model._fit.noise is None else model._fit.noise.in_words(model._fit.scaling.y_scale)
         decided = [
             sentence(describe_law(model)),
             sentence(describe_warps(model)),
+            sentence(varies),
             _kernel(model),
             sentence(describe_average(model)),
             describe_tested(model),

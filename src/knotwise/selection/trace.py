@@ -55,6 +55,7 @@ class Action(StrEnum):
     LACK_OF_FIT = "lack of fit"  # residuals of neighbours agree: parameters were looked for on the rows there
     REACTIVATE = "reactivate"  # inactive inputs were tried again, from shorter length-scales
     TERMS = "terms"  # terms of a sum that had vanished were asked for
+    NOISE = "noise"  # was noise that varies with the inputs tried, or taken?
     NEIGHBORS = "neighbors", Facts(compares_kernels=True)  # knots and neighbours were tried on some rows
     REFIT = "refit"  # parameters were fitted to knots that are too few
     START = "start", Facts(begins_placement=True)  # the first of the final knots
