@@ -210,10 +210,10 @@ def add_kind_and_model_arguments(parser: ArgumentParser, *, labels: bool = True)
     )
     add("--neighbors", type=word_or_count("auto", least=0), metavar="N", dest="n_neighbors", help=text)
     add("--max-knots", type=count, metavar="N", help="limit of the automatic choice of knots")
-    text = "auto (default), variational, laplace or ep, for data that are not Gaussian"
-    add("--inference", type=one_of("auto", "variational", "laplace", "ep"), metavar="NAME", help=text)
-    text = "of Gaussian data: auto (default), constant, or varying with the inputs"
-    add("--noise", type=one_of("auto", "constant", "varying"), metavar="HOW", help=text)
+    text = "auto (default), variational, laplace, ep, or mixture of Student's t, for data that are not Gaussian"
+    add("--inference", type=one_of("auto", "variational", "laplace", "ep", "mixture"), metavar="NAME", help=text)
+    text = "of Gaussian data: auto (default), constant, varying with the inputs, or heavy: Student's t"
+    add("--noise", type=one_of("auto", "constant", "varying", "heavy"), metavar="HOW", help=text)
     text = "auto (default): few rows are predicted by the average of all reasonable kernels; yes, or no"
     add("--average", type=one_of("auto", "yes", "no"), metavar="WHEN", help=text)
     add("--nugget", type=word_or_number("fit"), metavar="V", help="fit, or a variance (default 0)")

@@ -81,7 +81,7 @@ def neighbors_from(given: Any, options: Any, likelihood: Likelihood) -> int | No
 
 
 def _is_variational(inference: Any) -> bool:
-    return getattr(inference, "word", inference) in ("auto", "variational")
+    return getattr(inference, "word", inference) in ("auto", "variational", "mixture")
 
 
 def likelihoods_from(given: Any) -> tuple[Likelihood, ...]:

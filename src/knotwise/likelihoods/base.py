@@ -97,6 +97,9 @@ class Likelihood(Part):
     jointly_concave: ClassVar[bool] = False
     #: whether log p(y | f) is a quadratic function of f, so that the exact posterior is Gaussian
     quadratic: ClassVar[bool] = False
+    #: whether p(y | f) is a mixture of normal densities of y - f with one scale each, whose expected logarithm has a
+    #: bound in closed form, `mixture_bound` (M2)
+    scale_mixture: ClassVar[bool] = False
     #: whether y takes whole numbers only
     discrete: ClassVar[bool] = False
     #: whether E(y | f) is e^f times what does not depend on f
@@ -383,6 +386,26 @@ class Likelihood(Part):
             A row for each entry of theta.
         """
         return expected_parameter_derivatives(self, y, mean, variance, size)
+
+    def mixture_bound(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Expectations:
+        """A lower bound of E log p(y | f) for f ~ N(mean, variance), of a mixture of normal densities (M2).
+
+        Returns
+        -------
+        Expectations
+            The bound, its derivative in the mean, and twice that in the variance.
+        """
+        raise InvalidInputError(f"{type(self).__name__} is no mixture of normal densities.")
+
+    def mixture_bound_derivatives(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Derivatives of `mixture_bound` in the unconstrained parameters (M5).
+
+        Returns
+        -------
+        array [Q, n]
+            One row per parameter.
+        """
+        raise InvalidInputError(f"{type(self).__name__} is no mixture of normal densities.")
 
     def tilted(
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Sizes = 1.0, power: float = 1.0

@@ -12,6 +12,7 @@ from knotwise.likelihoods.log_gamma import log_gamma_rule
 from knotwise.likelihoods.response import by_blocks
 from knotwise.likelihoods.roots import find_root, normal_score
 from knotwise.likelihoods.special import digamma_defect, factorial_excess
+from knotwise.likelihoods.values import Expectations
 from knotwise.noise import NOISE_FLOOR
 from knotwise.numerics.parameters import Parameter
 from knotwise.numerics.weighted import weighted_quantile
@@ -47,6 +48,7 @@ class StudentT(Likelihood):
     parameters = (Parameter("scale", role="noise", units="y"), Parameter("df", role="shape", bounds=(1.0, 200.0)))
     log_concave = False
     heavy_tailed = True
+    scale_mixture = True
     scales_targets = True
 
     def __init__(self, scale: float | None = None, df: float | None = None) -> None:
@@ -102,6 +104,20 @@ class StudentT(Likelihood):
         """The scale s, nu, r = (y - f) / s and A = nu + r^2."""
         s, nu = self.value("scale"), self.value("df")
         r = np.asarray(y - f, float) / s
+        return s, nu, r, nu + r**2
+
+    def mixture_bound(self, y, mean, variance):
+        s, nu, r, A = self._expected_residuals(y, mean, variance)
+        precision = (nu + 1) / A / s**2  # of the normal component that is expected  (M3)
+        return Expectations(self.log_density(s * r, 0.0), precision * (y - mean), -precision)
+
+    def mixture_bound_derivatives(self, y, mean, variance):
+        s, _, r, _ = self._expected_residuals(y, mean, variance)
+        return np.array([d.log_density for d in self.parameter_derivatives(s * r, 0.0)])  # (M5)
+
+    def _expected_residuals(self, y, mean, variance):
+        """The scale s, nu, r with r^2 = E (y - f)^2 / s^2, and A = nu + r^2."""
+        s, nu, r, _ = self._residuals(np.hypot(y - mean, np.sqrt(np.maximum(variance, 0.0))), 0.0)
         return s, nu, r, nu + r**2
 
     def conditional_mean(self, f, size=1.0):

@@ -7,6 +7,7 @@ from knotwise.evidence.inference.base import Inference, SiteFit
 from knotwise.evidence.inference.conjugate import Conjugate, HeldSites
 from knotwise.evidence.inference.ep import PowerEP
 from knotwise.evidence.inference.laplace import Laplace
+from knotwise.evidence.inference.scale_mixture import ScaleMixture
 from knotwise.evidence.inference.variational import Variational
 from knotwise.evidence.model import Model
 
@@ -17,13 +18,14 @@ __all__ = [
     "Inference",
     "Laplace",
     "PowerEP",
+    "ScaleMixture",
     "SiteFit",
     "Variational",
     "inference_of",
 ]
 
 #: those that have a word in options and files
-NAMED: dict[str, Inference] = {known.word: known for known in (Laplace(), Variational(), PowerEP())}
+NAMED: dict[str, Inference] = {known.word: known for known in (Laplace(), Variational(), PowerEP(), ScaleMixture())}
 
 #: the first that does not refuse a model is the one that it gets, if it names none
 DEFAULTS: tuple[Inference, ...] = (Conjugate(), Laplace())

@@ -36,6 +36,12 @@ class MatchedMoments:
         bars = model.likelihood.tilted_parameter_derivatives(rows.y, mean, variance, rows.sizes, power=model.power)
         return np.array([rows.total(bar) for bar in bars])  # (E4)
 
+    def has_positive_precisions(self, model: Model) -> bool:
+        return model.likelihood.log_concave
+
+    def first(self, model: Model, rows: Rows) -> np.ndarray | None:
+        return None
+
 
 @dataclass(frozen=True)
 class PowerEP(SiteInference):

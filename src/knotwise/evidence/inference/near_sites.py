@@ -59,7 +59,7 @@ class NearCurvature(ExpectedCurvature):
 
     def look(self, model: Model, rows: Rows, at: Marginals) -> SiteLook:
         mu = at.s + model.mean.offset
-        seen = model.likelihood.expectations(rows.y, mu, at.tau, rows.sizes)
+        seen = self.expected(model, rows, mu, at.tau)
         # the objective is log Z + sum E log p - E log site, where E log site is that of the normalised site N(b/W,
         # 1/W): its log Z is that of the same normalised sites, so that constants cancel
         log_site = 0.5 * (np.log(at.W) - LOG_2PI - (at.b - at.W * at.s) ** 2 / at.W - at.W * at.tau)  # expected
@@ -102,9 +102,8 @@ class NearSites:
     A look at N rows with m neighbours and K knots costs O(N (m^3 + m K + K^2)), the first one O(N m^2 K) more.
     """
 
-    target: SiteTarget = NearCurvature()
-
-    def __init__(self, at: Evaluation, x: Callable[[NearSites], np.ndarray]) -> None:
+    def __init__(self, at: Evaluation, target: SiteTarget, x: Callable[[NearSites], np.ndarray]) -> None:
+        self.target = target
         model, residual, rows = at.model, neighbours_of(at.model), at.blocks.take(slice(None))
         self.at, self.model, self.rows = at, model, rows
         self.power_one = model.with_power(1.0)
@@ -130,20 +129,23 @@ class NearSites:
         self._factor()
 
     @staticmethod
-    def from_last(at: Evaluation) -> NearSites | None:
+    def from_last(at: Evaluation, target: SiteTarget) -> NearSites | None:
         """Begin with the sites of the last search; None where it has left none."""
         last = at.blocks.last()
         if last is None or last.ndim == 1 or not np.isfinite(last).all():
             return None
-        return NearSites(at, lambda _: np.ascontiguousarray(last[:, 1:].T))
+        return NearSites(at, target, lambda _: np.ascontiguousarray(last[:, 1:].T))
 
     @staticmethod
-    def from_mode(at: Evaluation) -> NearSites:
+    def from_mode(at: Evaluation, target: SiteTarget) -> NearSites:
         """Begin at the mode through the knots alone, or where there is none, at the prior mean."""
-        return NearSites(at, NearSites._mode_through_knots)
+        return NearSites(at, target, NearSites._mode_through_knots)
 
     def _mode_through_knots(self) -> np.ndarray:
         model, rows, projector = self.model, self.rows, self.at.projector
+        first = self.target.first(model, rows)
+        if first is not None:
+            return first
         alone = replace(model, residual=None, power=1.0, inference=None)
         blocks = self.at.blocks.anew()
         s = np.zeros(len(rows))
@@ -167,7 +169,7 @@ class NearSites:
         return self.sites.look(self.target, self.power_one, self.rows, z, q, 0.0)
 
     def step(self, shares: np.ndarray | None, size: float) -> int:
-        self.sites.step(shares, size, log_concave=self.model.likelihood.log_concave)
+        self.sites.step(shares, size, positive=self.target.has_positive_precisions(self.model))
         self._factor()
         return 0
 

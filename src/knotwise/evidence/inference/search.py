@@ -169,12 +169,12 @@ class SiteInference(Inference):
 
     def fit(self, at: Evaluation, start: np.ndarray | None = None) -> SiteFit:
         """Search from the sites of the warm start in the per-block caches, or from the mode of the posterior."""
-        warm, cold = (
-            partial(SparseSites.from_last, at, self.target),
-            partial(SparseSites.from_mode, at, self.target, start),
-        )
-        space, end = self._search(warm, cold)
+        space, end = self._search(partial(SparseSites.from_last, at, self.target), self._cold(at, start))
         return space.ended(end.value, end.converged, end.why)
+
+    def _cold(self, at: Evaluation, start: np.ndarray | None) -> Callable[[], SparseSites]:
+        """How a search begins without a warm start."""
+        return partial(SparseSites.from_mode, at, self.target, start)
 
     def exact(self, model: Model, rows: Rows, *, gradient: bool, start: np.ndarray | None = None) -> Evidence:
         """The same for the exact GP; `start` has what the last search left, [N, 3], or the a of a mode, [N]."""

@@ -14,6 +14,7 @@ import numpy as np
 from knotwise.evidence.blocks import Sums
 from knotwise.evidence.model import Model, Rows
 from knotwise.evidence.residual.base import damping
+from knotwise.likelihoods.values import Expectations
 
 SMALLEST_VARIANCE = 1e-300  # one can divide by it
 HISTORY = 4  # steps that Anderson acceleration combines
@@ -84,6 +85,12 @@ class SiteTarget(Protocol):
     def likelihood_bar(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Gradient in the likelihood's own parameters at the end of a search, [Q]."""
 
+    def has_positive_precisions(self, model: Model) -> bool:
+        """Whether no site can have a negative precision where it should be."""
+
+    def first(self, model: Model, rows: Rows) -> np.ndarray | None:
+        """Sites (W, b) from which a search without a warm start begins, [2, n]; None for those at the mode."""
+
 
 @dataclass
 class SitePassSums(Sums):
@@ -146,7 +153,7 @@ class RowSites:
         distance = float(products[m, m]) if (at.h > 0).all() else np.nan
         return SitePassSums(rows.total(seen.value), distance, normal, slope, seen.error)
 
-    def step(self, shares: np.ndarray | None, size: float, *, log_concave: bool) -> None:
+    def step(self, shares: np.ndarray | None, size: float, *, positive: bool) -> None:
         """Accept the current sites and go on from them by Anderson acceleration; or, without `shares`, go back to the
         sites that were accepted last, forget the steps, and go a part of the way.
         """
@@ -165,7 +172,7 @@ class RowSites:
             for share, step, turn in zip(shares, self.steps, self.turns, strict=False):
                 if share:
                     x -= share * (step + size * turn)
-        if log_concave:
+        if positive:
             x = self._within_reach(x)
         self.x, self.r = x, None
 
@@ -244,9 +251,17 @@ class ExpectedCurvature:
 
     is_bound = True
 
+    def expected(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> Expectations:
+        """What is expected of log p of each row under its marginal."""
+        return model.likelihood.expectations(rows.y, mean, variance, rows.sizes)
+
+    def expected_derivatives(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """The same of its derivatives in the likelihood's parameters, [Q, n]."""
+        return model.likelihood.expected_parameter_derivatives(rows.y, mean, variance, rows.sizes)
+
     def look(self, model: Model, rows: Rows, at: Marginals) -> SiteLook:
         mu = at.s + model.mean.offset
-        seen = model.likelihood.expectations(rows.y, mu, at.tau, rows.sizes)
+        seen = self.expected(model, rows, mu, at.tau)
         value = seen.log_density + 0.5 * (  # (V3)
             np.log(at.h) - at.lam * at.a * at.a + at.W * at.h * at.h * at.q + at.lam * at.w * (1.0 - at.w * at.rho)
         )
@@ -254,5 +269,10 @@ class ExpectedCurvature:
         return SiteLook(W, W * at.s + seen.first, value, mu, at.tau, seen.error)
 
     def likelihood_bar(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        bars = model.likelihood.expected_parameter_derivatives(rows.y, mean, variance, rows.sizes)
-        return np.array([rows.total(bar) for bar in bars])  # (V7)
+        return np.array([rows.total(bar) for bar in self.expected_derivatives(model, rows, mean, variance)])  # (V7)
+
+    def has_positive_precisions(self, model: Model) -> bool:
+        return model.likelihood.log_concave
+
+    def first(self, model: Model, rows: Rows) -> np.ndarray | None:
+        return None

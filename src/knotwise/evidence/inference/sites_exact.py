@@ -36,6 +36,9 @@ class ExactSites:
 
     def _mode(self, start: np.ndarray | None) -> np.ndarray:
         model, rows = self.model, self.rows
+        first = self.target.first(model, rows)
+        if first is not None:
+            return first
         try:
             found = exact_laplace(model, rows, gradient=False, start=start)
         except KnotwiseError:
@@ -51,7 +54,7 @@ class ExactSites:
         return self.sites.look(self.target, self.power_one, self.rows, self.z, self._variance(), 0.0)
 
     def step(self, shares: np.ndarray | None, size: float) -> int:
-        self.sites.step(shares, size, log_concave=self.model.likelihood.log_concave)
+        self.sites.step(shares, size, positive=self.target.has_positive_precisions(self.model))
         self._factor()
         return 0
 

@@ -40,6 +40,12 @@ class SparseSites:
         return None if sums.n_lost else SparseSites(at, target, serial, sums)
 
     @staticmethod
+    def from_data(at: Evaluation, target: SiteTarget) -> SparseSites:
+        """Begin with the first sites that the target itself knows."""
+        serial = next_serial()
+        return SparseSites(at, target, serial, at.blocks.sum(DataStartPass(at.projector, serial, target)))
+
+    @staticmethod
     def from_mode(at: Evaluation, target: SiteTarget, start: np.ndarray | None) -> SparseSites:
         """Begin with the sites of the Laplace approximation, or where it does not arrive, at the prior mean."""
         rule: SiteRule | None
@@ -61,7 +67,8 @@ class SparseSites:
         return self.at.blocks.sum(LookPass(self.at.projector, self.serial, self.gamma, self.T, self.target))
 
     def step(self, shares: np.ndarray | None, size: float) -> int:
-        sums = self.at.blocks.sum(StepPass(self.at.projector, self.serial, self.gamma, shares, size))
+        positive = self.target.has_positive_precisions(self.at.model)
+        sums = self.at.blocks.sum(StepPass(self.at.projector, self.serial, self.gamma, shares, size, positive))
         self._factor(sums)
         return sums.n_lost
 
@@ -125,6 +132,19 @@ class StartPass(SitesPass):
 
 
 @dataclass(frozen=True)
+class DataStartPass(SitesPass):
+    """Take the first sites that the target knows."""
+
+    target: SiteTarget
+
+    def __call__(self, block: Block, cache: BlockCache) -> SiteSums:
+        x = self.target.first(self.projector.model, block.rows)
+        assert x is not None
+        self.begin(cache, x)
+        return self.sum_sites(block, self.projector.project(block, cache), x, 0)
+
+
+@dataclass(frozen=True)
 class ModeStartPass(SitesPass):
     """Take the sites of the Laplace approximation at its mode, or those of the likelihood at what the knots say."""
 
@@ -170,6 +190,7 @@ class StepPass(SitesPass):
     gamma: np.ndarray
     shares: np.ndarray | None
     size: float
+    positive: bool
 
     def __call__(self, block: Block, cache: BlockCache) -> SiteSums:
         seen, sites = self.projector.project(block, cache), self.sites(cache)
@@ -177,7 +198,7 @@ class StepPass(SitesPass):
         if sites is None:
             sites = self.found_anew(block, seen, cache, self.gamma)
         else:
-            sites.step(self.shares, self.size, log_concave=self.projector.model.likelihood.log_concave)
+            sites.step(self.shares, self.size, positive=self.positive)
             cache["moving"] = (self.serial, sites)
         return self.sum_sites(block, seen, sites.x, n_lost)
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
 from knotwise.evidence.inference.base import SiteFit
-from knotwise.evidence.inference.near_sites import NearSites
+from knotwise.evidence.inference.near_sites import NearCurvature, NearSites
 from knotwise.evidence.inference.search import SiteInference
 from knotwise.evidence.inference.sites import ExpectedCurvature
 from knotwise.evidence.model import Model
@@ -35,6 +36,7 @@ class Variational(SiteInference):
     name = "Variational inference"
     word = "variational"
     target = ExpectedCurvature()
+    near_target: ClassVar[NearCurvature] = NearCurvature()
 
     @property
     def value_name(self) -> str:
@@ -61,5 +63,6 @@ class Variational(SiteInference):
         """Search from the sites that the last search has left, or from those at the mode through the knots alone."""
         if not residual_of(at.model).n_neighbors:
             return super().fit(at, start)
-        space, end = self._search(partial(NearSites.from_last, at), partial(NearSites.from_mode, at))
+        starts = (partial(begin, at, self.near_target) for begin in (NearSites.from_last, NearSites.from_mode))
+        space, end = self._search(*starts)
         return space.ended(end.value, end.converged, end.why)
