@@ -9,7 +9,7 @@ import numpy as np
 from knotwise.decisions.thresholds import NEIGHBOURS
 from knotwise.errors import KnotwiseError
 from knotwise.evidence import Point, Rows
-from knotwise.evidence.inference import HeldSites, Variational
+from knotwise.evidence.inference import HeldSites
 from knotwise.evidence.inference.base import PseudoData
 from knotwise.evidence.residual import Neighbours, vecchia_ordering
 from knotwise.evidence.residual.correlation import GivenKnots
@@ -98,15 +98,15 @@ def learn_likelihood(problem: Problem, rows: Rows, sites: PseudoData, theta: np.
     free = table.of_part("likelihood") & problem.free
     if not free.any():
         return theta
-    own, inference = free[table.of_part("likelihood")], problem.inference
-    assert isinstance(inference, Variational)  # no other has neighbours
+    own = free[table.of_part("likelihood")]
 
     def objective(vector: np.ndarray) -> tuple[float, np.ndarray]:
         at = theta.copy()
         at[free] = vector
-        model, target = problem.model.with_theta(at), inference.near_target
-        value = rows.total(target.expected(model, rows, sites.mean, sites.variance).log_density)
-        bars = target.likelihood_bar(model, rows, sites.mean, sites.variance)
+        likelihood = problem.model.with_theta(at).likelihood
+        given = rows.y, sites.mean, sites.variance, rows.sizes
+        value = rows.total(likelihood.expectations(*given).log_density)
+        bars = np.array([rows.total(bar) for bar in likelihood.expected_parameter_derivatives(*given)])
         prior, prior_bar = table.log_prior(at)
         return value + prior, bars[own] + prior_bar[free]
 

@@ -29,9 +29,6 @@ class MixtureTarget:
     def expected(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> Expectations:
         return model.likelihood.mixture_bound(rows.y, mean, variance)
 
-    def expected_derivatives(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        return model.likelihood.mixture_bound_derivatives(rows.y, mean, variance)
-
     def has_positive_precisions(self, model: Model) -> bool:
         return True
 
@@ -45,10 +42,17 @@ class MixtureTarget:
 class ExpectedPrecision(MixtureTarget, ExpectedCurvature):
     """Sites of a scale mixture: their objective is a bound."""
 
+    def expected_derivatives(self, model: Model, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return model.likelihood.mixture_bound_derivatives(rows.y, mean, variance)
+
 
 @dataclass(frozen=True)
 class NearPrecision(MixtureTarget, NearCurvature):
-    """Sites of a scale mixture under the marginals of neighbourhoods: their objective is no bound."""
+    """Sites of a scale mixture under the marginals of neighbourhoods: their objective is no bound.
+
+    Scale and degrees of freedom are learned from what is expected of log p itself, once for each turn: where f is
+    rough, the bound (M2) takes what is not known of f for noise.
+    """
 
 
 @dataclass(frozen=True)
