@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 
+from knotwise.decisions import error_tails
 from knotwise.decisions.thresholds import VARYING_NOISE
 from knotwise.errors import KnotwiseError
 from knotwise.evidence.model import Rows
@@ -64,10 +65,10 @@ def decide(
         rows = f.rows
         start = f.evaluate(selection.point, gradient=False)
         seen = posterior_of(start, rows).in_sample(rows)
-        sizes = test(seen, rows, rng)
+        sizes, tails = test(seen, rows, rng), error_tails.decide(seen, rows).numbers
         few = n_rows <= VARYING_NOISE.few_rows
         if not asked and sizes.p > (VARYING_NOISE.chance_of_few if few else VARYING_NOISE.chance):
-            return Decision(None, "", {"p": sizes.p})
+            return Decision(None, "", {"p": sizes.p} | tails)
         stage = Stage(selection.point, selection.result)
         gammas = [of_log_noise(kernel) for kernel in _kernels(f, sizes)]
         n_knots = min(VARYING_NOISE.knots, max(n_rows // VARYING_NOISE.rows_per_knot, 2))
@@ -82,7 +83,7 @@ def decide(
     gain = best.bound - start.value
     each = best.densities(rows) - constant
     mean, error = _mean_and_error(each, rows)
-    numbers = {"p": sizes.p, "gain": gain, "density_gain": mean, "standard_error": error}
+    numbers = {"p": sizes.p, "gain": gain, "density_gain": mean, "standard_error": error} | tails
     by_rows = f"{mean:+.3f} +- {error:.3f} in the log density of a row given the others"
     said = by_rows if near else f"{gain:.1f} nats, and {by_rows}"
     pays = near or gain > VARYING_NOISE.margin

@@ -24,6 +24,7 @@ COUNTING = "benchmarks/bars/counts.py"
 WARPING = "benchmarks/bars/warps.py"
 AVERAGES = "benchmarks/bars/averages.py"
 UNEVEN = "benchmarks/bars/varying_noise.py"
+TAILS = "benchmarks/bars/heavy_tails.py"
 
 
 def _constant(value: Any, benchmark: str, why: str) -> Any:
@@ -147,6 +148,20 @@ class VaryingNoiseThresholds:
     log_reach: float = _constant(20.0, UNEVEN, "of the level of the log noise about that of all rows")
     search: LBFGS = _constant(_search(25, 1e-5, 1e-2), UNEVEN, "hyperparameters of the log noise in a turn")
     function_search: LBFGS = _constant(_search(8, 1e-5, 1e-2), UNEVEN, "those of the function in a turn")
+
+
+@dataclass(frozen=True)
+class HeavyTailThresholds:
+    """Has the noise of Gaussian data heavy tails?"""
+
+    suspicious: float = _constant(
+        4.0, TAILS, "nats by which a t law of errors is likelier: normal errors have more once in some hundred sets"
+    )
+    starts: tuple[float, ...] = _constant((2.5, 12.0), TAILS, "degrees of freedom: one maximum is of few wild errors")
+    df_range: tuple[float, float] = _constant((1.0, 200.0), TAILS, "as of the likelihood, and normal at its upper end")
+    margin: float = _constant(3.0, TAILS, "nats of the bound over normal noise: one for the parameter, two for chance")
+    sure: float = _constant(1.0, TAILS, "standard errors by which rows left out must be likelier")
+    near_sure: float = _constant(2.0, TAILS, "the same with neighbours, where no bound speaks")
 
 
 @dataclass(frozen=True)
@@ -549,7 +564,7 @@ class StandardErrorThresholds:
 SIGNAL, KERNEL, SCREENING = SignalThresholds(), KernelThresholds(), ScreeningThresholds()
 COUNTS = CountThresholds()
 WARP = WarpThresholds()
-VARYING_NOISE = VaryingNoiseThresholds()
+VARYING_NOISE, HEAVY_TAILS = VaryingNoiseThresholds(), HeavyTailThresholds()
 VALIDATION, EXTRAPOLATION = ValidationThresholds(), ExtrapolationThresholds()
 HYPERPARAMETERS, LACK_OF_FIT = HyperparameterThresholds(), LackOfFitThresholds()
 INACTIVE_INPUTS, PLACEMENT, PRUNING = InactiveInputThresholds(), PlacementThresholds(), PruningThresholds()

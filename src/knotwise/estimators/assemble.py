@@ -158,7 +158,9 @@ def assemble(
     mean = mean_from(options.mean).on_columns(feature_names, n_columns)
     if not nugget.size and options.optimizer is not None:
         nugget = _least_nugget(link)
-    wanted, surrogate = inference_from(options.inference, Model(kernel, likelihood, mean, power, nugget))
+    quick = options.inference == "auto" and getattr(options, "noise", None) == "heavy"
+    inference = "mixture" if quick else options.inference
+    wanted, surrogate = inference_from(inference, Model(kernel, likelihood, mean, power, nugget))
     asked = scaling.to_engine(wanted)
     level = seen.level(asked.likelihood)
     typical_noise = seen.typical_noise

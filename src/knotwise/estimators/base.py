@@ -37,6 +37,7 @@ from knotwise.estimators.coefficients import Coefficients, coefficients_of
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.effects import EffectsMixin
 from knotwise.estimators.fitted import Fit, FitErrors, Member, outcome_of, posterior_of
+from knotwise.estimators.heavy import or_with_heavy_tails
 from knotwise.estimators.laws import assemble_chosen
 from knotwise.estimators.lazy import lazy_latent
 from knotwise.estimators.options import likelihoods_from, selector_from
@@ -45,6 +46,7 @@ from knotwise.estimators.tested import Tested, Warned
 from knotwise.estimators.warping import assemble_warped, given_warps, published
 from knotwise.evidence import Evidence
 from knotwise.evidence.inference import inference_of
+from knotwise.likelihoods import StudentT
 from knotwise.names import DECIDED
 from knotwise.numerics.blocks import Executor, Serial, executor_for, is_dask, single_threaded_blas
 from knotwise.posterior.base import MAX_JOINT_ROWS, Latent, Posterior
@@ -117,10 +119,11 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
                 as_given = with_noise_as_given(selection.problem or problem, selection, rng)
                 noise_remark = made.noise_remarks.exact if as_given else made.noise_remarks.singular
                 selection = as_given or selection
-            noise_record = None
+            noise_record, suspicious = None, False
             if noise.is_open(self, data, made, has_noise=has_noise):
                 decided = noise.choose(self, made, problem, selection, select, rng)
                 problem, selection, noise_record = decided.problem, decided.selection, decided.record
+                suspicious = decided.suspicious
             members = (
                 self._averaged(made, selection.problem or problem, selection)
                 if averages and noise_record is None
@@ -157,6 +160,9 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
             members=members,
             noise=noise_record,
         )
+        if suspicious:
+            given = {"has_size": has_size, "has_noise": has_noise, "asked": asked}
+            self._fit = or_with_heavy_tails(self, data, **given)
         self._publish()
         observer.fitted(self.n_knots_, self.log_evidence_, self.stop_reason_)
         context.finish()
@@ -168,7 +174,8 @@ class LatentGP(EffectsMixin, ReportMixin, EncodingMixin, BaseEstimator):
         """The problem of a fit; where the data are to decide on likelihood and warps, with those that suit them."""
         if isinstance(data, Observations):
             data = replace(data, warps=given_warps(self))
-        likelihoods = likelihoods_from(self.likelihood)
+        is_heavy = getattr(self, "noise", None) == "heavy"
+        likelihoods = (StudentT(),) if is_heavy else likelihoods_from(self.likelihood)
         each = [partial(assemble, self, data, names, executor, asked, law) for law in likelihoods]
         several = len(each) > 1
         made = assemble_chosen(self, dict(zip(DECIDED[self.likelihood], each, strict=True))) if several else each[0]()

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from knotwise.data.scaled import TrainingData
 from knotwise.decisions import noise
 from knotwise.decisions.auto import Auto
+from knotwise.decisions.thresholds import HEAVY_TAILS
 from knotwise.errors import InvalidInputError, warn
 from knotwise.estimators.assemble import Assembly
 from knotwise.noise import Inputs
@@ -53,11 +54,15 @@ class NoiseRecord:
 
 @dataclass(frozen=True)
 class NoiseChoice:
-    """A selection with the noise that was decided on; without a record it is constant."""
+    """A selection with the noise that was decided on; without a record it is constant.
+
+    Constant noise is `suspicious` where errors have heavier tails than normal ones.
+    """
 
     problem: Problem
     selection: Selection
     record: NoiseRecord | None = None
+    suspicious: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +137,9 @@ def is_open(estimator: Any, data: TrainingData, made: Assembly, *, has_noise: bo
 
 
 def refuse(estimator: Any, likelihood: Any, *, has_noise: bool, lazy: bool) -> None:
-    """Say why noise that was asked to vary cannot."""
-    if estimator.noise != "varying":
+    """Say why noise that was asked to vary, or to have heavy tails, cannot."""
+    word = estimator.noise
+    if word not in ("varying", "heavy"):
         return
     why = ""
     if not likelihood.conjugate:
@@ -149,8 +155,10 @@ def refuse(estimator: Any, likelihood: Any, *, has_noise: bool, lazy: bool) -> N
             "is learned, and `optimizer=None` forbids that. Give the noise of another fit instead, "
             "`likelihood=gp.likelihood_`"
         )
+    elif word == "heavy" and np.isfinite(likelihood.given).any():
+        why = f"and the likelihood {likelihood!r}, whose noise has a value, contradict each other. Leave one out"
     if why:
-        raise InvalidInputError(f"`noise='varying'` {why}.")
+        raise InvalidInputError(f"`noise={word!r}` {why}.")
 
 
 def choose(
@@ -174,7 +182,8 @@ def choose(
             trace = selection.trace
             trace.add(Action.NOISE, len(selection.Z), selection.evidence.value, note=decision.why)
             trace.steps[-2:] = trace.steps[-2:][::-1]  # the last step is the result
-        return NoiseChoice(problem, selection)
+        suspicious = decision.numbers.get("tails", 0.0) > HEAVY_TAILS.suspicious
+        return NoiseChoice(problem, selection, suspicious=suspicious)
     rows = varying.problem.rows
     penalty = 0.25 * rows.total(varying.noise.variance) + varying.noise.penalty
     record = NoiseRecord(

@@ -30,7 +30,7 @@ from knotwise.selection.fixed import Fixed, Simultaneous
 from knotwise.selection.initial import checked_knots
 
 #: words of the option `noise`
-NOISES = ("auto", "constant", "varying")
+NOISES = ("auto", "constant", "varying", "heavy")
 
 
 def check_noise(given: Any) -> None:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwise.estimators.docstrings import documented
 from knotwise.estimators.fitted import describe_average, describe_choice, describe_law
+from knotwise.estimators.heavy import describe_tails
 from knotwise.estimators.prior_options import describe_priors
 from knotwise.estimators.warping import describe_warps
 from knotwise.evidence.inference import inference_of
@@ -135,6 +136,9 @@ def summarize(model: Any, standard_errors: bool | None = None, variogram: bool =
     warped = describe_warps(model)
     if warped:
         lines.append(warped)
+    tails = describe_tails(model)
+    if tails:
+        lines.append(tails)
     if fit.noise is not None:
         lines.append(fit.noise.in_words(fit.scaling.y_scale))
     if fit.tested is not None:

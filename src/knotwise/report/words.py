@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from knotwise.estimators.fitted import describe_average, describe_choice, describe_law
+from knotwise.estimators.heavy import describe_tails
 from knotwise.estimators.warping import describe_warps
 from knotwise.plotting.style import abridge, counted
 from knotwise.plotting.view import View
@@ -102,7 +103,7 @@ def describe_fit(view: View) -> list[str]:
         decided = [
             sentence(describe_law(model)),
             sentence(describe_warps(model)),
-            sentence(varies),
+            sentence(varies or describe_tails(model)),
             _kernel(model),
             sentence(describe_average(model)),
             describe_tested(model),
