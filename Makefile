@@ -15,7 +15,7 @@ PYTEST = $(BIN)/python -m pytest -q -n logical --maxprocesses 8 --dist worksteal
 OR_NONE = || [ $$? -eq 5 ]
 
 # claims that take many fits, each a script in benchmarks/bars
-BARS = response pruning no_signal truth banana classes hickory surfaces rare one_at_a_time priors certificates standard_errors automatic neighbours beside_knots noisy_columns many_columns weights near_sites many_rows faults region_totals meuse uneven_noise gaps rough sums counts warps averages varying_noise fit_time
+BARS = response pruning no_signal truth banana classes hickory surfaces rare one_at_a_time priors certificates standard_errors automatic neighbours beside_knots noisy_columns many_columns weights near_sites many_rows faults region_totals meuse uneven_noise gaps rough sums counts heavy_tails warps averages varying_noise fit_time
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-slow doctest lint check demo large benchmark bars format clean

@@ -45,11 +45,12 @@ mean : "constant", "zero", "linear", a number or Mean, default "constant"
 nugget : float or "fit", default 0.0
     Variance of independent noise on the latent function, held or learned; not for Gaussian data, where it is the noise
     itself.
-inference : "auto", "variational", "laplace" or "ep", default "auto"
+inference : "auto", "variational", "laplace", "ep" or "mixture", default "auto"
     How the posterior is approximated where data are not Gaussian (for these it is exact). "variational" is the best
     Gaussian, by the largest lower bound of the log evidence (ELBO); "laplace" centres it at the mode, which is quick
-    and biased for counts, and towards 1/2 for classes; "ep" matches moments, under FIC. "auto" (the default) gives the
-    variational posterior, with parameters from Laplace's approximation where the two evidences agree within half a nat.
+    and biased for counts, and towards 1/2 for classes; "ep" matches moments, under FIC; "mixture" is a quick
+    bound for Student's t. "auto" (the default) gives the variational posterior, with parameters from Laplace's
+    approximation where the two evidences agree within half a nat.
 warp : "auto", None or dict, default "auto"
     Monotone functions of columns of numbers, of which the kernel and the mean are then functions: a dict from columns
     to "log" (of the column, or of the column and a shift where values are not above 0) or "normal" (normal scores), or
@@ -59,12 +60,14 @@ warp : "auto", None or dict, default "auto"
     units of X in any case; length-scales and trends, and what is given for them, are on the warped axis, such as in
     units of log(age).""",
     "noise": """\
-noise : "auto", "constant" or "varying", default "auto"
+noise : "auto", "constant", "varying" or "heavy", default "auto"
     The noise of Gaussian data: one variance for all rows, or a function of the inputs, which is learned with the
     function itself and integrated over in predictions. "auto" lets the noise vary where sizes of errors do, and where
     that is clearly likelier, which `summary()` says; not where the noise is given or
     held, with knots that were given, or for Dask collections.
-    `predict_noise` has its standard deviation at new rows. See `docs/how-to-choose.md`.""",
+    `predict_noise` has its standard deviation at new rows. "heavy" is Student-t noise with degrees of freedom that are
+    learned, for outliers; "auto" takes it where errors of rows left out have heavy tails, and that is clearly likelier:
+    `likelihood_` is then a `StudentT`. See `docs/how-to-choose.md`.""",
     "more_settings": """\
 average : "auto", True or False, default "auto"
     Whether predictions are the average of all reasonable kernels, with equal weights, instead of those of the chosen

@@ -63,6 +63,8 @@ class ScaleMixture(Variational):
     at the data; for many degrees of freedom both are the evidence of Gaussian data.
     """
 
+    tolerance: float = 1e-5  # of a search that is nothing but its passes; values are wrong by about as much
+
     name = "Scale-mixture inference"
     word = "mixture"
     target = ExpectedPrecision()
