@@ -648,6 +648,28 @@ def test_densities_of_noise_that_varies_are_the_stored_ones(case):
         assert_allclose(again[name], expected[name], atol=0.02)
 
 
+# -- heavy tails ------------------------------------------------------------------------------------
+
+
+def test_stored_heavy_tails_are_found_and_normal_noise_is_left_alone():
+    script, rows = bar("heavy_tails"), stored("heavy_tails", "case", "seed")
+    for case, asked in script.CASES.items():
+        found = [rows[case, seed] for seed in asked.seeds]
+        claims = script.judge(case, found)
+        assert all(claims.values()), claims
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["t of 3, 300 rows, 1 column", "outliers, 300 rows, 2 columns"])
+def test_densities_with_heavy_tails_are_the_stored_ones(case):
+    """Processors round differently, and a search may end elsewhere."""
+    script = bar("heavy_tails")
+    seed = script.CASES[case].seeds[0]
+    again, expected = script.measure(case, seed), stored("heavy_tails", "case", "seed")[case, seed]
+    for way in ("auto", "heavy", "constant", "told"):
+        assert_allclose(again[way], expected[way], atol=0.01)
+
+
 # -- rough functions --------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from knotwise.posterior.in_sample import InSample
 from knotwise.selection.base import Decision
 
 LOG_2PI = float(np.log(2 * np.pi))
+NORMAL_KURTOSIS = 3.0
 
 
 def decide(seen: InSample, rows: Rows) -> Decision[bool]:
@@ -21,6 +22,8 @@ def decide(seen: InSample, rows: Rows) -> Decision[bool]:
     variance = float(np.average(z**2, weights=weights))
     if not variance > 0 or not np.isfinite(variance):
         return Decision(False, "", {"tails": 0.0})
+    if np.average((z / np.sqrt(variance)) ** 4, weights=weights) <= NORMAL_KURTOSIS:
+        return Decision(False, "", {"tails": 0.0})  # to first order in 1 / df, the likelihood ratio asks for this alone
     normal = -0.5 * weights.sum() * (LOG_2PI + np.log(variance) + 1.0)
     best = max((_fit_t(z, weights, df) for df in HEAVY_TAILS.starts), key=lambda found: found[0])
     log_ratio = float(best[0] - normal)
