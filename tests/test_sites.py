@@ -330,7 +330,7 @@ def test_a_precision_that_may_not_fall_so_far_takes_the_mean_along():
     model = Model(SquaredExponential(1.0, 1.0), lik.Poisson(), Constant(0.0), 1.0, NoNugget())
     rows = Rows(np.zeros((1, 1)), np.zeros(1), None, np.empty((1, 0)))
     sites.look(Variational.target, model, rows, np.array([-10.0]), np.array([1.0]), 0.0)
-    sites.step(np.zeros(HISTORY), 1.0, log_concave=True)
+    sites.step(np.zeros(HISTORY), 1.0, positive=True)
     W, b = sites.x[:, 0]
     assert_allclose(W, 0.25)
     assert -11.0 < b / W <= -9.9

@@ -11,9 +11,6 @@ from knotwise.evidence import Rows
 from knotwise.posterior.in_sample import InSample
 from knotwise.selection.base import Decision
 
-LOG_2PI = float(np.log(2 * np.pi))
-NORMAL_KURTOSIS = 3.0
-
 
 def decide(seen: InSample, rows: Rows) -> Decision[bool]:
     """Whether standardised leave-one-out errors have heavier tails than normal ones: a likelihood ratio. Costs O(n)."""
@@ -22,18 +19,21 @@ def decide(seen: InSample, rows: Rows) -> Decision[bool]:
     variance = float(np.average(z**2, weights=weights))
     if not variance > 0 or not np.isfinite(variance):
         return Decision(False, "", {"tails": 0.0})
-    if np.average((z / np.sqrt(variance)) ** 4, weights=weights) <= NORMAL_KURTOSIS:
+    if np.average(np.square(z**2 / variance), weights=weights) <= HEAVY_TAILS.normal_kurtosis:
         return Decision(False, "", {"tails": 0.0})  # to first order in 1 / df, the likelihood ratio asks for this alone
-    normal = -0.5 * weights.sum() * (LOG_2PI + np.log(variance) + 1.0)
-    best = max((_fit_t(z, weights, df) for df in HEAVY_TAILS.starts), key=lambda found: found[0])
+    normal = -0.5 * weights.sum() * (np.log(2 * np.pi * variance) + 1.0)
+    best = max(
+        (_fit_t(z, weights, 0.5 * np.log(variance), df) for df in HEAVY_TAILS.starts), key=lambda found: found[0]
+    )
     log_ratio = float(best[0] - normal)
     numbers = {"tails": log_ratio, "df": best[1]}
     why = f"a t law with {best[1]:.1f} degrees of freedom is {log_ratio:.1f} nats likelier for errors left out"
     return Decision(log_ratio > HEAVY_TAILS.suspicious, why, numbers)
 
 
-def _fit_t(z: np.ndarray, weights: np.ndarray, df: float) -> tuple[float, float]:
+def _fit_t(z: np.ndarray, weights: np.ndarray, log_sd: float, df: float) -> tuple[float, float]:
     """The largest log likelihood of errors under a scaled t law, from a start, and its degrees of freedom."""
+    reach = HEAVY_TAILS.log_reach
 
     def negated(theta: np.ndarray) -> float:
         log_scale, log_df = theta
@@ -42,7 +42,7 @@ def _fit_t(z: np.ndarray, weights: np.ndarray, df: float) -> tuple[float, float]
         tails = np.log1p(z**2 * np.exp(-2 * log_scale) / nu)
         return float(-(weights * (constant - 0.5 * (nu + 1) * tails)).sum())
 
-    start = np.array([np.log(np.median(np.abs(z)) + 1e-12) + 0.3, np.log(df)])
-    low, high = np.log(HEAVY_TAILS.df_range)
-    found = minimize(negated, start, bounds=[(start[0] - 3, start[0] + 3), (low, high)], method="L-BFGS-B")
+    start = np.array([log_sd - 0.5, np.log(df)])  # a few outliers make the sd larger than the scale
+    bounds = [(log_sd - reach, log_sd + reach), tuple(np.log(HEAVY_TAILS.df_range))]
+    found = minimize(negated, start, bounds=bounds, method="L-BFGS-B")
     return -float(found.fun), float(np.exp(found.x[1]))

@@ -19,9 +19,6 @@ from knotwise.selection.base import Decision, Selection
 from knotwise.selection.problem import Problem
 from knotwise.selection.varying_noise import posterior_of
 
-#: of a site, relative to the prior variance, where an inference that a user named has a negative one
-LEAST_PRECISION = 1e-8
-
 
 @dataclass(frozen=True)
 class Fitted:
@@ -81,7 +78,7 @@ def left_out_densities(problem: Problem, selection: Selection) -> np.ndarray:
     last = found.state.last if problem.full else problem.run.blocks.last()
     if last is None:
         raise KnotwiseError("The search has left no sites.")
-    W = np.maximum(last[:, 1], LEAST_PRECISION / model.kernel.diag(rows.X))
+    W = np.maximum(last[:, 1], HEAVY_TAILS.least_precision / model.kernel.diag(rows.X))
     # given the precisions, f is that of Gaussian data with known noise  (M3)
     held = replace(rows, y=model.mean.offset + last[:, 2] / W, noise_variance=1.0 / W, given_noise=None)
     gaussian = replace(model, likelihood=Gaussian(1.0), inference=None)

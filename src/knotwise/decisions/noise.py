@@ -65,7 +65,7 @@ def decide(
         rows = f.rows
         start = f.evaluate(selection.point, gradient=False)
         seen = posterior_of(start, rows).in_sample(rows)
-        sizes, tails = test(seen, rows, rng), error_tails.decide(seen, rows).numbers
+        sizes, tails = test(seen, rows, rng), dict(error_tails.decide(seen, rows).numbers)
         few = n_rows <= VARYING_NOISE.few_rows
         if not asked and sizes.p > (VARYING_NOISE.chance_of_few if few else VARYING_NOISE.chance):
             return Decision(None, "", {"p": sizes.p} | tails)

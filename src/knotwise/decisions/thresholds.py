@@ -159,6 +159,11 @@ class HeavyTailThresholds:
     )
     starts: tuple[float, ...] = _constant((2.5, 12.0), TAILS, "degrees of freedom: one maximum is of few wild errors")
     df_range: tuple[float, float] = _constant((1.0, 200.0), TAILS, "as of the likelihood, and normal at its upper end")
+    normal_kurtosis: float = _constant(3.0, TAILS, "below which no t law is likelier: most sets end there")
+    log_reach: float = _constant(6.0, TAILS, "of the scale of a t law about the sd: outliers may be 400 times as large")
+    least_precision: float = _constant(
+        1e-8, TAILS, "of a site over the prior's: variational inference has negative ones; not measured by itself"
+    )
     margin: float = _constant(3.0, TAILS, "nats of the bound over normal noise: one for the parameter, two for chance")
     sure: float = _constant(1.0, TAILS, "standard errors by which rows left out must be likelier")
     near_sure: float = _constant(2.0, TAILS, "the same with neighbours, where no bound speaks")
