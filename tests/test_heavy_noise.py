@@ -198,7 +198,7 @@ def test_heavy_tails_that_cannot_be_are_refused_in_words(options, known, words):
 
 
 def test_files_pickles_and_clones_have_it(fitted, tmp_path):
-    gp, X, y = fitted
+    gp, _, _ = fitted
     gp.save(tmp_path / "heavy.knots")
     for again in (load(tmp_path / "heavy.knots"), pickle.loads(pickle.dumps(gp))):
         assert_array_equal(again.predict(NEW), gp.predict(NEW))
