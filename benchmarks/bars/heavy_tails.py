@@ -5,7 +5,7 @@ Run `python benchmarks/bars/heavy_tails.py`; `--only` for some cases, `--seeds` 
 Sets have a smooth function of one to three columns, and noise of standard deviation 0.2 that is normal, has a t law of
 3 degrees of freedom (with that scale), or is normal with 5 % of outliers of fifteen times the size; 20,000 rows
 also with a rougher function of waves, and neighbours. Each is fitted by plain defaults, with `noise="heavy"`, with
-`noise="constant"`, and with the law told, `likelihood="student_t"`; 4,000 new rows are judged by their mean log density.
+`noise="constant"`, and with the law told: `likelihood="student_t"`; 4000 new rows are judged by their mean log density.
 The claims: in the mean of the seeds of a case, defaults and "heavy" are at most 0.03 nats behind the law told, and
 "heavy" takes at most 4 times the time of constant noise; normal noise of 60 to 2,000 rows is taken for heavy in at most
 one of twenty seeds, and never at a loss of more than 0.01. Rows are appended to `benchmarks/results/heavy_tails.jsonl`,

@@ -38,6 +38,7 @@ def or_with_heavy_tails(estimator: Any, data: TrainingData, **given: Any) -> Fit
     said = f"{in_words(other.likelihood_)}: {decision.why}" if decision.choice else decision.why
     final = taken.selection
     final.trace.add(Action.NOISE, len(final.Z), final.evidence.value, n_rows=taken.n_rows, note=said)
+    final.trace.steps[-2:] = final.trace.steps[-2:][::-1]  # the last step is the result
     return taken
 
 

@@ -82,8 +82,8 @@ class GPRegressor(RegressorMixin, LatentGP):
         Log evidence of the data in their units; its variational bound where that is the inference, or with neighbours
         a value near that of the exact GP, which is no bound. Where the noise varies, the bound of function and noise.
     inference_ : str
-        "conjugate" (Gaussian data), "variational", "laplace", "ep" or "mixture": of which `log_evidence_`, `evidence()` and the
-        posterior are.
+        "conjugate" (Gaussian data), "variational", "laplace", "ep" or "mixture": of which `log_evidence_`, `evidence()`
+        and the posterior are.
     log_prior_ : float
         Log density of the priors of the parameters, which the optimiser adds to the log evidence; else 0.
     trace_ : KnotTrace
