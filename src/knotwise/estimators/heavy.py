@@ -49,7 +49,7 @@ def in_words(likelihood: StudentT) -> str:
 
 def describe_tails(model: Any) -> str:
     """The same of a fitted estimator for Gaussian data, with what it gains where the data have decided."""
-    if getattr(model, "noise", "constant") not in ("auto", "heavy") or not isinstance(model.likelihood_, StudentT):
+    if getattr(model, "noise", "constant") not in ("auto", "heavy") or not model.likelihood_.scale_mixture:
         return ""
     if model.noise == "auto" and model.likelihood != "gaussian":
         return ""
